@@ -38,6 +38,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
 from dashboard.accounts import roles
+from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server
 from toolcards import gate
 from toolcards.clocks import clock
@@ -45,7 +46,6 @@ from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions
@@ -80,6 +80,7 @@ def _emptied(case: TransactionTestCase) -> None:
 
 TransactionTestCase._fixture_teardown = _emptied  # type: ignore[method-assign]
 
+pytest_plugins = ["tests.support.agents"]  # the fixtures `agent` and `call`
 SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
 
 
@@ -103,28 +104,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Iterator[None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Say what was not run where it cannot be missed: in the last lines."""
+    """RecordFacts what was not run where it cannot be missed: in the last lines."""
     if _not_run and not hasattr(config, "workerinput"):
         for program, count in sorted(_not_run.items()):
             sys.stdout.write(f"NOT RUN: {count} tests that need {program}, which is not here\n")
-
-
-class Say(Command):
-    """Facts told to the gate as one piece of work: how tests make a run without a connection."""
-
-    def __init__(self, source: Source, run: str, facts: list[Any]) -> None:
-        super().__init__()
-        self.source, self.run, self.facts = source, run, facts
-
-    def run_keys(self) -> list[tuple[int, str]]:
-        return [(self.source.pk, self.run)]
-
-    def apply(self, tx: Any) -> None:
-        found = tx.get_or_create_run(self.source.pk, self.run, protocol="native", mode="gate")
-        for fact in self.facts:
-            object.__setattr__(fact, "at", tx.now)
-            tx.record(found, fact)
-        self.answer = found.row.pk
 
 
 @pytest.fixture(autouse=True)
@@ -220,7 +203,7 @@ def a_run(source: Source) -> Callable[..., Run]:
     """Give `a_run(name, *facts)`: a run that has begun and said this."""
 
     def make(name: str = "run-1", *facts: Any, source: Source = source, title: str = "") -> Run:
-        pk = group_commit.execute(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
+        pk = group_commit.execute(RecordFacts(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
         return Run.objects.get(pk=pk)
 
     return make
@@ -263,7 +246,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
 
     def _continue(run: str, facts: list[Any]) -> None:
         if Run.objects.filter(source=source, name=run).exists():
-            group_commit.execute(Say(source, run, facts))
+            group_commit.execute(RecordFacts(source, run, facts))
         else:
             a_run(run, *facts)
 
@@ -276,7 +259,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         if state != "approval-requested":
             call = ToolCall.objects.get(run__name=run, call_id=call_id)
             answer = "deny" if state == "output-denied" else "approve"
-            gate.vote(approver, ballot_for(call, answer))
+            gate.vote(approver, make_ballot(call, answer))
 
     return make
 
@@ -287,17 +270,10 @@ def an_approver(a_person: Callable[..., Any]) -> Any:
     return a_person("approver", "ann")
 
 
-def ballot_for(call: ToolCall, decision: str) -> gate.Ballot:
-    """The ballot of a person who sees the call as it is now."""
-    ask = call.as_card().approval
-    assert ask is not None
-    return gate.Ballot(approval=ask.id, decision=decision, rev=call.as_card().rev, args_sha256=ask.args_sha256)
-
-
 @pytest.fixture
 def ballot() -> Callable[[ToolCall, str], gate.Ballot]:
     """Give `ballot(call, decision)`: what a person sends who sees the call as it is now."""
-    return ballot_for
+    return make_ballot
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from django.test import Client
 
 from dashboard.environment import Environment
 from dashboard.runs.filters import CallFilters
-from tests.conftest import Say, ballot_for
+from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server
 from tests.support.services import postgres
 from tests.support.voter import Voter
@@ -118,13 +118,13 @@ def test_no_table_holds_an_original_in_the_clear(
     rule = {"id": "asks", "effect": "ask", "match": {}, "ask": {"editable": ["/command"]}}
     policy({"default": "ask", "rules": [rule]})
     call = a_call("approval-requested", input={"command": COMMAND}, call_id="edited")
-    group_commit.execute(Say(source, "run-1", a_story()))
+    group_commit.execute(RecordFacts(source, "run-1", a_story()))
     call.refresh_from_db()
-    paper = replace(ballot_for(call, "edit"), note=NOTE, edited_args={"command": f"{COMMAND} --dry"})
+    paper = replace(make_ballot(call, "edit"), note=NOTE, edited_args={"command": f"{COMMAND} --dry"})
     gate.vote(an_approver, paper)
     Vote.objects.update(reason=COMMAND)
     group_commit.execute(
-        Say(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)])
+        RecordFacts(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)])
     )
     known = opened()
     for table in ("event", "toolcall", "run", "approval", "vote"):
@@ -205,7 +205,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     Webhook.objects.create(name="all of it", url="https://example.com/")
     subscriptions.clear_cache()
     call = a_call("approval-requested")
-    gate.vote(an_approver, replace(ballot_for(call, "approve"), note=NOTE))
+    gate.vote(an_approver, replace(make_ballot(call, "approve"), note=NOTE))
     client.force_login(a_person("admin"))
     page = client.get("/settings/audit/").content.decode()
     assert PLAIN in page and SECRET not in page
@@ -264,7 +264,7 @@ def test_rows_in_the_clear_are_read_and_gone_on_with(
                 cursor.execute(f"UPDATE {model._meta.db_table} SET {name} = %s WHERE id = %s", [text, pk])
     assert SECRET in raw()
     run_cache.clear()
-    group_commit.execute(Say(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
+    group_commit.execute(RecordFacts(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
     assert gate.rebuild(check=True) == []
     assert ToolCall.objects.get(run=run, call_id="open").as_card().input == {"command": COMMAND}
     client.force_login(a_person("viewer"))
@@ -391,14 +391,14 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
     a_call: Callable[..., ToolCall], lost: Callable[[], None], source: Source, an_approver: Any, client: Client
 ) -> None:
     call = a_call("approval-requested", input={"command": PLAIN})
-    paper = ballot_for(call, "approve")
+    paper = make_ballot(call, "approve")
     with allow_log_writes():
         Approval.objects.update(expires_at=1)
     tables = ("toolcards_event", "toolcards_toolcall", "toolcards_run")
     before = [line for line in raw().splitlines() if line.startswith(tables)]
     lost()
     for work in (
-        lambda: group_commit.execute(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
+        lambda: group_commit.execute(RecordFacts(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
         lambda: gate.decide(source, gate.DecisionRequest(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
         with pytest.raises(gate.RequestRefused) as refused:

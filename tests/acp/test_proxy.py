@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import gating
 from tests.support.acp_editor import Editor
-from tests.support.server import PATIENCE, Server, until
+from tests.support.server import PATIENCE, ROOT, Server, until
 
 pytestmark = pytest.mark.slow
 AGENT = ROOT / "tests/support/acp_agent.py"

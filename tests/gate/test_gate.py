@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from tests.conftest import Say
+from tests.support.gate_commands import RecordFacts
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
@@ -222,7 +222,7 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
 
     def fold_after_news(run: Run) -> Any:
         if not folded:
-            group_commit.execute(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
+            group_commit.execute(RecordFacts(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
         folded.append(run)
         return fold(run)
 

@@ -1,6 +1,5 @@
 """What the wire promises besides: of numbers, keys, results, looks, words, and of what cannot be read or written."""
 
-# ruff: noqa: F811 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
 import json
@@ -14,7 +13,6 @@ from django.db import DatabaseError, connection
 from django.test import Client
 
 from tests.gate.decisions.test_recheck import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
-from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
 from toolcards.core.runs import sequence_set
 from toolcards.gate import policy_store

@@ -426,7 +426,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
     a_run: Any, source: Source, forgotten: bool
 ) -> None:
     """Pydantic AI over AG-UI: the result, and one frame later that it was none."""
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
     from toolcards.gate.writer import group_commit, run_cache
 
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps(h.TOOL_EVENTS))
@@ -434,7 +434,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeReported("", "failed", "m"),
         f.InputReady("d", "t", {}, True), f.OutputReady("d", "fine", "n"), f.TextDelta("Done."),
     ):  # fmt: skip
-        group_commit.execute(Say(source, "r", [fact]))
+        group_commit.execute(RecordFacts(source, "r", [fact]))
         if forgotten:
             run_cache.clear()
     assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
@@ -473,7 +473,7 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
 ) -> None:
     from asgiref.sync import sync_to_async
 
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
     from toolcards.gate.writer import group_commit
     from toolcards.models import AgentKey, Run
     from toolcards.transports.api import sse
@@ -481,7 +481,7 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
     def begin() -> Run:
         source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
         said = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
-        return Run.objects.get(pk=group_commit.execute(Say(source, "r", said)))
+        return Run.objects.get(pk=group_commit.execute(RecordFacts(source, "r", said)))
 
     run = await sync_to_async(begin)()
     whole = (await sse.read_page(run, None, 200))["events"]

@@ -44,9 +44,9 @@ def look(later: float = 0.0) -> list[str]:
 
 
 def say(source: Source, run: str, *facts: Any) -> None:
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
 
-    group_commit.execute(Say(source, run, list(facts)))
+    group_commit.execute(RecordFacts(source, run, list(facts)))
 
 
 ALERTS = (h.SILENT, h.FAILING, h.FAILS_OPEN, h.RECOVERED)

@@ -1,6 +1,6 @@
 """What time does to questions and answers: others are asked, an answer nobody used is none, who is there is known."""
 
-# ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
+# ruff: noqa: E501 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
 import contextlib
@@ -14,8 +14,8 @@ from django.core import mail as outbox
 from django.test import Client
 
 from tests.gate.decisions.test_recheck import ASK, PUSH, approved
+from tests.support.agents import wait_for_senders
 from tests.support.server import PATIENCE
-from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
 from toolcards import doorbell, feed, gate
 from toolcards.audit.trail import AuditRow
 from toolcards.gate.writer import run_cache
@@ -181,7 +181,7 @@ async def test_a_yes_is_told_once_to_who_comes_back_in_time(
     await in_thread(gate.sweep)()
     assert (await Approval.objects.aget()).state == "claimed"
     async with agent(run="r", mode="gate") as socket:
-        await admitted()
+        await wait_for_senders()
         assert await socket.silent(0.7)
 
 

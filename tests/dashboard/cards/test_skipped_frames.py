@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from dashboard.cards.skipped_frames import describe_skipped_frames
 from dashboard.live.boards import RunBoard
-from tests.conftest import Say
+from tests.support.gate_commands import RecordFacts
 from toolcards.adapters import ADAPTERS
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrames
@@ -26,7 +26,7 @@ from toolcards.models.write_guard import allow_log_writes
 pytestmark = pytest.mark.django_db
 
 
-class SayUnknown(Say):
+class SayUnknown(RecordFacts):
     """Frames of these kinds, unknown to the adapter, as one piece of work."""
 
     def apply(self, tx: Any) -> None:

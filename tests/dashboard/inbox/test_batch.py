@@ -173,13 +173,13 @@ def test_what_cannot_be_answered_any_more_keeps_no_other_from_counting(
 
 
 def test_a_call_that_changed_in_between_is_refused_and_says_so(ann: Client, edits: Any, source: Any) -> None:
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
     from toolcards.core.calls import facts as f
     from toolcards.gate.writer import group_commit
 
     calls = edits(2)
     picks = tickets(ann.get("/approvals/").content.decode())
-    group_commit.execute(Say(source, "run-1", [f.AnomalyRecorded(calls[0].call_id, "protocol-violation")]))
+    group_commit.execute(RecordFacts(source, "run-1", [f.AnomalyRecorded(calls[0].call_id, "protocol-violation")]))
     page = send(ann, "approve", picks).content.decode()
     assert states() == ["pending", "approved"]
     assert "The call has changed since you saw it" in page and "1 approved, 1 changed since you saw them." in page
@@ -234,7 +234,7 @@ def test_as_json_a_high_risk_is_refused_by_itself(ann: Client, a_call: Any) -> N
 
 
 @pytest.mark.parametrize(("answer", "picks", "told"), [
-    ("approve", [], "Nothing was ticked"), ("edit", ["a 1 - -"], "Say approve or deny"),
+    ("approve", [], "Nothing was ticked"), ("edit", ["a 1 - -"], "RecordFacts approve or deny"),
     ("approve", ["a"] * 51, "At most 50 at once"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: list[str], told: str) -> None:

@@ -24,8 +24,8 @@ from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
 from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
 from dashboard.live.origin import is_own_origin
-from tests.conftest import Say, ballot_for
 from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
+from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import PATIENCE
 from toolcards import doorbell, gate
 from toolcards.core.calls import facts as f
@@ -45,7 +45,7 @@ def _nothing_rendered() -> None:
 
 piece = f.InputDelta
 say = sync_to_async(
-    lambda source, run, *facts: group_commit.execute(Say(source, run, list(facts))), thread_sensitive=True
+    lambda source, run, *facts: group_commit.execute(RecordFacts(source, run, list(facts))), thread_sensitive=True
 )
 
 
@@ -92,7 +92,7 @@ async def test_everybody_knows_how_many_wait(
         assert 'data-waiting-count="0"' in await opened.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
         assert "Approval needed: bash" in await text_with(opened, 'data-waiting-count="1"')
-        await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
+        await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
         await text_with(opened, 'data-waiting-count="0"')
 
 
@@ -141,7 +141,7 @@ async def test_what_waits_comes_and_stays_with_its_answer(
         await opened.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
         assert 'hx-swap="place"' in await text_with(opened, 'value="approve"')
-        await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
+        await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
         said = await text_with(opened, 'data-state="output-denied"')
         assert 'hx-swap="renew"' in said and 'value="approve"' not in said and "csrfmiddlewaretoken" not in said
 
@@ -288,7 +288,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
     for number in range(40):
         pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
         pieces += [piece("late", f"{number}\x00")] if number > 30 else []
-        group_commit.execute(Say(source, "streams", pieces))
+        group_commit.execute(RecordFacts(source, "streams", pieces))
         forgetful._texts._known.clear()
         there = {call.pk: call for call in ToolCall.objects.all()}
         lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
@@ -301,7 +301,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
         (run.pk, 1),
         (run.pk, 3),
     }  # the odd one stands in its card, the vast one is not kept
-    group_commit.execute(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
+    group_commit.execute(RecordFacts(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
     mindful._fetch({run.pk}, asked_only=False)
     assert not mindful._texts._known
 
@@ -311,10 +311,10 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
 ) -> None:
     names = [f"c{number}" for number in range(30)]
     run = a_run("wide", *[f.InputStarted(name, "Bash") for name in names])
-    group_commit.execute(Say(source, "wide", [piece(name, "long " * SMALL_TEXT) for name in names]))
+    group_commit.execute(RecordFacts(source, "wide", [piece(name, "long " * SMALL_TEXT) for name in names]))
     looks = ChangeReader()
     for _ in range(3):
-        group_commit.execute(Say(source, "wide", [piece(name, "a piece ") for name in names]))
+        group_commit.execute(RecordFacts(source, "wide", [piece(name, "a piece ") for name in names]))
         assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
         with django_assert_max_num_queries(3):  # the calls, the run's name, the log
             seen = looks._fetch({run.pk}, asked_only=False)
@@ -449,7 +449,7 @@ def test_the_count_is_right_soon_though_no_news_came(
 ) -> None:
     call, board = a_call("approval-requested"), StatusBoard()
     assert 'data-waiting-count="1"' in board.render_all().text
-    gate.vote(an_approver, ballot_for(call, "deny"))
+    gate.vote(an_approver, make_ballot(call, "deny"))
     monkeypatch.setattr(boards, "RECHECK_SECONDS", 0.0)
     assert 'data-waiting-count="0"' in board.render_changes(BoardNews()).text
 

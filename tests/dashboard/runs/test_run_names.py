@@ -15,9 +15,9 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 
 from dashboard.cards import rendering
-from tests.conftest import Say, ballot_for
 from tests.support.browser_sockets import close_code, socket, text_with, watching
 from tests.support.cards import a_card, call_of
+from tests.support.gate_commands import RecordFacts, make_ballot
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
@@ -86,7 +86,7 @@ def test_a_grant_for_a_run_names_the_run_s_source(
 ) -> None:
     person = a_person("approver", "ann")
     for call in both:
-        gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
+        gate.vote(person, replace(make_ballot(call, "approve"), grant={"kind": "run"}))
     rows = viewer.get("/policy/grants/").content.decode().split("<tr data-grant")[1:]
     assert len(rows) == 2
     for call in both:
@@ -137,8 +137,8 @@ def pages_of(call: ToolCall) -> list[str]:
 def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCall, ToolCall], a_person: Any) -> None:
     person = a_person("approver", "ann")
     for call in both:
-        group_commit.execute(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
-        gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
+        group_commit.execute(RecordFacts(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
+        gate.vote(person, replace(make_ballot(call, "approve"), grant={"kind": "run"}))
     assert Grant.objects.count() == 2
     seen = 0
     for call in both:
@@ -188,7 +188,7 @@ def test_what_is_sent_to_others_links_to_the_source_s_own_run(policy: Any, sourc
     policy({"default": "allow"})
     for whose in (source, twin):
         ask(whose, "x")
-        group_commit.execute(Say(whose, NAME, [f.RunEnded(outcome="error")]))
+        group_commit.execute(RecordFacts(whose, NAME, [f.RunEnded(outcome="error")]))
     urls = {json.loads(text)["url"] for text in Delivery.objects.values_list("payload", flat=True)}
     subscriptions.clear_cache()
     assert urls == {"/runs/release%2F7/?source=an+agent", "/runs/release%2F7/?source=a+twin"}
@@ -224,7 +224,7 @@ async def test_a_page_that_is_open_stays_with_its_run_when_another_takes_the_nam
     async with watching(viewer, path) as opened:
         await text_with(opened, "REAL")
         await sync_to_async(ask)(twin, "IMPOSTOR")
-        await sync_to_async(group_commit.execute)(Say(source, NAME, [f.InputReady("later", "Read", {}, True)]))
+        await sync_to_async(group_commit.execute)(RecordFacts(source, NAME, [f.InputReady("later", "Read", {}, True)]))
         assert "IMPOSTOR" not in await text_with(opened, 'data-call-id="later"')
     async with watching(viewer, path) as again:  # as a browser does that lost its link
         assert "IMPOSTOR" not in await text_with(again, "REAL")

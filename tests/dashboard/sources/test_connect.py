@@ -15,8 +15,8 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.sources import checklist, proving
-from tests.conftest import Say
 from tests.support.browser_sockets import text_with, watching
+from tests.support.gate_commands import RecordFacts
 from toolcards.connect import RECIPES
 from toolcards.connect.probe import OFFLINE_TOOL, RUN_PREFIX
 from toolcards.core.calls import facts as f
@@ -142,16 +142,16 @@ def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., 
     assert proven(source)["gate"] == []
     a_call("output-denied", call_id="denied", run="run-3")
     assert proven(source)["gate"] == ["traffic"]
-    group_commit.execute(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
+    group_commit.execute(RecordFacts(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
     assert proven(source)["stream"] == ["traffic"]
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
     asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalRequested("c", "a", opener="gate")]
     edited = f.ApprovalAnswered("c", True, by=Actor("human", "ann"), input={"command": "ls a"}, has_input=True)
-    group_commit.execute(Say(source, "r", [*asked, edited]))
+    group_commit.execute(RecordFacts(source, "r", [*asked, edited]))
     assert proven(source)["edit"] == []
-    group_commit.execute(Say(source, "r", [f.OutputReady("c", "a")]))
+    group_commit.execute(RecordFacts(source, "r", [f.OutputReady("c", "a")]))
     assert proven(source)["edit"] == ["traffic"]
 
 
@@ -165,7 +165,7 @@ def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callabl
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
     group_commit.execute(
-        Say(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")])
+        RecordFacts(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")])
     )
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
@@ -174,7 +174,9 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
     asked = f.ApprovalRequested("c", "a", opener="agent")
-    group_commit.execute(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
+    group_commit.execute(
+        RecordFacts(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)])
+    )
     (found,) = capabilities.list_proofs(source)["fails"]
     assert (found.by, found.words.startswith("Open")) == ("traffic", True)
 
@@ -196,7 +198,7 @@ def test_what_retention_deletes_is_written_down_before(
     source: Source, a_call: Callable[..., ToolCall], limits: Callable[..., None]
 ) -> None:
     a_call("output-denied", run="old")
-    group_commit.execute(Say(source, "old", [f.RunEnded()]))
+    group_commit.execute(RecordFacts(source, "old", [f.RunEnded()]))
     with allow_log_writes():
         Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
     capabilities.gather_expiring()
@@ -220,7 +222,7 @@ def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> 
         f.InputReady("away", OFFLINE_TOOL, {"checked": "<b>"}, True),
         f.OutputDenied("away", "<script>alert(1)</script>"),
     ]
-    group_commit.execute(Say(source, f"{RUN_PREFIX}<i>", told))
+    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}<i>", told))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
 
@@ -233,7 +235,7 @@ def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source
         f.InputReady("away", OFFLINE_TOOL, {"checked": "its settings were read"}, True),
         f.OutputDenied("away", "no"),
     ]
-    group_commit.execute(Say(source, f"{RUN_PREFIX}3", told))
+    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}3", told))
     assert badges.list_badges([source.pk])[source.pk] == []
     capabilities.gather_proofs(source)
     with allow_log_writes():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.conftest import Say
+from tests.support.gate_commands import RecordFacts
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls import facts as f
@@ -42,7 +42,7 @@ def lost(a_call: Any, source: Any) -> Any:
     return make
 
 
-class Vanish(Say):
+class Vanish(RecordFacts):
     """The run is lost, as the clock loses it."""
 
     def __init__(self, source: Any, run: str) -> None:
@@ -176,7 +176,7 @@ def test_a_late_result_takes_the_place_of_what_was_said(
 def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
     call = lost()
     gate.record_manual_outcome(an_approver, finding(call, "failed"))
-    group_commit.execute(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
+    group_commit.execute(RecordFacts(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
     assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
     with pytest.raises(gate.AlreadyDecided) as refused:
@@ -221,7 +221,7 @@ def address(call: ToolCall) -> str:
 def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost: Any) -> None:
     call = lost()
     page = ann.get(f"/calls/{call.public_id}/").content.decode()
-    assert f'action="{address(call)}"' in page and "Say what happened" in page
+    assert f'action="{address(call)}"' in page and "RecordFacts what happened" in page
     sent = {"outcome": "failed", "rev": call.rev, "note": "<b>not</b> there"}
     answer = ann.post(address(call), sent, headers={"HX-Request": "true"})
     card = answer.content.decode()
@@ -229,7 +229,7 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost
     assert (
         "Settled by hand by <b>ann</b> at" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
     )
-    assert "Say what happened" not in card and "Failed, settled by hand" in card
+    assert "RecordFacts what happened" not in card and "Failed, settled by hand" in card
     story = ann.get(f"/calls/{call.public_id}/").content.decode()
     assert "ann looked: it failed" in story
 

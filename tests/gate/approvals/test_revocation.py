@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.conftest import ballot_for
+from tests.support.gate_commands import make_ballot
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.gate.agents import run_commands
@@ -64,7 +64,7 @@ def test_what_came_with_the_yes_goes_with_it(
 ) -> None:
     policy({"rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"grants": ["once", "run"]}}]})
     call = a_call("approval-requested")
-    ballot = ballot_for(call, "approve")
+    ballot = make_ballot(call, "approve")
     gate.vote(
         an_approver, gate.Ballot(ballot.approval, "approve", ballot.rev, ballot.args_sha256, grant={"kind": "run"})
     )

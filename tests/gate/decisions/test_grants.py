@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Say
+from tests.support.gate_commands import RecordFacts
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate import policy_store
@@ -138,7 +138,7 @@ def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
     def announce(**properties: Any) -> None:
         schema = {"type": "object", "properties": properties}
         group_commit.execute(
-            Say(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])])
+            RecordFacts(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])])
         )
 
     announce(target={"type": "string"})

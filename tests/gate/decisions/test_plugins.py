@@ -83,9 +83,9 @@ def kinds(run: str) -> list[str]:
 
 @sync_to_async
 def tell(source: Source, run: str, *facts: Any) -> None:
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
 
-    group_commit.execute(Say(source, run, list(facts)))
+    group_commit.execute(RecordFacts(source, run, list(facts)))
 
 
 async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow: Slow) -> None:

@@ -99,9 +99,9 @@ def test_sending_the_broken_input_again_does_not_undo_the_repair(
     a_run("r", f.RunStarted(tools=TOOLS))
     said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
     assert said["decision"] == "ask"
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
 
-    group_commit.execute(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
+    group_commit.execute(RecordFacts(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
     card = ToolCall.objects.get().as_card()
     assert card.waiting and card.input == {"city": "Rome"} and card.tool.name == "get_weather"
 
@@ -113,7 +113,7 @@ def test_nothing_is_checked_in_a_run_that_announced_nothing(policy: Any, source:
 
 def test_tools_announced_later_count_too(offering: None, source: Source, a_run: Any) -> None:
     assert ask(source, "late", {}, "c1")["decision"] == "deny"
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
 
-    group_commit.execute(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
+    group_commit.execute(RecordFacts(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
     assert ask(source, "late", {}, "c2")["decision"] == "allow"

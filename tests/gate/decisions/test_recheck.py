@@ -1,6 +1,6 @@
 """An answer is rechecked against the policy that is active when it is used, and expires."""
 
-# ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
+# ruff: noqa: E501 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
 import io
@@ -12,7 +12,6 @@ from channels.db import database_sync_to_async as in_thread
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.gate import policy_store

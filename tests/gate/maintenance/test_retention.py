@@ -18,7 +18,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Say, ballot_for
+from tests.support.gate_commands import RecordFacts, make_ballot
 from toolcards import encryption, gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
@@ -97,7 +97,7 @@ def a_leaky_story() -> list[Any]:
 @pytest.fixture
 def leaky(source: Source) -> Run:
     """A run with secrets everywhere, ended two days ago."""
-    pk = group_commit.execute(Say(source, "leaky", a_leaky_story()))
+    pk = group_commit.execute(RecordFacts(source, "leaky", a_leaky_story()))
     return aged(Run.objects.get(pk=pk))
 
 
@@ -167,7 +167,9 @@ def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., 
 
 
 def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, source: Source) -> None:
-    group_commit.execute(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
+    group_commit.execute(
+        RecordFacts(source, "leaky", [f.TextDelta(text="old")])
+    )  # another process remembers it like this
     stale = run_cache.get(leaky.pk)
     aged(leaky)
     assert stale is not None
@@ -175,12 +177,12 @@ def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, so
     run_cache.put(stale)
     assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
     new = f.InputReady("new", "bash", {"token": GITHUB}, True)
-    group_commit.execute(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
+    group_commit.execute(RecordFacts(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
     run = Run.objects.get(pk=leaky.pk)
     assert (run.scrubbed_at, run.status) == (None, "running")
     assert WORD not in everything()
     assert list(rebuild.find_differences(run)) == []
-    group_commit.execute(Say(source, "leaky", [f.RunEnded()]))
+    group_commit.execute(RecordFacts(source, "leaky", [f.RunEnded()]))
     aged(run)
     assert gate.run_retention().scrubbed == 1
     assert GITHUB not in everything()
@@ -206,7 +208,7 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     policy({"default": "ask"})
     call = a_call("approval-requested", input={"command": f"deploy --password {WORD}"})
     reason, note = f"fine, uses {GITHUB}", f"I checked {AWS}"
-    paper = ballot_for(call, "approve")
+    paper = make_ballot(call, "approve")
     gate.vote(an_approver, replace(paper, reason=reason, note=note))
     edited = {"command": f"deploy --password {WORD} --dry"}
     with allow_log_writes():
@@ -214,7 +216,7 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     with connection.cursor() as cursor:
         cursor.execute("SELECT edited FROM toolcards_approval")
         assert cursor.fetchone()[0].startswith(encryption.MARK)
-    group_commit.execute(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
+    group_commit.execute(RecordFacts(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
     aged(Run.objects.get())
     before = told()
     assert gate.run_retention().scrubbed == 1

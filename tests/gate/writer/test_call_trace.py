@@ -74,12 +74,12 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
 
 
 def test_what_is_rolled_back_is_not_in_the_log(a_run: Any, source: Source, lines: Any) -> None:
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
 
     a_run("r")
     before = len(lines())
 
-    class Breaks(Say):
+    class Breaks(RecordFacts):
         def apply(self, tx: Any) -> None:
             super().apply(tx)
             tx.after_write.append(lambda: 1 // 0)

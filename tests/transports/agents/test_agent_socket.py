@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 
+from tests.support.agents import wait_for_senders
 from tests.support.server import PATIENCE
-from tests.transports.conftest import admitted
 from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
@@ -200,7 +200,7 @@ async def test_a_persons_answer_comes_once_over_the_socket(
         await socket.say(ready())
         assert (await socket.hear("decision"))["decision"] == "ask"
         await socket.acked(1)
-        await admitted(2)
+        await wait_for_senders(2)
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
         async with asyncio.timeout(PATIENCE):
             while not (socket.has_news or other.has_news):
@@ -224,7 +224,7 @@ async def test_an_answer_given_while_the_agent_was_away_comes_when_it_is_back(
         said = await socket.hear("decision")
         assert (said["decision"], said["reason"]["code"]) == ("deny", "approval_denied")
     async with agent(run="r") as socket:
-        await admitted()
+        await wait_for_senders()
         assert await socket.silent(0.7)
 
 

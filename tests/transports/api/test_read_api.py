@@ -83,11 +83,11 @@ async def test_calls_come_in_order_of_first_sight(call: Any, a_run: Any) -> None
 async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: Any) -> None:
     pieces = [f.InputDelta("c", "x" * 1000) for _ in range(10)]
     await in_thread(a_run)("r", f.InputStarted("c", "bash"), *pieces)
-    from tests.conftest import Say
+    from tests.support.gate_commands import RecordFacts
     from toolcards.gate.writer import group_commit
 
     call_row = await ToolCall.objects.select_related("run__source").aget()
-    await in_thread(group_commit.execute)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
+    await in_thread(group_commit.execute)(RecordFacts(call_row.run.source, "r", [f.InputDelta("c", "y")]))
     assert (await ToolCall.objects.aget()).text_seq < (await ToolCall.objects.aget()).seq
     _, said, _ = await call("GET", "/api/v1/runs/r/calls")
     assert said["calls"][0]["input_text"] == "x" * 10_000 + "y"

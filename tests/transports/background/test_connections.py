@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 
+from tests.support.agents import wait_for_senders
 from tests.support.server import PATIENCE
-from tests.transports.conftest import admitted
 from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, ToolCall
@@ -59,7 +59,7 @@ async def ask_over_a_socket(agent: Any) -> None:
     async with agent(run="r") as socket:
         await socket.say(other, READY)
         await socket.acked(2)
-        await admitted()
+        await wait_for_senders()
     await lose_after_grace()
 
 

@@ -60,7 +60,7 @@ class Agent:
                 return int(output["code"])
 
 
-async def admitted(sockets: int = 1) -> None:
+async def wait_for_senders(sockets: int = 1) -> None:
     """Wait until so many sockets are senders of a run, although they said nothing yet."""
     async with asyncio.timeout(PATIENCE):
         while sum(bool(each.stream and each.stream.run_pk) for each in connections.connections) < sockets:
