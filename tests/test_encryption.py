@@ -398,7 +398,8 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
     before = [line for line in raw().splitlines() if line.startswith(tables)]
     lost()
     for work in (
-        lambda: group_commit.execute(RecordFacts(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
+        lambda: group_commit.execute(RecordFacts(source, "run-1", [f.RunEnded()])),
+        lambda: gate.vote(an_approver, paper),
         lambda: gate.decide(source, gate.DecisionRequest(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
         with pytest.raises(gate.RequestRefused) as refused:

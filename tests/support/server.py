@@ -25,6 +25,7 @@ from websockets.sync.client import ClientConnection, connect
 ROOT = Path(__file__).parents[2]
 KEY = "tck_key_of_the_test_server_0123456789abcdef"
 PASSWORD = "a password for the test server"
+MAX_UNKNOWN_PEERS = 40  # of one address, on the server of tests/dashboard/serving
 PATIENCE = 60.0  # seconds that tests wait for what must come: on a busy machine everything is late, and nothing fails
 
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.server import Server
-
-MOST = 40  # connections that are not known, of one address
+from tests.support.server import MAX_UNKNOWN_PEERS, Server
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("unknown")
-    limits = {"head_seconds": 1, "body_seconds": 1.5, "max_unauthenticated": MOST, "max_head": 16_384}
+    limits = {"head_seconds": 1, "body_seconds": 1.5, "max_unauthenticated": MAX_UNKNOWN_PEERS, "max_head": 16_384}
     with Server(folder, **limits) as running:
         yield running

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.dashboard.serving.conftest import MOST
 from tests.support.raw_connection import DECIDE, HEAD, INGEST, KEY, LOGIN, UPGRADE, WITH_KEY, Wire, lives, post
-from tests.support.server import PATIENCE, Server, until
+from tests.support.server import MAX_UNKNOWN_PEERS, PATIENCE, Server, until
 
 # ---------------------------------------------------------------- time
 
@@ -133,7 +132,7 @@ def test_an_answer_says_how_long_its_connection_is_kept(server: Server) -> None:
 
 def test_an_address_has_only_so_many_connections_that_are_not_known(server: Server) -> None:
     until(lambda: lives(server))
-    wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(MOST + 20)]
+    wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(MAX_UNKNOWN_PEERS + 20)]
     try:
         refused = [wire for wire in wires[:20] if wire.rest().startswith(b"HTTP/1.1 429 ")]
         assert len(refused) == 20
@@ -160,11 +159,11 @@ def test_known_connections_are_not_counted(server: Server) -> None:
     ask = post(b"/api/v1/runs", WITH_KEY, method=b"GET")
     wires = []
     try:
-        for _ in range(MOST + 20):  # each is known once it is answered
+        for _ in range(MAX_UNKNOWN_PEERS + 20):  # each is known once it is answered
             wires.append(Wire(server, ask))
             assert wires[-1].socket.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         with contextlib.ExitStack() as agents:
-            for n in range(MOST + 20):
+            for n in range(MAX_UNKNOWN_PEERS + 20):
                 agent = agents.enter_context(server.socket(protocol="native", run=f"many-{n}"))
                 agent.send('{"type":"run.started"}')
                 assert "ack" in str(agent.recv(timeout=PATIENCE))
@@ -178,7 +177,7 @@ def test_idle_connections_keep_no_one_of_their_address_out(server: Server) -> No
     until(lambda: lives(server))
     ask = post(b"/healthz", HEAD, method=b"GET")
     with contextlib.ExitStack() as wires:
-        idle = [wires.enter_context(Wire(server, ask)) for _ in range(MOST)]
+        idle = [wires.enter_context(Wire(server, ask)) for _ in range(MAX_UNKNOWN_PEERS)]
         assert all(wire.answer()[0] == 200 for wire in idle)
         newer = [wires.enter_context(Wire(server, ask)) for _ in range(20)]
         assert all(wire.answer()[0] == 200 for wire in newer)
@@ -186,7 +185,7 @@ def test_idle_connections_keep_no_one_of_their_address_out(server: Server) -> No
 
 
 def test_nobody_is_kept_out_for_long(server: Server) -> None:
-    wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(3 * MOST)]
+    wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(3 * MAX_UNKNOWN_PEERS)]
     until(lambda: _alive(server))  # while they are all still open on our side
     for wire in wires:
         wire.socket.close()
