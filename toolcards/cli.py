@@ -11,6 +11,7 @@ from toolcards import __version__
 
 ROOT = Path(__file__).parents[1]
 CHECKOUT_PYTHON = ROOT / ".venv" / "bin" / "python"  # created by `make run`
+SITE = Path(__file__).parent / "_site"  # holds `dashboard` in an installed copy; see the wheel in pyproject.toml
 OWN_APPS = {"toolcards", "dashboard"}
 INTERNAL = {"runserver", "simulate"}  # `runserver` is listed with Django's; `simulate` is started by the server
 # Of Django's commands, `help` lists these; the others can be run, but make no sense for people who run this server.
@@ -33,6 +34,8 @@ def main() -> None:
         from toolcards.hook_relay import main as run_hook
 
         raise SystemExit(run_hook(sys.argv[2:]))
+    if SITE.is_dir() and str(SITE) not in sys.path:
+        sys.path.insert(0, str(SITE))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     # Modules being loaded are not garbage. Collecting them all the time takes a tenth of the start.
     gc.set_threshold(200_000, 20, 20)

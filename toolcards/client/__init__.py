@@ -21,9 +21,12 @@ from .outputs import BadOutput
 from .stream import Run, current
 from .websocket import ConnectionClosed
 
+Closed = ConnectionClosed  # its earlier name
+
 __all__ = [
     "BadOutput",
     "Call",
+    "Closed",
     "ConnectionClosed",
     "Decision",
     "Denied",
