@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from dashboard.accounts.access import KEYS, needs
 from dashboard.sources import checklist
 from dashboard.sources.methods import COMMAND, METHODS, ConnectMethod, find_method
-from toolcards.connect import snippets
+from toolcards.connect import snippet_text
 from toolcards.models import AgentKey, Source
 
 __all__ = ["METHODS", "PLACEHOLDER", "ConnectMethod", "connect", "fill_snippet"]
@@ -51,4 +51,6 @@ def _render_page(request: HttpRequest, way: ConnectMethod, name: str, *, secret:
 def fill_snippet(name: str, base: str, key: str = PLACEHOLDER, way: ConnectMethod | None = None) -> str:
     """Return a snippet with this server's address in it."""
     where = " --project FOLDER-OF-YOUR-CODE" if way and way.by_project else ""
-    return snippets.render_snippet(name, base, key, framework=way.slug if way and name == COMMAND else "", where=where)
+    return snippet_text.render_snippet(
+        name, base, key, framework=way.slug if way and name == COMMAND else "", where=where
+    )

@@ -106,6 +106,13 @@ def test_a_success(server: Server, claude: Claude) -> None:
     assert claude.model.results["toolu_ok"] == "hello"
 
 
+def test_the_environment_of_a_command_holds_no_agent_key(server: Server, claude: Claude) -> None:
+    claude.start("env").finish()
+    card = calls(server, claude)["toolu_env"]
+    assert card["state"] == "output-available" and "ANTHROPIC_BASE_URL" in claude.model.results["toolu_env"]
+    assert server.key not in claude.model.results["toolu_env"] and "tck_" not in claude.model.results["toolu_env"]
+
+
 def test_a_rule_allows_what_the_program_would_have_asked_for_and_it_fails(server: Server, claude: Claude) -> None:
     claude.start("error").finish()
     card = calls(server, claude)["toolu_err"]

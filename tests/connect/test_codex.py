@@ -26,6 +26,10 @@ def hooks_json(target: connect.Target) -> Path:
     return target.home / ".codex" / "hooks.json"
 
 
+def key_file(target: connect.Target) -> Path:
+    return target.home / ".config" / "toolcards" / "keys" / "codex.key"
+
+
 def test_the_gating_hooks_block_where_they_cannot_start_and_hold_no_key(target: connect.Target) -> None:
     hooks_json(target).write_text(json.dumps(OTHERS))
     connect.write_changes(CODEX.plan(target))
@@ -38,7 +42,7 @@ def test_the_gating_hooks_block_where_they_cannot_start_and_hold_no_key(target: 
     assert hooks["SessionEnd"][0]["hooks"][0]["timeout"] <= 3  # Codex warns about more at each start
     assert target.key not in hooks_json(target).read_text()
     assert CODEX.read_key(target) == target.key
-    assert stat.S_IMODE((target.home / ".codex" / "toolcards.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(key_file(target).stat().st_mode) == 0o600
     assert not any(change.is_needed for change in CODEX.plan(connect.Target(target.url, "", None, target.home)))
 
 
@@ -48,14 +52,23 @@ def test_undo_restores_what_was_there(target: connect.Target, before: dict[str, 
         hooks_json(target).write_text(json.dumps(before, indent=2))
     connect.write_changes(CODEX.plan(target))
     connect.write_changes(CODEX.undo(target))
-    assert not (target.home / ".codex" / "toolcards.key").exists()
+    assert not key_file(target).exists() and not key_file(target).parents[1].exists()
     left = hooks_json(target).read_text() if hooks_json(target).exists() else None
     assert left == (None if before is None else json.dumps(before, indent=2))
 
 
 def test_a_project_has_hooks_of_its_own(target: connect.Target, tmp_path: Path) -> None:
     changes = CODEX.plan(connect.Target(target.url, target.key, tmp_path / "project", tmp_path))
-    assert {change.path.parent for change in changes} == {tmp_path / "project" / ".codex"}
+    assert [change.path for change in changes if not change.secret] == [tmp_path / "project" / ".codex" / "hooks.json"]
+    (key_change,) = [change for change in changes if change.secret]
+    assert not key_change.path.is_relative_to(tmp_path / "project")
+
+
+def test_a_key_that_an_earlier_version_wrote_moves_out_of_the_programs_folder(target: connect.Target) -> None:
+    old = target.home / ".codex" / "toolcards.key"
+    old.write_text("tck_from_an_earlier_version\n")
+    connect.write_changes(CODEX.plan(connect.Target(target.url, "", None, target.home)))
+    assert not old.exists() and key_file(target).read_text() == "tck_from_an_earlier_version\n"
 
 
 def test_a_diff_shows_no_key(target: connect.Target) -> None:

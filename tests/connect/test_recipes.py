@@ -21,7 +21,7 @@ from django.core.management import CommandError, call_command
 from tests.support.server import PATIENCE, Server, with_curl
 from toolcards import connect
 from toolcards.connect import probe as probing
-from toolcards.connect.claude_code import HOLD, KEY, TIMEOUT
+from toolcards.connect.claude_code import HOLD, OLD_KEY, TIMEOUT
 from toolcards.models import AgentKey
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,10 @@ OTHERS = {
 @pytest.fixture
 def target(tmp_path: Path) -> connect.Target:
     return connect.Target(url="http://127.0.0.1:8123", key="tck_the_key_of_a_test", home=tmp_path)
+
+
+def key_file(target: connect.Target) -> Path:
+    return target.home / ".config" / "toolcards" / "keys" / "claude-code.key"
 
 
 def settings(target: connect.Target) -> Path:
@@ -59,10 +63,11 @@ def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(target: connect.
             "block",
             TIMEOUT,
         )
-        assert f"hook claude-code --url {target.url} --key-env {KEY} --limit {HOLD}" in hook["command"]
+        assert f"hook claude-code --url {target.url} --key-file {key_file(target)} --limit {HOLD}" in hook["command"]
         assert HOLD < TIMEOUT and hook["command"].endswith("exit 2; }") and target.key not in hook["command"]
     assert "SessionStart" not in said["hooks"]
-    assert said["env"] == {KEY: target.key}
+    assert "env" not in said and target.key not in settings(target).read_text()
+    assert key_file(target).read_text() == f"{target.key}\n"
 
 
 def test_hooks_that_only_tell_give_up_after_a_second_and_have_a_name_to_be_shown_by(target: connect.Target) -> None:
@@ -70,8 +75,15 @@ def test_hooks_that_only_tell_give_up_after_a_second_and_have_a_name_to_be_shown
     hooks = json.loads(settings(target).read_text())["hooks"]
     for event in set(hooks) - {"PreToolUse", "PermissionRequest"}:
         ((hook,),) = [entry["hooks"] for entry in hooks[event]]
-        assert (hook["type"], hook["timeout"], hook["statusMessage"]) == ("http", 1, "Reporting to Toolcards"), event
-        assert hook["headers"] == {"Authorization": f"Bearer ${KEY}"} and "onFailure" not in hook
+        assert (hook["type"], hook["timeout"], hook["statusMessage"]) == ("command", 3, "Reporting to Toolcards"), event
+        assert f"--key-file {key_file(target)}" in hook["command"] and "onFailure" not in hook
+
+
+def test_a_key_that_an_earlier_version_wrote_moves_out_of_the_environment(target: connect.Target) -> None:
+    settings(target).write_text(json.dumps({"env": {OLD_KEY: "tck_from_an_earlier_version", "EDITOR": "vi"}}))
+    connect.write_changes(CLAUDE.plan(connect.Target(target.url, "", None, target.home)))
+    assert json.loads(settings(target).read_text())["env"] == {"EDITOR": "vi"}
+    assert key_file(target).read_text() == "tck_from_an_earlier_version\n"
 
 
 def test_a_gating_hook_that_cannot_be_started_blocks(target: connect.Target) -> None:
@@ -86,10 +98,11 @@ def test_a_gating_hook_that_cannot_be_started_blocks(target: connect.Target) -> 
 
 
 def test_a_file_that_holds_a_key_is_its_owners_alone(target: connect.Target) -> None:
-    settings(target).write_text("{}")
-    settings(target).chmod(0o644)
+    key_file(target).parent.mkdir(parents=True)
+    key_file(target).write_text("tck_another\n")
+    key_file(target).chmod(0o644)
     connect.write_changes(CLAUDE.plan(target))
-    assert stat.S_IMODE(settings(target).stat().st_mode) == 0o600
+    assert stat.S_IMODE(key_file(target).stat().st_mode) == 0o600
 
 
 def test_connecting_twice_is_connecting_once(target: connect.Target) -> None:
@@ -103,9 +116,8 @@ def test_another_address_replaces_the_one_before(target: connect.Target) -> None
     connect.write_changes(CLAUDE.plan(target))
     connect.write_changes(CLAUDE.plan(connect.Target("http://127.0.0.1:9", target.key, None, target.home)))
     said = json.loads(settings(target).read_text())
-    assert [hook["url"].split("/api")[0] for entry in said["hooks"]["Stop"] for hook in entry["hooks"]] == [
-        "http://127.0.0.1:9"
-    ]
+    (command,) = [hook["command"] for entry in said["hooks"]["Stop"] for hook in entry["hooks"]]
+    assert "--url http://127.0.0.1:9 " in command
 
 
 @pytest.mark.parametrize("indent", [2, 4, "\t", None], ids=["two", "four", "tab", "one line"])
@@ -115,8 +127,9 @@ def test_undo_gives_back_what_was_there(target: connect.Target, before: Any, ind
     text = json.dumps(before, indent=indent, ensure_ascii=False) + end
     settings(target).write_text(text)
     connect.write_changes(CLAUDE.plan(target))
-    assert target.key in settings(target).read_text()
+    assert "hook claude-code" in settings(target).read_text() and key_file(target).exists()
     connect.write_changes(CLAUDE.undo(target))
+    assert not key_file(target).parents[1].exists()
     if before and indent is not None:
         assert settings(target).read_text() == text
     elif settings(target).exists():
@@ -164,8 +177,9 @@ def test_a_linked_file_stays_a_link(target: connect.Target) -> None:
 
 
 def test_a_project_keeps_its_key_out_of_what_is_shared(target: connect.Target, tmp_path: Path) -> None:
-    (change,) = CLAUDE.plan(connect.Target(target.url, target.key, tmp_path / "project", tmp_path))
+    key, change = CLAUDE.plan(connect.Target(target.url, target.key, tmp_path / "project", tmp_path))
     assert change.path == tmp_path / "project" / ".claude" / "settings.local.json"
+    assert key.path.parent == key_file(target).parent and key.path != key_file(target)
 
 
 # ---------------------------------------------------------------- opencode's plug-in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import venv
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import PATIENCE, ROOT
+from tests.support.server import KEY, PATIENCE, ROOT, Server
 from toolcards import __version__
 
 PROJECT = ROOT / "packaging" / "client"
@@ -108,3 +109,54 @@ def test_the_wheel_owns_no_file_of_the_server(wheel: Path) -> None:
 
 def test_the_licence_is_the_servers() -> None:
     assert (PROJECT / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+# ---------------------------------------------------------------- `toolcards-client` on another computer
+
+
+def run_client(environment: Environment, home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command with a home and a PATH of its own, so that no `toolcards` of this computer is found."""
+    command = [str(environment.folder / "bin" / "toolcards-client"), *(str(word) for word in words)]
+    env = {"HOME": str(home), "PATH": f"{environment.folder / 'bin'}:/usr/bin:/bin"}
+    return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=3 * PATIENCE)
+
+
+def test_connect_writes_settings_whose_hook_works_without_the_server_package(
+    wheel: Path, environment: Environment, tmp_path: Path
+) -> None:
+    environment.install(wheel)
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "server").mkdir()
+    with Server(tmp_path / "server") as server:
+        connected = run_client(
+            environment, home, "connect", "claude-code", "--url", server.base, "--key", KEY, "--yes", "--no-probe"
+        )
+        assert connected.returncode == 0, connected.stderr
+        hooks = json.loads((home / ".claude" / "settings.json").read_text())["hooks"]
+        command = hooks["PreToolUse"][0]["hooks"][0]["command"]
+        assert command.startswith(str(environment.folder / "bin" / "toolcards-client"))
+        payload = {"session_id": "elsewhere", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": "1"}
+        hook = subprocess.run(
+            ["sh", "-c", command], input=json.dumps(payload | {"tool_input": {"file_path": "/etc/hostname"}}),
+            cwd=home, env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+            timeout=3 * PATIENCE,
+        )  # fmt: skip
+        assert hook.returncode == 0 and "gave no answer" not in hook.stdout, hook.stdout + hook.stderr
+    removed = run_client(environment, home, "connect", "claude-code", "--undo", "--yes")
+    assert "still valid on the server" in removed.stdout and not (home / ".claude" / "settings.json").exists()
+
+
+@pytest.mark.parametrize("framework", ["opencode", "codex", "ai-sdk", "tanstack-ai", "python", "acp"])
+def test_each_recipe_has_its_files(wheel: Path, environment: Environment, tmp_path: Path, framework: str) -> None:
+    environment.install(wheel)
+    shown = run_client(environment, tmp_path, "connect", framework, "--dry-run")
+    assert shown.returncode == 0 and "+++" in shown.stdout, shown.stderr
+
+
+def test_without_a_key_it_says_where_to_make_one(wheel: Path, environment: Environment, tmp_path: Path) -> None:
+    environment.install(wheel)
+    (tmp_path / "server").mkdir()
+    with Server(tmp_path / "server") as server:
+        failed = run_client(environment, tmp_path, "connect", "claude-code", "--url", server.base, "--yes")
+    assert failed.returncode == 1 and "create a key there" in failed.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import PATIENCE, ROOT
+from tests.support.server import PATIENCE, ROOT
 from toolcards import __version__
 
 

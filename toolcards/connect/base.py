@@ -86,7 +86,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A text to copy: its template under `connect/snippets/`, its title, and a note."""
+    """A text to copy: its template under `snippets/`, its title, and a note."""
 
     name: str
     title: str
@@ -137,9 +137,10 @@ class Recipe:
 
 def find_command() -> list[str]:
     """Return the `toolcards` command with its path, to start without a virtual environment."""
-    installed = shutil.which("toolcards")
-    fallback = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
-    return [installed] if installed else [sys.executable, *fallback]
+    installed = shutil.which("toolcards") or shutil.which("toolcards-client")
+    if installed:
+        return [installed]
+    return [sys.executable, *([str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards.client_cli"])]
 
 
 def read(path: Path) -> str | None:

@@ -1,9 +1,9 @@
-"""Claude Code: hooks in its settings, and the key in their `env` block.
+"""Claude Code: command hooks in its settings, and the key in a file that only its owner can read.
 
-Gating uses a command hook, `toolcards hook`, because Claude Code's own HTTP hooks accept every 2xx answer, of any type
-and size. Reporting uses an HTTP hook that gives up after a second, which Claude Code shows. Tested with
-@anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool when a hook takes
-too long. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
+Every hook is `toolcards hook claude-code`, which reads the key from there. In the `env` of the settings, all commands
+of the model would have it in their environment. Claude Code's own HTTP hooks need it there, and accept every 2xx answer
+of any type and size. Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions
+run the tool when a hook takes too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from toolcards.connect import hooks_file, offline_probe
 from toolcards.connect.base import (
     CODING_GUIDE,
-    TAG,
     Abilities,
     Change,
     Recipe,
@@ -28,9 +27,9 @@ from toolcards.connect.base import (
 )  # fmt: skip
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
-REPORT_TIMEOUT = 1  # seconds for a hook that only reports
-KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
-PATH = "/api/v1/hooks/claude-code"
+NAME = "claude-code"
+REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
+OLD_KEY = "TOOLCARDS_CLAUDE_CODE_KEY"  # earlier versions wrote the key into the settings' `env`
 AGENT_SDK = (
     "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
     "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
@@ -38,40 +37,37 @@ AGENT_SDK = (
 BLOCKING_VERSION = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+_STATUS = {"statusMessage": "Reporting to Toolcards"}
 RUN_EVENTS = ("UserPromptSubmit", "PostToolBatch", "SubagentStart", "SubagentStop", "Stop", "SessionEnd")
 
 
 def plan(target: Target) -> list[Change]:
-    """Return the settings with our hooks, replacing those of an earlier connect."""
+    """Return the key file and the settings with our hooks."""
     path = settings_path(target)
     text, settings = read_json(path)
-    key = target.key or read_key(target)
-    entries = {event: _entry(event, target.url) for event in (*GATES, *TOOL_EVENTS, *RUN_EVENTS)}
+    entries = {event: _entry(event, target) for event in (*GATES, *TOOL_EVENTS, *RUN_EVENTS)}
     after = _without_key(hooks_file.add_hooks(settings, entries, path))
-    hooks_file.get_object(after, "env", path)[KEY] = key
     unchanged = hooks_file.is_same(after, settings)
-    return [Change(path, text, text if unchanged else format_json(after, text), secret=key)]
+    key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
+    return [key_change, Change(path, text, text if unchanged else format_json(after, text), secret=_old_key(settings))]
 
 
 def undo(target: Target) -> list[Change]:
-    """Return the settings without our hooks, or no file if nothing else is in it."""
+    """Return the settings without our hooks (no file if nothing else is in it) and no key file."""
     path = settings_path(target)
     text, settings = read_json(path)
     after = _without_key(hooks_file.remove_hooks(settings))
-    if after == settings:
-        return [Change(path, text, text)]
-    return [Change(path, text, format_json(after, text) if after else None, secret=read_key(target))]
+    rest = text if after == settings else format_json(after, text) if after else None
+    return [hooks_file.plan_key(target, NAME, None), Change(path, text, rest, secret=_old_key(settings))]
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the settings, "" if there is none."""
-    env = read_json(settings_path(target))[1].get("env")
-    key = env.get(KEY) if isinstance(env, dict) else ""
-    return key if isinstance(key, str) else ""
+    """Return the key in the key file or, from an earlier version, in the settings; "" if there is none."""
+    return hooks_file.read_key(target, NAME) or _old_key(read_json(settings_path(target))[1])
 
 
 def settings_path(target: Target) -> Path:
-    """Return the account's settings, or the project's local ones (not shared: they hold a key)."""
+    """Return the account's settings, or the project's local ones, which are not shared."""
     if target.project is not None:
         return target.project / ".claude" / "settings.local.json"
     return target.home / ".claude" / "settings.json"
@@ -84,7 +80,7 @@ def probe_offline(target: Target) -> str:
         hooks = hooks_file.find_hooks(settings, event)
         if not hooks or any(hook.get("onFailure") != "block" for hook in hooks):
             return ""
-    return offline_probe.run_hook(["claude-code"])
+    return offline_probe.run_hook([NAME])
 
 
 def find_warning(target: Target) -> str:
@@ -113,40 +109,33 @@ def find_installed_version() -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else ()
 
 
-def _entry(event: str, url: str) -> dict[str, Any]:
-    hook = _gating_hook(url) if event in GATES else _report_hook(url)
+def _entry(event: str, target: Target) -> dict[str, Any]:
+    gates = event in GATES
+    key_file = str(hooks_file.key_path(target, NAME).absolute())
+    line = [NAME, "--url", target.url.rstrip("/"), "--key-file", key_file, "--limit", str(HOLD)]
+    hook: dict[str, Any] = {"type": "command", "command": hooks_file.format_command(line, gates=gates)}
+    # A tool waits for a gating hook; any failure, even to start it, blocks the tool.
+    hook |= {"timeout": TIMEOUT, "onFailure": "block"} if gates else {"timeout": REPORT_TIMEOUT} | _STATUS
     return ({"matcher": "*"} if event in GATES + TOOL_EVENTS else {}) | {"hooks": [hook]}
 
 
-def _gating_hook(url: str) -> dict[str, Any]:
-    """Return the hook that a tool waits for; any failure, even to start it, blocks the tool."""
-    line = ["claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
-    command = hooks_file.format_command(line, gates=True)
-    return {"type": "command", "command": command, "timeout": TIMEOUT, "onFailure": "block"}
-
-
-def _report_hook(url: str) -> dict[str, Any]:
-    """Return the hook that only reports; Claude Code shows `statusMessage` when it gives up."""
-    return {
-        "type": "http",
-        "url": f"{url.rstrip('/')}{PATH}?by={TAG}",
-        "headers": {"Authorization": f"Bearer ${KEY}"},
-        "allowedEnvVars": [KEY],
-        "timeout": REPORT_TIMEOUT,
-        "statusMessage": "Reporting to Toolcards",
-    }
+def _old_key(settings: dict[str, Any]) -> str:
+    """Return the key that an earlier version wrote into `env`, "" if there is none."""
+    env = settings.get("env")
+    key = env.get(OLD_KEY) if isinstance(env, dict) else ""
+    return key if isinstance(key, str) else ""
 
 
 def _without_key(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without our key, and without an `env` that this empties."""
-    if not isinstance(settings.get("env"), dict) or KEY not in settings["env"]:
+    if not isinstance(settings.get("env"), dict) or OLD_KEY not in settings["env"]:
         return settings
-    env = {name: value for name, value in settings["env"].items() if name != KEY}
+    env = {name: value for name, value in settings["env"].items() if name != OLD_KEY}
     return {name: env if name == "env" else value for name, value in settings.items() if name != "env" or env}
 
 
 RECIPE = Recipe(
-    name="claude-code",
+    name=NAME,
     title="Claude Code",
     version="2.1.329",
     can=Abilities(observe="yes", gate="yes", edit="yes", stream="no"),
@@ -158,6 +147,7 @@ RECIPE = Recipe(
         "Input does not stream: a call appears when its input is complete.",
         f"A server that accepts the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
         "Hooks that only report give up after a second, and Claude Code shows it; their report may be missing.",
+        "The key is in a file of its own, not in the environment that the model's commands see.",
         hooks_file.STARTS_HERE,
     ),
     plan=plan,

@@ -1,4 +1,4 @@
-"""Codex CLI: command hooks in its `hooks.json`, and the key in a file next to it.
+"""Codex CLI: command hooks in its `hooks.json`, and the key in a file that only its owner can read.
 
 Read from and tested with @openai/codex 0.169.0. Every hook is `toolcards hook codex`, which reports an allow as `{}`:
 Codex accepts an explicit allow only with changed arguments, and runs the tool if it does not understand an answer. Not
@@ -15,33 +15,34 @@ from toolcards.connect import hooks_file, offline_probe
 from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, format_json, read, read_json
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
+NAME = "codex"
 GATES = ("PreToolUse", "PermissionRequest")
 REPORTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "SubagentStart", "SubagentStop", "Stop", "SessionEnd")
 REPORT_TIMEOUT = 3  # seconds, the longest for SessionEnd; the hook itself gives up after one
 
 
 def plan(target: Target) -> list[Change]:
-    """Return hooks.json with our hooks, and the file with the key."""
-    path, key = hooks_path(target), target.key or read_key(target)
+    """Return the key file and hooks.json with our hooks."""
+    path = hooks_path(target)
     text, settings = read_json(path)
     after = hooks_file.add_hooks(settings, {event: _entry(event, target) for event in (*GATES, *REPORTS)}, path)
     unchanged = hooks_file.is_same(after, settings)
-    key_change = Change(key_path(target), read(key_path(target)), f"{key}\n", secret=key)
-    return [key_change, Change(path, text, text if unchanged else format_json(after, text))]
+    key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
+    return [key_change, *_remove_old_key(target), Change(path, text, text if unchanged else format_json(after, text))]
 
 
 def undo(target: Target) -> list[Change]:
     """Return hooks.json without our hooks (no file if nothing else is in it) and no key file."""
-    path, key = hooks_path(target), read(key_path(target))
+    path = hooks_path(target)
     text, settings = read_json(path)
     after = hooks_file.remove_hooks(settings)
-    rest = text if after == settings else format_json(after, text) if after else None
-    return [Change(key_path(target), key, None, secret=read_key(target)), Change(path, text, rest)]
+    remaining = text if after == settings else format_json(after, text) if after else None
+    return [hooks_file.plan_key(target, NAME, None), *_remove_old_key(target), Change(path, text, remaining)]
 
 
 def read_key(target: Target) -> str:
     """Return the key in the key file, "" if there is none."""
-    return (read(key_path(target)) or "").strip()
+    return hooks_file.read_key(target, NAME) or (read(_old_key_path(target)) or "").strip()
 
 
 def hooks_path(target: Target) -> Path:
@@ -49,34 +50,32 @@ def hooks_path(target: Target) -> Path:
     return (target.project or target.home) / ".codex" / "hooks.json"
 
 
-def key_path(target: Target) -> Path:
-    """Return the file that holds only the key."""
-    return hooks_path(target).with_name("toolcards.key")
-
-
 def probe_offline(target: Target) -> str:
     """Return the hook's denial while no server is running; "" if it is not written."""
     hooks = [hooks_file.find_hooks(read_json(hooks_path(target))[1], event) for event in GATES]
-    return offline_probe.run_hook(["codex"]) if all(hooks) else ""
+    return offline_probe.run_hook([NAME]) if all(hooks) else ""
 
 
 def _entry(event: str, target: Target) -> dict[str, Any]:
     gates = event in GATES
-    line = [
-        "codex",
-        "--url",
-        target.url.rstrip("/"),
-        "--key-file",
-        str(key_path(target).resolve()),
-        "--limit",
-        str(HOLD),
-    ]
+    key_file = str(hooks_file.key_path(target, NAME).absolute())
+    line = [NAME, "--url", target.url.rstrip("/"), "--key-file", key_file, "--limit", str(HOLD)]
     hook = {"type": "command", "command": hooks_file.format_command(line, gates=gates)}
     return {"hooks": [hook | {"timeout": TIMEOUT if gates else REPORT_TIMEOUT}]}
 
 
+def _old_key_path(target: Target) -> Path:
+    """Return where earlier versions wrote the key: next to hooks.json."""
+    return hooks_path(target).with_name("toolcards.key")
+
+
+def _remove_old_key(target: Target) -> list[Change]:
+    key = read(_old_key_path(target))
+    return [] if key is None else [Change(_old_key_path(target), key, None, secret=key.strip())]
+
+
 RECIPE = Recipe(
-    name="codex",
+    name=NAME,
     title="Codex CLI",
     version="0.169.0",
     can=Abilities(

@@ -6,13 +6,14 @@ and removed exactly, next to other people's hooks.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.connect.base import TAG, Unreadable, find_command
+from toolcards.connect.base import TAG, Change, Target, Unreadable, find_command, read
 
 HOLD = 930  # seconds that a call is held: longer than the server's own time to answer (900)
 TIMEOUT = HOLD + 30  # the hook's own limit: when it passes, the program may run the tool
@@ -20,6 +21,28 @@ STARTS_HERE = "The gating hook starts Toolcards on this computer: connect again 
 FALLBACK = 'echo "The Toolcards hook could not run, so nothing was run." >&2; exit 2'  # 2 blocks, in every version
 
 Settings = dict[str, Any]
+
+
+def key_path(target: Target, name: str) -> Path:
+    """Return the file that holds only the key: outside of the project and of the program's own folder.
+
+    There, neither `env` nor a search in the project or in the settings shows the key to the model.
+    """
+    suffix = f"-{hashlib.sha256(str(target.project).encode()).hexdigest()[:12]}" if target.project else ""
+    return target.home / ".config" / "toolcards" / "keys" / f"{name}{suffix}.key"
+
+
+def plan_key(target: Target, name: str, key: str | None) -> Change:
+    """Return the change that writes the key file, or with None removes it."""
+    path = key_path(target, name)
+    text = read(path)
+    after = None if key is None else f"{key}\n"
+    return Change(path, text, after, secret=key or (text or "").strip(), prune_root=target.home / ".config")
+
+
+def read_key(target: Target, name: str) -> str:
+    """Return the key in the key file, "" if there is none."""
+    return (read(key_path(target, name)) or "").strip()
 
 
 def format_command(words: list[str], *, gates: bool) -> str:

@@ -14,6 +14,11 @@ from toolcards.connect import managed_block
 from toolcards.connect.base import TAG, Change, Target, Unreadable, read
 
 CLIENT = Path(__file__).parents[1] / "client"
+STATIC_FOLDERS = (  # in the wheel of the client, in that of the server, and in a checkout
+    Path(__file__).with_name("_static"),
+    Path(__file__).parents[1] / "_site" / "dashboard" / "_static" / "clients",
+    Path(__file__).parents[2] / "static" / "clients",
+)
 COMMENTS = {".py": "#", ".mjs": "//", ".toml": "#"}
 URL, KEY = "TOOLCARDS_URL", "TOOLCARDS_AGENT_KEY"
 
@@ -74,12 +79,10 @@ def copy_sdk() -> dict[str, Path]:
 
 def find_static_file(name: str) -> Path:
     """Return the path of a file in `static/clients/`; raises Unreadable."""
-    from django.contrib.staticfiles import finders
-
-    path = finders.find(f"clients/{name}")
-    if not path:
-        raise Unreadable(f"{name} is not among the static files of this installation.")
-    return Path(path)
+    for folder in STATIC_FOLDERS:
+        if (folder / name).is_file():
+            return folder / name
+    raise Unreadable(f"{name} is not among the files of this installation.")
 
 
 def mark(suffix: str) -> str:

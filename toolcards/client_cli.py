@@ -1,0 +1,53 @@
+"""The `toolcards-client` command, for computers without a server: `connect`, `hook` and `acp`. Needs no Django."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from toolcards.connect import command
+
+
+def main() -> None:
+    """Run the command named on the command line."""
+    name, arguments = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    if name == "acp":
+        from toolcards.acp import main as run_acp
+
+        raise SystemExit(run_acp(arguments))
+    if name == "hook":
+        from toolcards.hook_relay import main as run_hook
+
+        raise SystemExit(run_hook(arguments))
+    if name == "connect":
+        raise SystemExit(run_connect(arguments))
+    is_asked = name in {"", "help", "-h", "--help"}
+    print(_HELP if is_asked else f"toolcards-client has no command {name!r}.\n\n{_HELP}")  # noqa: T201
+    raise SystemExit(0 if is_asked else 2)
+
+
+def run_connect(arguments: Sequence[str]) -> int:
+    """Run `connect` with the key of another computer's server; return the exit code."""
+    parser = argparse.ArgumentParser(prog="toolcards-client connect", description=command.ABOUT)
+    command.add_arguments(parser, command.DEFAULT_ADDRESS)
+    try:
+        command.run_connect(parser.parse_args(arguments), command.NoKeyStore(), print)
+    except command.ConnectFailed as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+_HELP = f"""\
+usage: toolcards-client COMMAND
+
+  connect  {command.ABOUT}
+  hook     Relay one hook of Claude Code or Codex; `connect` writes this command.
+  acp      Stand between an editor and an agent that speak the Agent Client Protocol.
+
+Each command has --help. Create the key for --key on the server: Sources, or its Connect page."""
+
+
+if __name__ == "__main__":
+    main()
