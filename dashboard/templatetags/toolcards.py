@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from django import template
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
 from dashboard.cards import icons, rendering, safe_text
+from dashboard.runs.tables import StatePart
 from toolcards import __version__
 from toolcards.models import ToolCall
 
@@ -65,6 +67,36 @@ def seconds(value: Any) -> str:
     if value is None or value == "":
         return ""
     return url_helpers.format_duration(float(value))
+
+
+@register.filter
+def describe_shares(shares: Iterable[StatePart]) -> str:
+    """Return the states and their counts in words: "Done 3, Failed 1"."""
+    return ", ".join(f"{share.word} {share.count}" for share in shares) or "No calls"
+
+
+@register.filter
+def reason_need(condition: str) -> str:
+    """Return in a word or two when a rule needs a reason; `condition` is always, on_deny or never."""
+    return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
+
+
+@register.simple_tag(takes_context=True)
+def permitted_actions(context: dict[str, Any]) -> str:
+    """Return what the reader may do, for style sheets and scripts: words of vote, policy and throw."""
+    permissions = {"vote": "vote", "edit_policy": "policy", "throw_killswitch": "throw"}
+    allowed = context["perms"]["toolcards"] if "perms" in context else {}
+    return " ".join(word for name, word in permissions.items() if allowed and allowed[name])
+
+
+@register.simple_tag(takes_context=True)
+def waiting_prefix(context: dict[str, Any]) -> str:
+    """Return the count of waiting calls for the page's title, "(3) ", or an empty string."""
+    request = context.get("request")
+    if request is None or not request.user.is_authenticated:
+        return ""
+    count = context["waiting"]["count"]
+    return f"({count}) " if count else ""
 
 
 @register.simple_tag

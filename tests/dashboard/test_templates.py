@@ -32,6 +32,15 @@ BANNED_SCRIPT = {
 }
 
 
+def test_no_line_of_a_template_is_longer_than_120_characters() -> None:
+    assert not [
+        f"{template.relative_to(ROOT)}:{number}"
+        for template in TEMPLATES
+        for number, line in enumerate(template.read_text().splitlines(), 1)
+        if len(line) > 120
+    ]
+
+
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
 def test_a_template_has_nothing_that_is_banned(template: Path) -> None:
     text = template.read_text()
