@@ -1,9 +1,9 @@
 /**
  * Toolcards for the Vercel AI SDK 6 and 7 (read from `ai` 7.0.173 and 6.0.326): watch a chat's tool calls, and gate them.
  *
- * For servers (Node 22+, Bun, Deno, edge): copy it into your project with `mirroring.mjs`, `asking.mjs` and
- * `answers.mjs`; nothing else is needed. It holds an agent key, so it must never reach a browser, and Toolcards answers
- * no cross-origin request.
+ * For servers (Node 22+, Bun, Deno, edge): copy it into your project with the modules that it imports, and what they
+ * import; it has no other dependencies. It holds an agent key, so it must never reach a browser, and Toolcards answers no
+ * cross-origin request.
  *
  *     import { mirror, mirrorRequest, toolApproval } from './ai-sdk.mjs';
  *     const toolcards = { run: chatId };     // address and key: TOOLCARDS_URL and TOOLCARDS_AGENT_KEY, or url and key here
@@ -11,44 +11,44 @@
  *     const result = streamText({ …, toolApproval: toolApproval(toolcards) });          // AI SDK 7: ask the gate
  *     return mirror(result.toUIMessageStreamResponse(), toolcards);                     // watch
  *
- * Watching fails open and silent: without Toolcards the stream is the same, to the byte.
- * Gating fails closed: without an answer the tool does not run, and the model is told why.
+ * Watching fails open and silent: without Toolcards the stream is unchanged, to the byte.
+ * Gating fails closed: without an answer the tool does not run, and the model reads why.
  *
  * @typedef {object} Options
- * @property {string} [url]       where Toolcards is, such as http://127.0.0.1:8000 (the environment's TOOLCARDS_URL)
+ * @property {string} [url]       the address of Toolcards, such as http://127.0.0.1:8000 (default: TOOLCARDS_URL)
  * @property {string} [key]       an agent key, scopes `ingest` to watch, `decide` and `result` to gate (TOOLCARDS_AGENT_KEY)
  * @property {string} run         your id of this chat: 1 to 200 printable characters, the same for all its requests
  * @property {string} [agent]     the agent's name on the cards
- * @property {string} [protocol]  what the mirrored stream speaks: `ai-sdk` (default), `tanstack` or `ag-ui`
- * @property {object} [request]   mirror: the body of the request that is being answered, see `mirrorRequest`
+ * @property {string} [protocol]  the protocol of the mirrored stream: `ai-sdk` (default), `tanstack` or `ag-ui`
+ * @property {any} [request]      mirror: the body of the request that is being answered, see `mirrorRequest`
  * @property {number} [limit]     mirror: bytes that may wait for a slow Toolcards; beyond them the copy is given up (1 MiB)
- * @property {number} [seconds]   gate: how long a person may take (the policy's own time, else 900)
- * @property {AbortSignal} [signal]  gate: takes the question back when the chat is stopped
- * @property {string} [kind]      gate: what the tools do, in Toolcards' words (`read`, `execute`, …)
- * @property {(error: unknown) => void} [onError]  hears what went wrong while watching; by default nobody does
+ * @property {number} [seconds]   gate: how long a person may take (default: the policy's own time, else 900)
+ * @property {AbortSignal} [signal]  gate: withdraws the approval request when the chat is stopped
+ * @property {string} [kind]      gate: the kind of the tools, as Toolcards names it (`read`, `execute`, …)
+ * @property {(error: unknown) => void} [onError]  called with each error of watching (default: none)
  * @property {(work: Promise<unknown>) => void} [waitUntil]  for platforms that freeze a function after its response
  * @property {typeof fetch} [fetch]
  *
- * @import { Call, Verdict } from './asking.mjs'
+ * @import { Call, Decision } from './gate-client.mjs'
  */
 
-import { Denied, ask as asked, result, runs as ran } from './asking.mjs';
-import { Copy, passed } from './mirroring.mjs';
+import { Denied, ask as askGate, result, runs as runGated } from './gate-client.mjs';
+import { StreamCopy, waitForCall } from './stream-copy.mjs';
 
-const UNFIT = 'A reviewer changed the arguments, and the tool does not take them: nothing ran.';
+const UNFIT_EDIT = 'A reviewer changed the arguments, and the tool does not take them: nothing ran.';
 
-export { Denied, result } from './asking.mjs';
-export { answersIn, mirror, mirrorRequest, tell } from './mirroring.mjs';
+export { Denied, result } from './gate-client.mjs';
+export { mirror, mirrorRequest } from './stream-mirror.mjs';
 
 /**
  * AI SDK 7, where there is no UI message stream (`generateText`, agents): `telemetry: { integrations: [telemetry(options)] }`.
- * Shows the calls that are executed; calls that are refused before (unknown tool, invalid input) it does not see.
- * Make a new one for each call of the SDK.
+ * Shows the calls that are executed; it does not see calls that are refused earlier (unknown tool, invalid input).
+ * Create a new one for each call of the SDK.
  *
  * @param {Options} options
  */
 export function telemetry(options) {
-  const copy = new Copy({ ...options, protocol: 'native' });
+  const copy = new StreamCopy({ ...options, protocol: 'native' });
   const end = (/** @type {string} */ outcome) => {
     copy.add({ type: 'run.finished', outcome });
     copy.end();
@@ -75,43 +75,43 @@ export function telemetry(options) {
 // ---------------------------------------------------------------- gating
 
 /**
- * AI SDK 7: `streamText({ …, toolApproval: toolApproval(options) })` (also `generateText`). Every call is judged by
- * Toolcards' policy; where it asks, the stream waits until a person has answered. A person's edit of the arguments
- * cannot be handed to the SDK here: the call is refused, and the model told what the reviewer wants (see `gated`).
+ * AI SDK 7: `streamText({ …, toolApproval: toolApproval(options) })` (also `generateText`). Toolcards' policy decides
+ * about every call; if it asks, the stream waits for a person. The SDK cannot run arguments that a person edited: the
+ * call is denied, and the model reads what the reviewer wants (see `gated`).
  *
  * @param {Options} options
- * @returns {(asked: { toolCall: { toolName: string, toolCallId: string, input: unknown } }) =>
+ * @returns {(event: { toolCall: { toolName: string, toolCallId: string, input: unknown } }) =>
  *   Promise<'not-applicable' | { type: 'approved' | 'denied', reason?: string }>}
  */
 export function toolApproval(options) {
   return async ({ toolCall }) => {
     const call = { tool: toolCall.toolName, callId: toolCall.toolCallId, args: toolCall.input };
-    const said = unedited(await ask(call, options));
-    if (!said.allowed) return { type: 'denied', reason: said.reason };
-    return said.by === 'human' ? { type: 'approved', reason: said.reason } : 'not-applicable';
+    const decision = denyEdit(await ask(call, options));
+    if (!decision.allowed) return { type: 'denied', reason: decision.reason };
+    return decision.by === 'human' ? { type: 'approved', reason: decision.reason } : 'not-applicable';
   };
 }
 
 /**
- * AI SDK 6: `tool({ …, needsApproval: needsApproval('bash', options) })`. Version 6 knows only yes and "ask the user":
- * a no from Toolcards is thrown, so that the chat's own user cannot overrule it. The stream then carries an error and
- * the model does not read the reason; `gated` tells it.
+ * AI SDK 6: `tool({ …, needsApproval: needsApproval('bash', options) })`. Version 6 knows only "run" and "ask the user":
+ * a denial by Toolcards is thrown, so that the chat's own user cannot overrule it. The stream then carries an error and
+ * the model does not read the reason; with `gated` it does.
  *
  * @param {string} tool  its name
  * @param {Options} options
- * @returns {(input: unknown, about: { toolCallId: string }) => Promise<false>}
+ * @returns {(input: unknown, context: { toolCallId: string }) => Promise<false>}
  */
 export function needsApproval(tool, options) {
   return async (args, { toolCallId }) => {
-    const said = unedited(await ask({ tool, callId: toolCallId, args }, options));
-    if (!said.allowed) throw new Denied(said.reason);
+    const decision = denyEdit(await ask({ tool, callId: toolCallId, args }, options));
+    if (!decision.allowed) throw new Denied(decision.reason);
     return false;
   };
 }
 
 /**
  * Any version: `tools: gated(tools, options)`. Each tool with an `execute` asks right before it runs, runs with the
- * arguments as a person edited them, and tells what came of it. A no is an error whose text the model reads.
+ * arguments as a person edited them, and reports its outcome. A denial is an error whose text the model reads.
  *
  * @template {Record<string, any>} T
  * @param {T} tools
@@ -119,56 +119,74 @@ export function needsApproval(tool, options) {
  * @returns {T}
  */
 export function gated(tools, options) {
-  const wrapped = Object.entries(tools).map(([name, tool]) => [
-    name,
-    typeof tool?.execute !== 'function' ? tool : Object.assign(Object.create(Object.getPrototypeOf(tool)), tool, {
-      execute: (/** @type {unknown} */ args, /** @type {any} */ about) => {
-        const call = { tool: name, callId: about?.toolCallId ?? `call-${crypto.randomUUID()}`, args };
-        const heeded = { ...options, signal: about?.abortSignal ?? options.signal };
-        return runs(call, heeded, async (allowed, edited) => tool.execute.call(tool, edited ? await fits(tool, allowed) : allowed, about));
-      },
-    }),
-  ]);
-  return /** @type {any} */ (Object.fromEntries(wrapped));
+  const entries = Object.entries(tools).map(([name, tool]) => {
+    return [name, typeof tool?.execute === 'function' ? gateTool(name, tool, options) : tool];
+  });
+  return /** @type {any} */ (Object.fromEntries(entries));
 }
 
-/** Return edited arguments as the tool takes them; throws Denied where it does not. @param {any} tool @param {unknown} args */
-export async function fits(tool, args) {
-  const given = tool.inputSchema;
-  const schema = typeof given === 'function' && !given['~standard'] ? given() : given;
-  const validate = schema?.['~standard']?.validate ?? schema?.validate;
-  const found = typeof validate === 'function' ? await validate.call(schema['~standard'] ?? schema, args) : { value: args };
-  if (found.issues || found.success === false) throw new Denied(UNFIT);
-  return 'value' in found ? found.value : args;
+/** @param {string} name @param {any} tool @param {Options} options */
+function gateTool(name, tool, options) {
+  const execute = (/** @type {unknown} */ input, /** @type {any} */ context) => {
+    const call = { tool: name, callId: context?.toolCallId ?? `call-${crypto.randomUUID()}`, args: input };
+    const callOptions = { ...options, signal: context?.abortSignal ?? options.signal };
+    return runs(call, callOptions, async (args, edited) => {
+      return tool.execute.call(tool, edited ? await parseEdit(tool, args) : args, context);
+    });
+  };
+  return Object.assign(Object.create(Object.getPrototypeOf(tool)), tool, { execute });
 }
 
 /**
- * Ask the gate and wait for its answer; use up the permit. Never throws: whatever is unclear is a no. A call that is
- * mirrored is asked about once its stream has shown it.
+ * Return edited arguments as the tool's schema parses them; throws Denied if they do not fit.
+ *
+ * @param {any} tool
+ * @param {unknown} args
+ */
+export async function parseEdit(tool, args) {
+  const declared = tool.inputSchema;
+  const schema = typeof declared === 'function' && !declared['~standard'] ? declared() : declared;
+  const validate = schema?.['~standard']?.validate ?? schema?.validate;
+  if (typeof validate !== 'function') return args;
+  const parsed = await validate.call(schema['~standard'] ?? schema, args);
+  if (parsed.issues || parsed.success === false) throw new Denied(UNFIT_EDIT);
+  return 'value' in parsed ? parsed.value : args;
+}
+
+/**
+ * Ask the gate, wait for its decision, and claim the permit. Never throws: everything unclear is a denial. A mirrored
+ * call is asked about after its stream has shown it.
  *
  * @param {Call} call
  * @param {Options} options
- * @returns {Promise<Verdict>}
+ * @returns {Promise<Decision>}
  */
 export async function ask(call, options) {
-  await passed(options.run, call.callId);
-  return asked(call, options);
+  await waitForCall(options.run, call.callId);
+  return askGate(call, options);
 }
 
-/** Ask, run with the arguments that were allowed, tell the outcome. Throws Denied.
- * @param {Call} call @param {Options} options @param {(args: unknown, edited: boolean) => any} execute */
+/**
+ * Ask, run with the allowed arguments, and report the outcome. Throws Denied.
+ *
+ * @param {Call} call
+ * @param {Options} options
+ * @param {(args: unknown, edited: boolean) => any} execute
+ */
 export async function runs(call, options, execute) {
-  await passed(options.run, call.callId);
-  return ran(call, options, execute);
+  await waitForCall(options.run, call.callId);
+  return runGated(call, options, execute);
 }
 
-/** The SDK cannot run other arguments than the model's: then it must not run at all. @param {Verdict} said @returns {Verdict} */
-function unedited(said) {
-  if (!said.allowed || !said.edited) return said;
-  return denied(`A reviewer changed the arguments. If that serves you, call the tool again with ${JSON.stringify(said.args)}`);
-}
-
-/** @param {string} reason @returns {Verdict} */
-function denied(reason) {
-  return { allowed: false, reason, args: undefined, edited: false, by: '', call: { tool: '', callId: '', args: undefined } };
+/**
+ * Return the decision, or a denial if a person edited the arguments: the SDK can only run the model's.
+ *
+ * @param {Decision} decision
+ * @returns {Decision}
+ */
+function denyEdit(decision) {
+  if (!decision.allowed || !decision.edited) return decision;
+  const args = JSON.stringify(decision.args);
+  const reason = `A reviewer changed the arguments. If that serves you, call the tool again with ${args}`;
+  return { ...decision, allowed: false, reason, args: undefined, edited: false, by: '' };
 }

@@ -1,53 +1,54 @@
-// Toolcards for opencode: shows every tool call, and lets no tool run without the gate's answer.
-// A plug-in file (https://opencode.ai/docs/plugins); `toolcards connect opencode` writes it, with the two modules that it
-// imports, into a folder that opencode does not look for plug-ins in. Read from and tested with opencode-ai 1.18.33.
-// Whatever goes wrong on the way to an answer is a no.
-import { ask, request } from "../toolcards/asking.mjs"
+// Toolcards for opencode: shows every tool call, and no tool runs without the gate's decision.
+// A plugin file (https://opencode.ai/docs/plugins); `toolcards connect opencode` writes it, and the modules that it
+// imports into a folder where opencode does not look for plugins. Read from and tested with opencode-ai 1.18.33.
+// Every failure on the way to a decision is a denial.
+import { ask } from "../toolcards/gate-client.mjs"
+import { request } from "../toolcards/gate-http.mjs"
 
 const SETTINGS = {"url": "http://127.0.0.1:8000", "key": ""} // toolcards-connect
 
-const STOPPED = "Stopped by Toolcards: " // toolcards/adapters/opencode.py knows this beginning
-const WAIT = 25 // seconds of one long poll
-const KEPT = 5000 // frames kept while the server is away, and calls that are known
-const LONGEST = 7 * 86_400 // seconds after which a question that nobody answers is given up in any case
-// What the adapter reads, and whatever else is about tools or permissions: unknown kinds are counted on the server.
-const WANTED = /^(session\.(created|idle|error)|message\.part\.delta|permission\..*|.*\b(tool|shell)\b.*)$/
+const DENIAL_PREFIX = "Stopped by Toolcards: " // toolcards/adapters/opencode.py reads it
+const POLL_SECONDS = 25
+const MAX_BACKLOG = 5000 // frames kept while the server is unreachable, and calls that are remembered
+const MAX_WAIT_SECONDS = 7 * 86_400 // after this an approval request is given up in any case
+// What the adapter reads, and everything else about tools or permissions: the server counts unknown kinds.
+const RELEVANT = /^(session\.(created|idle|error)|message\.part\.delta|permission\..*|.*\b(tool|shell)\b.*)$/
 
 const env = globalThis.process?.env ?? {}
 const url = env.TOOLCARDS_URL || SETTINGS.url
 const key = env.TOOLCARDS_AGENT_KEY || SETTINGS.key
 const server = { url, key }
-const pause = (ms) => new Promise((done) => setTimeout(done, ms))
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
-// ---------------------------------------------------------------- frames out
+// ---------------------------------------------------------------- frames to the server
 
-// One queue for each run: frames leave in order, in batches, and come again while the server is away.
+// The queue of one run: frames are sent in order, in batches, and again while the server is unreachable.
 class Outbox {
-  constructor(run, answered) {
+  constructor(run, onApproval) {
     this.run = run
-    this.answered = answered
+    this.onApproval = onApproval
     this.frames = []
     this.sending = null
   }
 
   push(frame) {
     this.frames.push(frame)
-    if (this.frames.length > KEPT) this.frames.splice(0, this.frames.length - KEPT)
+    if (this.frames.length > MAX_BACKLOG) this.frames.splice(0, this.frames.length - MAX_BACKLOG)
     this.sending ??= this.send()
   }
 
   async send() {
-    await pause(20)
-    for (let tries = 0, batch = [], once = ""; this.frames.length; ) {
-      if (!batch.length) [batch, once] = [this.frames.slice(0, 200), crypto.randomUUID()] // the same in every try
+    await sleep(20)
+    for (let tries = 0, batch = [], idempotencyKey = ""; this.frames.length; ) {
+      if (!batch.length) [batch, idempotencyKey] = [this.frames.slice(0, 200), crypto.randomUUID()] // the same in every try
       try {
-        await this.post(batch, once)
+        await this.post(batch, idempotencyKey)
         tries = 0
       } catch (error) {
-        // 409: the try before is still being read there. Any other refusal is final.
+        // 409: the previous try is still being read. Any other refusal is final.
         if (error.status >= 400 && error.status < 500 && ![409, 429].includes(error.status)) tries = 0
         else {
-          await pause(Math.min(30_000, 500 * 2 ** tries++))
+          await sleep(Math.min(30_000, 500 * 2 ** tries++))
           continue
         }
       }
@@ -57,197 +58,197 @@ class Outbox {
     this.sending = null
   }
 
-  async post(batch, once) {
+  async post(batch, idempotencyKey) {
     const query = new URLSearchParams({ protocol: "opencode", run: this.run, agent: "opencode", answers: "poll" })
-    const said = await request({ ...server, once }, "POST", `/api/v1/ingest?${query}`, batch)
-    for (const asked of said.asked ?? []) this.answered(asked)
+    const receipt = await request({ ...server, idempotencyKey }, "POST", `/api/v1/ingest?${query}`, batch)
+    for (const approval of receipt.asked ?? []) this.onApproval(approval)
   }
 
-  // What was said so far shall be known before the gate is asked; if it cannot be, the asking itself will fail.
-  async flushed() {
-    for (let waited = 0; this.sending && waited < 2000; waited += 10) await pause(10)
+  // Frames must arrive before the gate is asked; if they cannot, asking fails, too.
+  async flush() {
+    for (let waitedMs = 0; this.sending && waitedMs < 2000; waitedMs += 10) await sleep(10)
   }
 }
 
 // ---------------------------------------------------------------- one id for several calls
 
-// Models use call ids again: in later turns, in parallel, and in sub-agents, whose calls are in the same run. What is
-// known of each call by its session and part; on the wire each has an id of its own: `call_0`, then `call_0#2`.
-class Calls {
+// Models reuse call ids: in later turns, in parallel, and in sub-agents, whose calls are in the same run. Calls are
+// told apart by session and part; on the wire each has an id of its own: `call_0`, then `call_0#2`.
+class CallRegistry {
   constructor() {
-    this.known = [] // { session, id, tool, part, wire, gated, over }
-    this.wires = new Set() // run and id of every call
+    this.calls = [] // { session, id, tool, part, wireId, isGated, hasEnded }
+    this.wireIds = new Set() // run and id of every call
   }
 
-  // The call that an event's part is about.
-  ofPart(run, { sessionID: session, callID: id, tool, id: part }) {
-    const same = (call) => call.session === session && call.id === id
-    const found = this.known.find((call) => same(call) && call.part === part)
-    const begun = () => this.known.find((call) => same(call) && !call.part && call.tool === tool && !call.over)
-    const call = found ?? begun() ?? this.add(run, session, id, tool)
+  // Return the call that an event's part is about.
+  findByPart(run, { sessionID: session, callID: id, tool, id: part }) {
+    const candidates = this.calls.filter((call) => call.session === session && call.id === id)
+    const known = candidates.find((call) => call.part === part)
+    const begun = candidates.find((call) => !call.part && call.tool === tool && !call.hasEnded)
+    const call = known ?? begun ?? this.add(run, session, id, tool)
     call.part ??= part
     return call
   }
 
-  // The call that is about to run: it is gated once.
-  gate(run, { sessionID: session, callID: id, tool }) {
-    const waits = (call) => call.session === session && call.id === id && call.tool === tool && !call.gated && !call.over
-    const found = this.known.find(waits)
-    const call = found ?? this.add(run, session, id, tool)
-    call.gated = true
-    return [call, !found]
+  // Return the call that is about to run, and whether no event has shown it yet; each call is gated once.
+  claim(run, { sessionID: session, callID: id, tool }) {
+    const isWaiting = (call) => call.session === session && call.id === id && call.tool === tool && !call.isGated && !call.hasEnded
+    const shown = this.calls.find(isWaiting)
+    const call = shown ?? this.add(run, session, id, tool)
+    call.isGated = true
+    return [call, !shown]
   }
 
-  // The newest call of that id, for events that name nothing else.
-  latest(session, id) {
-    return this.known.findLast((call) => call.session === session && call.id === id)
+  // Return the newest call of that id, for events that name nothing else.
+  findNewest(session, id) {
+    return this.calls.findLast((call) => call.session === session && call.id === id)
   }
 
   add(run, session, id, tool) {
-    let wire = id
-    for (let use = 2; this.wires.has(`${run} ${wire}`); use++) wire = `${id}#${use}`
-    this.wires.add(`${run} ${wire}`)
-    const call = { session, id, tool, wire, gated: false, over: false }
-    this.known.push(call)
-    if (this.known.length > KEPT) this.known.shift()
+    let wireId = id
+    for (let use = 2; this.wireIds.has(`${run} ${wireId}`); use++) wireId = `${id}#${use}`
+    this.wireIds.add(`${run} ${wireId}`)
+    const call = { session, id, tool, wireId, isGated: false, hasEnded: false }
+    this.calls.push(call)
+    if (this.calls.length > MAX_BACKLOG) this.calls.shift()
     return call
   }
 }
 
-const ENDED = new Set(["completed", "error"])
+const ENDED_STATUSES = new Set(["completed", "error"])
 
 function replaceArgs(args, edited) {
   for (const name of Object.keys(args)) delete args[name]
   Object.assign(args, edited)
 }
 
-// A server that is started anew in the middle of a question still knows it.
-async function patiently(look) {
+// A server that restarts while a person is asked still has the approval.
+async function retry(work) {
   for (let tries = 0; ; tries++) {
     try {
-      return await look()
+      return await work()
     } catch (error) {
       if (error.status || tries >= 5) throw error
-      await pause(500 * 2 ** tries)
+      await sleep(500 * 2 ** tries)
     }
   }
 }
 
-// ---------------------------------------------------------------- the plug-in
+// ---------------------------------------------------------------- the plugin
 
 export const Toolcards = async ({ client }) => {
   const parents = new Map() // session -> its parent, "" for none
-  const asking = new Map() // session -> the promise that its parent is known
+  const lookups = new Map() // session -> the promise that its parent is known
   const outboxes = new Map() // run -> Outbox
-  const held = new Map() // session -> the signals of the questions that wait
-  const calls = new Calls()
+  const openRequests = new Map() // session -> the AbortControllers of its open approval requests
+  const calls = new CallRegistry()
 
-  // A session that began before we listened is asked for, once.
-  function introduced(session) {
-    if (!parents.has(session) && !asking.has(session)) asking.set(session, introduce(session))
-    return asking.get(session)
+  // A session that began before this plugin is looked up, once.
+  function ensureKnown(session) {
+    if (!parents.has(session) && !lookups.has(session)) lookups.set(session, lookUp(session))
+    return lookups.get(session)
   }
 
-  async function introduce(session) {
+  async function lookUp(session) {
     const { data } = await client.session.get({ path: { id: session } }).catch(() => ({}))
     parents.set(session, data?.parentID ?? "")
-    if (data?.parentID) await introduced(data.parentID)
-    if (data) tell(session, { type: "session.created", properties: { sessionID: session, info: data } })
+    if (data?.parentID) await ensureKnown(data.parentID)
+    if (data) report(session, { type: "session.created", properties: { sessionID: session, info: data } })
   }
 
-  function runOf(session) {
+  function findRun(session) {
     for (let steps = 0; parents.get(session) && steps < 32; steps++) session = parents.get(session)
     return session
   }
 
-  function outboxOf(session) {
-    const run = runOf(session)
-    if (!outboxes.has(run)) outboxes.set(run, new Outbox(run, (asked) => mirror(run, asked).catch(() => {})))
+  function getOutbox(session) {
+    const run = findRun(session)
+    if (!outboxes.has(run)) outboxes.set(run, new Outbox(run, (approval) => relayAnswer(run, approval).catch(() => {})))
     return outboxes.get(run)
   }
 
-  function tell(session, frame) {
-    outboxOf(session).push(frame)
+  function report(session, frame) {
+    getOutbox(session).push(frame)
   }
 
-  // A question of opencode's own: if somebody answers it at the server, that answer goes to opencode. What is not
-  // plainly about that question is no answer.
-  async function mirror(run, { id, source_id: permission }) {
-    let said
+  // An approval of opencode's own: if a person answers it at the server, that answer goes to opencode. What is not
+  // clearly about that approval is ignored.
+  async function relayAnswer(run, { id, source_id: permission }) {
+    let answer
     do {
-      const look = () => request(server, "GET", `/api/v1/approvals/${encodeURIComponent(id)}?wait=${WAIT}`, undefined, WAIT)
-      said = await patiently(look)
-      if (said.run !== run || said.approval?.id !== id) return
-    } while (said.approval.state === "pending")
-    if (said.by?.kind !== "human" || !["approved", "claimed", "denied"].includes(said.approval.state)) return
-    const { text, suggest } = said.reason ?? {}
+      const path = `/api/v1/approvals/${encodeURIComponent(id)}?wait=${POLL_SECONDS}`
+      answer = await retry(() => request(server, "GET", path, undefined, POLL_SECONDS))
+      if (answer.run !== run || answer.approval?.id !== id) return
+    } while (answer.approval.state === "pending")
+    if (answer.by?.kind !== "human" || !["approved", "claimed", "denied"].includes(answer.approval.state)) return
+    const { text, suggest } = answer.reason ?? {}
     const message = [text || "No one allowed it.", suggest].filter(Boolean).join(" ")
-    const body = said.approval.state === "denied" ? { reply: "reject", message } : { reply: "once" }
+    const body = answer.approval.state === "denied" ? { reply: "reject", message } : { reply: "once" }
     const post = client._client.post.bind(client._client)
     await post({ url: "/permission/{id}/reply", path: { id: permission }, body, headers: { "content-type": "application/json" } })
   }
 
-  function interrupted(session) {
-    for (const stop of held.get(session) ?? []) stop.abort(new Error("the session was interrupted."))
-    held.delete(session)
+  function abortRequests(session) {
+    for (const controller of openRequests.get(session) ?? []) controller.abort(new Error("the session was interrupted."))
+    openRequests.delete(session)
   }
 
-  // The gate's answer, "" for an allow: then `args` are those to run.
-  async function refusal(session, call, args) {
-    const stop = new AbortController()
-    held.set(session, (held.get(session) ?? new Set()).add(stop))
+  // Return the reason of the gate's denial, "" for an allow: then `args` are those to run.
+  async function findDenial(session, call, args) {
+    const controller = new AbortController()
+    openRequests.set(session, (openRequests.get(session) ?? new Set()).add(controller))
     try {
-      const options = { ...server, run: runOf(session), signal: stop.signal, seconds: LONGEST }
-      const said = await ask({ tool: call.tool, callId: call.wire, args: args ?? {} }, options)
-      if (!said.allowed) return said.reason
-      if (said.edited) replaceArgs(args, said.args)
+      const options = { ...server, run: findRun(session), signal: controller.signal, seconds: MAX_WAIT_SECONDS }
+      const decision = await ask({ tool: call.tool, callId: call.wireId, args: args ?? {} }, options)
+      if (!decision.allowed) return decision.reason
+      if (decision.edited) replaceArgs(args, decision.args)
       return ""
     } finally {
-      held.get(session)?.delete(stop)
+      openRequests.get(session)?.delete(controller)
     }
   }
 
-  // The event as it is told: with the call's own id.
-  function renamed(session, event) {
-    const told = event.properties ?? {}
-    const part = told.part
-    const where = told.tool ?? told.source
+  // Return the event with the call's id on the wire.
+  function renameCall(session, event) {
+    const properties = event.properties ?? {}
+    const part = properties.part
+    const source = properties.tool ?? properties.source
     if (part?.callID) {
-      const call = calls.ofPart(runOf(session), part)
-      call.over = ENDED.has(part.state?.status)
-      return { ...event, properties: { ...told, part: { ...part, callID: call.wire } } }
+      const call = calls.findByPart(findRun(session), part)
+      call.hasEnded = ENDED_STATUSES.has(part.state?.status)
+      return { ...event, properties: { ...properties, part: { ...part, callID: call.wireId } } }
     }
-    const call = where?.callID && calls.latest(session, where.callID)
+    const call = source?.callID && calls.findNewest(session, source.callID)
     if (!call) return event
-    const name = told.tool ? "tool" : "source"
-    return { ...event, properties: { ...told, [name]: { ...where, callID: call.wire } } }
+    const name = properties.tool ? "tool" : "source"
+    return { ...event, properties: { ...properties, [name]: { ...source, callID: call.wireId } } }
   }
 
   return {
     event: async ({ event }) => {
-      const told = event.properties ?? {}
-      const part = told.part
-      const session = told.sessionID ?? part?.sessionID
-      if (!session || !(WANTED.test(event.type) || (event.type === "message.part.updated" && part?.type === "tool"))) return
-      if (event.type === "session.created") parents.set(session, told.info?.parentID ?? "")
-      else await introduced(session)
-      if (event.type === "session.error" || event.type === "session.idle") interrupted(session)
-      tell(session, renamed(session, event))
-      if (event.type === "session.idle") await outboxOf(session).flushed()
+      const properties = event.properties ?? {}
+      const part = properties.part
+      const session = properties.sessionID ?? part?.sessionID
+      if (!session || !(RELEVANT.test(event.type) || (event.type === "message.part.updated" && part?.type === "tool"))) return
+      if (event.type === "session.created") parents.set(session, properties.info?.parentID ?? "")
+      else await ensureKnown(session)
+      if (event.type === "session.error" || event.type === "session.idle") abortRequests(session)
+      report(session, renameCall(session, event))
+      if (event.type === "session.idle") await getOutbox(session).flush()
     },
 
     "tool.execute.before": async (input, output) => {
-      if (input.tool === "invalid") return // the model's mistake, told to it by opencode; nothing runs
-      await introduced(input.sessionID)
-      const [call, unseen] = calls.gate(runOf(input.sessionID), input)
-      if (unseen) {
+      if (input.tool === "invalid") return // the model's mistake, which opencode reports to it; nothing runs
+      await ensureKnown(input.sessionID)
+      const [call, isNew] = calls.claim(findRun(input.sessionID), input)
+      if (isNew) {
         const state = { status: "running", input: output.args }
-        const part = { type: "tool", tool: input.tool, callID: call.wire, sessionID: input.sessionID, state }
-        tell(input.sessionID, { type: "message.part.updated", properties: { sessionID: input.sessionID, part } })
+        const part = { type: "tool", tool: input.tool, callID: call.wireId, sessionID: input.sessionID, state }
+        report(input.sessionID, { type: "message.part.updated", properties: { sessionID: input.sessionID, part } })
       }
-      await outboxOf(input.sessionID).flushed()
-      const no = await refusal(input.sessionID, call, output.args)
-      if (no) throw new Error(STOPPED + no)
+      await getOutbox(input.sessionID).flush()
+      const denial = await findDenial(input.sessionID, call, output.args)
+      if (denial) throw new Error(DENIAL_PREFIX + denial)
     },
   }
 }

@@ -1,8 +1,8 @@
 /**
  * Toolcards for TanStack AI (read from `@tanstack/ai` 0.58.0): watch a chat's tool calls, and gate them.
  *
- * For servers; needs `ai-sdk.mjs`, `mirroring.mjs`, `asking.mjs` and `answers.mjs` beside it and nothing else. The
- * options, and how both sides fail, are written in `ai-sdk.mjs`.
+ * For servers; needs `ai-sdk.mjs` and the modules that it needs in the same folder, and nothing else. The options, and
+ * how both sides fail, are described in `ai-sdk.mjs`.
  *
  *     import { gate, mirror, mirrorRequest } from './tanstack.mjs';
  *     mirrorRequest(body, toolcards);                                            // answers given in the chat
@@ -10,10 +10,11 @@
  *     return mirror(toServerSentEventsResponse(stream), toolcards);              // watch
  *
  * @import { Options } from './ai-sdk.mjs'
- * @import { Call } from './asking.mjs'
+ * @import { Call } from './gate-client.mjs'
  */
 
-import { ask, fits, mirror as mirrorAny, result, tell } from './ai-sdk.mjs';
+import { ask, mirror as mirrorStream, parseEdit, result } from './ai-sdk.mjs';
+import { sendFrames } from './stream-copy.mjs';
 
 /**
  * Return the stream, unchanged, while a copy of it goes to Toolcards: a Response (SSE or NDJSON) or `chat()`'s stream.
@@ -25,26 +26,28 @@ import { ask, fits, mirror as mirrorAny, result, tell } from './ai-sdk.mjs';
  */
 export function mirror(source, options) {
   if (options.request) mirrorRequest(options.request, options);
-  return mirrorAny(source, { ...options, protocol: 'tanstack', request: undefined });
+  return mirrorStream(source, { ...options, protocol: 'tanstack', request: undefined });
 }
 
-/** Tell Toolcards what people answered in the chat itself. A denial is never told on TanStack's stream, so without
- * this its card would wait for ever. Works for the body of any AG-UI request.
+/**
+ * Report what people answered in the chat itself. TanStack's stream never reports a denial: without this its card would
+ * wait forever. Works for the body of any AG-UI request.
  *
  * @param {{ resume?: any[], forwardedProps?: any }} body
  * @param {Options} options
  */
 export function mirrorRequest(body, options) {
   const { resume, forwardedProps } = body ?? {};
-  const answers = resume?.length || forwardedProps?.command?.resume;
-  return tell(answers ? [{ type: 'CUSTOM', name: 'toolcards.request', value: { resume, forwardedProps } }] : [], 'tanstack', options);
+  const hasAnswers = resume?.length || forwardedProps?.command?.resume;
+  const frame = { type: 'CUSTOM', name: 'toolcards.request', value: { resume, forwardedProps } };
+  return sendFrames(hasAnswers ? [frame] : [], 'tanstack', options);
 }
 
 /**
- * A middleware that asks before each call of a server tool. Put it first: TanStack takes the first middleware's word on
- * a call, so what another one said before would not be asked about. What runs is what was judged, or a person's edit; a
- * no becomes the call's result, `{"error": reason}`, since a middleware can skip a call but not fail it: Toolcards shows
- * it as denied.
+ * A middleware that asks before each call of a server tool. Put it first: TanStack takes the first middleware's answer
+ * about a call, so the gate would not be asked about what an earlier one decides. What was judged runs, or a person's
+ * edit. A denial becomes the call's result, `{"error": reason}`, since a middleware can skip a call but not fail it:
+ * Toolcards shows it as denied.
  *
  * @param {Options} options
  */
@@ -55,22 +58,22 @@ export function gate(options) {
   return {
     name: 'toolcards',
     async onBeforeToolCall(/** @type {any} */ context, /** @type {any} */ { toolName, toolCallId, args, tool }) {
-      const said = await ask({ tool: toolName, callId: toolCallId, args }, { signal: context?.signal, ...options });
-      if (!said.allowed) return skip(said.reason);
+      const decision = await ask({ tool: toolName, callId: toolCallId, args }, { signal: context?.signal, ...options });
+      if (!decision.allowed) return skip(decision.reason);
       try {
-        const runs = said.edited ? await fits(tool, said.args) : said.args;
-        running.push({ id: toolCallId, call: said.call });
-        return { type: 'transformArgs', args: runs };
+        const input = decision.edited ? await parseEdit(tool, decision.args) : decision.args;
+        running.push({ id: toolCallId, call: decision.call });
+        return { type: 'transformArgs', args: input };
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error);
-        result(said.call, { outcome: 'error', error: { message, code: 'invalid_input' } }, options);
+        result(decision.call, { outcome: 'error', error: { message, code: 'invalid_input' } }, options);
         return skip(message);
       }
     },
     onAfterToolCall(/** @type {any} */ _, /** @type {any} */ { toolName, toolCallId, ok, result: output, error }) {
-      const at = running.findIndex(({ id, call }) => id === toolCallId && call.tool === toolName);
-      if (at < 0) return;
-      const [{ call }] = running.splice(at, 1);
+      const index = running.findIndex(({ id, call }) => id === toolCallId && call.tool === toolName);
+      if (index < 0) return;
+      const [{ call }] = running.splice(index, 1);
       const message = error instanceof Error ? error.message : String(error ?? '');
       result(call, ok ? { outcome: 'ok', output: output ?? null } : { outcome: 'error', error: { message } }, options);
     },

@@ -419,6 +419,20 @@ def test_two_recipes_in_one_project_share_their_copies(project: connect.Target) 
     assert tree(project.project) == {}
 
 
+def test_a_copy_under_a_former_name_is_renewed_and_removed(project: connect.Target) -> None:
+    assert project.project is not None
+    former = project.project / "toolcards" / "asking.mjs"
+    former.parent.mkdir()
+    former.write_text(
+        f"// {connect.base.TAG}: a copy; connecting again renews it, --undo removes it\nexport const old = 1;\n"
+    )
+    connect.write_changes(AI_SDK.plan(project))
+    assert "export * from './gate-client.mjs'" in former.read_text()
+    assert not (former.parent / "mirroring.mjs").exists()
+    connect.write_changes(AI_SDK.undo(project))
+    assert not former.exists()
+
+
 def test_a_copy_is_told_in_one_line(project: connect.Target) -> None:
     diff = "".join(change.diff() for change in PYTHON.plan(project))
     assert "a copy of gate_client.py" in diff and "import" not in diff and "tck_…" in diff and project.key not in diff

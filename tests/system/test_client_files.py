@@ -27,5 +27,5 @@ def test_a_module_is_served_as_javascript_to_same_origin_pages_only(server: Serv
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_needs_nothing_but_its_neighbours(name: str) -> None:
-    imported = set(re.findall(r"^import .* from '([^']+)'", (FOLDER / name).read_text(), re.MULTILINE))
+    imported = set(re.findall(r"^(?:import|export) .* from '([^']+)'", (FOLDER / name).read_text(), re.MULTILINE))
     assert imported <= {f"./{one}" for one in MODULES}

@@ -1,6 +1,6 @@
 """opencode: a plugin file in its configuration folder, with the server's address and the key in its first lines.
 
-The two modules that it imports go into a folder next to the plugins, where opencode does not look for plugins.
+The modules that it imports go into a folder next to the plugins, where opencode does not look for plugins.
 Tested with opencode-ai 1.18.33.
 """
 
@@ -13,9 +13,11 @@ from pathlib import Path
 from toolcards.connect import offline_probe
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Target, Unreadable, read
 from toolcards.connect.project import copy_file, find_static_file, remove_copy
+from toolcards.connect.recipes import FORMER_GATE_MODULES, GATE_MODULES
 
 PLUGIN = "toolcards.js"
-MODULES = ("toolcards/answers.mjs", "toolcards/asking.mjs")
+MODULES = tuple(f"toolcards/{name}" for name in GATE_MODULES)
+FORMER_MODULES = tuple(f"toolcards/{name}" for name in FORMER_GATE_MODULES)
 _AWAY = """
 import {{ Toolcards }} from './{}';
 const hooks = await Toolcards({{ client: {{ session: {{ get: async () => ({{}}) }} }} }});
@@ -45,7 +47,7 @@ def undo(target: Target) -> list[Change]:
     """Return the removal of the plugin and its modules, if we created them."""
     path, before = plugin_path(target), read(plugin_path(target))
     is_ours = before is not None and TAG in before
-    removals = [remove_copy(config_folder(target), name) for name in MODULES]
+    removals = [remove_copy(config_folder(target), name) for name in (*MODULES, *FORMER_MODULES)]
     return [*removals, Change(path, before, None if is_ours else before, secret=read_key(target))]
 
 

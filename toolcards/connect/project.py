@@ -25,18 +25,23 @@ URL, KEY = "TOOLCARDS_URL", "TOOLCARDS_AGENT_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The files of one recipe: `env` holds address and key, `copies` maps targets to our files."""
+    """The files of one recipe: `env` holds address and key, `copies` maps targets to our files.
+
+    `former_copies` are copies under former names: renewed if they exist, since the project's code may import them.
+    """
 
     name: str
     env: str
     copies: Callable[[], dict[str, Path]] = dict
+    former_copies: Callable[[], dict[str, Path]] = dict
 
     def plan(self, target: Target) -> list[Change]:
         """Return the environment file with our lines, and the copies."""
         folder, path = project_folder(target), project_folder(target) / self.env
         text, key = read(path), target.key or self.read_key(target)
         lines = f"{URL}={target.url.rstrip('/')}\n{KEY}={key}"
-        copies = [copy_file(folder, name, file) for name, file in sorted(self.copies().items())]
+        former = {name: file for name, file in self.former_copies().items() if (folder / name).exists()}
+        copies = [copy_file(folder, name, file) for name, file in sorted((self.copies() | former).items())]
         if text is not None and managed_block.read_block(text, self.name) == lines + "\n":
             return [*copies, Change(path, text, text, secret=key)]
         return [*copies, Change(path, text, managed_block.append_block(text or "", lines, self.name), secret=key)]
@@ -49,9 +54,8 @@ class Project:
         folder, path = project_folder(target), project_folder(target) / self.env
         text = read(path)
         rest = managed_block.remove_block(text or "", self.name)
-        removals = (
-            [] if managed_block.has_any_block(rest) else [remove_copy(folder, name) for name in sorted(self.copies())]
-        )
+        names = sorted(self.copies() | self.former_copies())
+        removals = [] if managed_block.has_any_block(rest) else [remove_copy(folder, name) for name in names]
         return [*removals, Change(path, text, rest or None if text else text, secret=self.read_key(target))]
 
     def read_key(self, target: Target) -> str:

@@ -18,20 +18,23 @@ ANY_SSE_PIPE = "Any program that prints the SSE bytes of the response works. Not
 SERVERS_ONLY = "For servers only: the key must never reach a browser."
 WRITES_PYTHON = "In the project's folder: writes address and key into .env and copies the client to toolcards/client/."
 WRITES_JAVASCRIPT = "In the app's folder: writes address and key into .env.local and copies {} to toolcards/."
-MODULES = ("ai-sdk.mjs", "mirroring.mjs", "asking.mjs", "answers.mjs")  # in static/clients/; each needs the later ones
+GATE_MODULES = ("gate-client.mjs", "gate-answers.mjs", "gate-http.mjs", "call-ids.mjs")  # in static/clients/
+MODULES = ("ai-sdk.mjs", "stream-mirror.mjs", "stream-copy.mjs", *GATE_MODULES)
+FORMER_GATE_MODULES = ("asking.mjs", "answers.mjs")  # names until 0.1; each re-exports the module of today
+FORMER_MODULES = ("mirroring.mjs", *FORMER_GATE_MODULES)
 REMOVE_CODE_FIRST = "Take the lines out of your code, then this removes exactly what was written:"
 LOAD_ENV = "Start your agent with .env in its environment: set -a; . ./.env; set +a"
 LOAD_ENV_LOCAL = "Paste the lines above. Next.js reads .env.local by itself; otherwise: node --env-file=.env.local"
 
 _ANYTHING = Project("anything", ".env")
-_AI_SDK = Project("ai-sdk", ".env.local", copy_modules(*MODULES))
+_AI_SDK = Project("ai-sdk", ".env.local", copy_modules(*MODULES), copy_modules(*FORMER_MODULES))
 _AI_SDK_AWAY = """
 import { ask } from './toolcards/ai-sdk.mjs';
 const answer = await ask({ tool: 'probe', callId: 'away', args: {} }, { run: 'away', seconds: 5 });
 console.log(answer.allowed ? 'ran' : 'denied: ' + answer.reason);
 process.exit();
 """
-_TANSTACK = Project("tanstack-ai", ".env.local", copy_modules(*MODULES, "tanstack.mjs"))
+_TANSTACK = Project("tanstack-ai", ".env.local", copy_modules(*MODULES, "tanstack.mjs"), copy_modules(*FORMER_MODULES))
 _TANSTACK_AWAY = """
 import { gate } from './toolcards/tanstack.mjs';
 const call = { toolName: 'probe', toolCallId: 'away', args: {} };

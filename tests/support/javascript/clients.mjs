@@ -1,7 +1,7 @@
 // Every JavaScript client of ours without its framework: one JSON line in (a wish), one out (what ran, what was said).
 // {client, url, run, calls: [{tool, id, args, more}], how, seconds}; how: one after the other, `parallel`, or `nested`.
 import readline from 'node:readline';
-import { digest } from './toolcards/answers.mjs';
+import { digest } from './toolcards/gate-answers.mjs';
 import { gated, needsApproval, runs, toolApproval } from './toolcards/ai-sdk.mjs';
 import { gate } from './toolcards/tanstack.mjs';
 
