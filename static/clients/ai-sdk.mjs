@@ -29,9 +29,11 @@
  * @property {(work: Promise<unknown>) => void} [waitUntil]  for platforms that freeze a function after its response
  * @property {typeof fetch} [fetch]
  *
+ * @import { ApprovalEvent, ApprovalStatus } from './app-approvals.mjs'
  * @import { Call, Decision } from './gate-client.mjs'
  */
 
+import { evaluateNeedsApproval, isApprovedInChat, resolveAppApproval } from './app-approvals.mjs';
 import { Denied, ask as askGate, result, runs as runGated } from './gate-client.mjs';
 import { StreamCopy, waitForCall } from './stream-copy.mjs';
 
@@ -76,18 +78,27 @@ export function telemetry(options) {
 
 /**
  * AI SDK 7: `streamText({ …, toolApproval: toolApproval(options) })` (also `generateText`). Toolcards' policy decides
- * about every call; if it asks, the stream waits for a person. The SDK cannot run arguments that a person edited: the
- * call is denied, and the model reads what the reviewer wants (see `gated`).
+ * about every call; if it asks, the stream waits for a person. What the app asks its own user (`needsApproval` of its
+ * tools, or its own `toolApproval` as `appApproval`) is asked first, in the app's chat; the gate decides after the user
+ * approved. The SDK cannot run arguments that a person edited: the call is denied, and the model reads what the reviewer
+ * wants (see `gated`).
  *
  * @param {Options} options
- * @returns {(event: { toolCall: { toolName: string, toolCallId: string, input: unknown } }) =>
- *   Promise<'not-applicable' | { type: 'approved' | 'denied', reason?: string }>}
+ * @param {any} [appApproval]  the app's own `toolApproval`: a function, or an object of statuses or functions by tool
+ * @returns {(event: ApprovalEvent) => Promise<'not-applicable' | ApprovalStatus>}
  */
-export function toolApproval(options) {
-  return async ({ toolCall }) => {
+export function toolApproval(options, appApproval) {
+  return async (event) => {
+    const { toolCall, messages } = event;
+    const status = await resolveAppApproval(event, appApproval);
+    if (status.type === 'denied') return status;
+    const isUserAsked = status.type === 'user-approval' && !isApprovedInChat(messages, toolCall);
+    // The SDK asks here again before it runs an approved call; only not for calls that the provider runs.
+    if (isUserAsked && !toolCall.providerExecuted) return status;
     const call = { tool: toolCall.toolName, callId: toolCall.toolCallId, args: toolCall.input };
     const decision = denyEdit(await ask(call, options));
     if (!decision.allowed) return { type: 'denied', reason: decision.reason };
+    if (isUserAsked || status.type === 'approved') return status;
     return decision.by === 'human' ? { type: 'approved', reason: decision.reason } : 'not-applicable';
   };
 }
@@ -95,17 +106,22 @@ export function toolApproval(options) {
 /**
  * AI SDK 6: `tool({ …, needsApproval: needsApproval('bash', options) })`. Version 6 knows only "run" and "ask the user":
  * a denial by Toolcards is thrown, so that the chat's own user cannot overrule it. The stream then carries an error and
- * the model does not read the reason; with `gated` it does.
+ * the model does not read the reason; with `gated` it does. If the tool has a `needsApproval` of its own, pass it as
+ * `appNeedsApproval`: the user is asked first, then the gate.
  *
  * @param {string} tool  its name
  * @param {Options} options
- * @returns {(input: unknown, context: { toolCallId: string }) => Promise<false>}
+ * @param {any} [appNeedsApproval]  a boolean or a function
+ * @returns {(input: unknown, context: { toolCallId: string, messages?: any[] }) => Promise<boolean>}
  */
-export function needsApproval(tool, options) {
-  return async (args, { toolCallId }) => {
-    const decision = denyEdit(await ask({ tool, callId: toolCallId, args }, options));
+export function needsApproval(tool, options, appNeedsApproval) {
+  return async (input, context) => {
+    const { toolCallId, messages } = context;
+    const isUserNeeded = await evaluateNeedsApproval(appNeedsApproval, input, context);
+    if (isUserNeeded && !isApprovedInChat(messages, { toolCallId, input })) return true; // called again after the answer
+    const decision = denyEdit(await ask({ tool, callId: toolCallId, args: input }, options));
     if (!decision.allowed) throw new Denied(decision.reason);
-    return false;
+    return isUserNeeded;
   };
 }
 

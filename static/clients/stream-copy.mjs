@@ -11,6 +11,7 @@ import { buildHeaders, findBase, reportError } from './gate-http.mjs';
 const MAX_SEND_MS = 5_000; // that the copy of a finished stream may still take
 const DEFAULT_LIMIT = 1 << 20;
 const MAX_DISPLAY_MS = 250; // that the gate waits until the mirrored stream has shown a call
+const MAX_PENDING_MS = 1_000; // that it waits until the answers in a request have arrived
 const sleep = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** @type {Map<string, Promise<unknown>>} frames of a run that are being sent: the copy of its next stream waits for them */
@@ -175,12 +176,13 @@ export class StreamCopy {
 }
 
 /**
- * Wait a short time until the mirrored streams of the run have shown the call.
+ * Wait a short time until answers in the chat's request have arrived, and the mirrored streams have shown the call.
  *
  * @param {string} run
  * @param {string} callId
  */
 export async function waitForCall(run, callId) {
+  if (pendingFrames.has(run)) await Promise.race([pendingFrames.get(run), sleep(MAX_PENDING_MS)]);
   await Promise.all([...(copiesByRun.get(run) ?? [])].map((copy) => copy.waitForCall(callId)));
 }
 

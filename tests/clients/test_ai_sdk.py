@@ -271,6 +271,77 @@ def test_needs_approval_throws_a_no(server: Server, app: Starts, run: str, only:
     assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
 
 
+# ---------------------------------------------------------------- approvals of the app itself
+
+
+def test_a_gated_app_still_asks_its_own_user(server: Server, app: Starts, run: str, version: str) -> None:
+    """A tool with `needsApproval` under the gate: both the app and the policy decide."""
+    answers = [{"approved": True}, {"approved": False, "reason": "not on my watch"}]
+    told = app("chat", gate="toolApproval" if version == "7" else "gated", answers=answers).finish()
+    assert told["ran"] == [["delete_file", {"path": "/a"}]], told
+    cards = ended(server, run, "output-available", "output-denied")
+    assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
+    assert cards["call_c1"]["decision"]["effect"] == "allow"
+
+
+OWN = [("toolApproval", "7"), ("gated", "7"), ("gated", "6"), ("needsApproval", "6")]
+
+
+@pytest.mark.parametrize(("gate", "of"), OWN)
+def test_the_policy_denies_what_the_apps_user_approved(
+    server: Server, app: Starts, run: str, only: Any, gate: str, of: str
+) -> None:
+    only(of)
+    told = app("deny", gate=gate, own=True, answers=[{"approved": True}]).finish()
+    assert told["ran"] == [], told
+    card = ended(server, run, "output-denied")["call_no"]
+    assert (card["denied"]["reason"], card["denied"]["by"]["kind"]) == ("Not allowed here.", "rule")
+
+
+@pytest.mark.parametrize(("gate", "of"), OWN)
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_what_both_sides_ask_needs_both_approvals(
+    server: Server, app: Starts, run: str, only: Any, gate: str, of: str, decision: str
+) -> None:
+    only(of)
+    chat = app("ask", gate=gate, own=True, answers=[{"approved": True}])
+    until(lambda: _opener(server, run) == "gate")  # the user has approved in the chat
+    gating.vote(server, run, decision, reason="because")
+    told = chat.finish()
+    assert told["ran"] == ([["shell", {"command": "echo ask"}]] if decision == "approve" else []), told
+    card = ended(server, run, "output-available" if decision == "approve" else "output-denied")["call_ask"]
+    assert card["approval"]["by"]["kind"] == "human"
+
+
+@pytest.mark.parametrize(("gate", "of"), OWN)
+def test_what_the_apps_user_denied_does_not_run(
+    server: Server, app: Starts, run: str, only: Any, gate: str, of: str
+) -> None:
+    only(of)
+    told = app("ask", gate=gate, own=True, answers=[{"approved": False}]).finish()
+    assert told["ran"] == [], told
+    assert ended(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "host"
+
+
+@pytest.mark.parametrize(("status", "ran"), [("denied", False), ("user-approval", True), ("approved", True)])
+def test_an_apps_own_tool_approval_is_combined(
+    server: Server, app: Starts, run: str, only: Any, status: str, ran: bool
+) -> None:
+    only("7")
+    told = app("free", gate="toolApproval", appApproval=status, answers=[{"approved": True}]).finish()
+    assert (told["ran"] == [["shell", {"command": "exit 0"}]]) is ran, told
+    state, asked_in_chat = ("output-available" if ran else "output-denied"), status == "user-approval"
+    card = ended(server, run, state)["call_free"]
+    assert (card["approval"] is not None and card["approval"]["by"]["kind"] == "host") is (asked_in_chat or not ran), (
+        card
+    )
+
+
+def _opener(server: Server, run: str) -> str:
+    approvals = [card["approval"] for card in gating.calls(server, run).values() if card["approval"]]
+    return next((approval["opener"] for approval in approvals if approval["state"] == "pending"), "")
+
+
 def test_a_stopped_chat_takes_its_question_back(server: Server, app: Starts, run: str) -> None:
     chat = app("ask", gate="gated", abort="client")
     begun(server, run, "approval-requested")

@@ -64,7 +64,8 @@ const resumed = new Promise((done) => (goOn = done));
 const runs = (name, work) => async (input, about) => (ran.push([name, input]), work(input, about));
 const shape = (name, fields, work, more = {}) => ai.tool({ description: name, inputSchema: z.object(fields), ...(work ? { execute: runs(name, work) } : {}), ...more });
 const v7 = !!aiTest.MockLanguageModelV4;
-const asks = wish.gate === 'needsApproval' ? { needsApproval: needsApproval('shell', wish) } : {};
+const own = wish.own && (async ({ command }) => command.startsWith('echo')); // the app's own wish to ask its user
+const asks = wish.gate === 'needsApproval' ? { needsApproval: needsApproval('shell', wish, own) } : own ? { needsApproval: own } : {};
 let tools = {
   weather: shape('weather', { city: z.string() }, async ({ city }) => ({ city, temp: 21 })),
   fail: shape('fail', { message: z.string() }, async ({ message }) => { throw new Error(message); }),
@@ -76,7 +77,7 @@ let tools = {
   big: shape('big', { n: z.number() }, async ({ n }) => 'x'.repeat(n)),
 };
 if (wish.gate === 'gated') tools = gated(tools, wish);
-const approval = wish.gate === 'toolApproval' ? { toolApproval: toolApproval(wish) } : {};
+const approval = wish.gate === 'toolApproval' ? { toolApproval: toolApproval(wish, wish.appApproval && (() => wish.appApproval)) } : {};
 const saw = {}; // what the model read of each call
 let prompts = 0;
 const model = new Mock({
