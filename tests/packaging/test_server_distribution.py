@@ -52,7 +52,7 @@ def run_installed(environment: Path, *words: str) -> str:
 def test_the_wheel_adds_one_package_to_an_environment(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"toolcards", f"toolcards-{__version__}.dist-info"}
-    for name in ("settings.py", "_templates/base.html", "_static/clients/asking.mjs", "_docs/api.md"):
+    for name in ("settings.py", "_templates/base.html", "_static/clients/gate-client.mjs", "_docs/api.md"):
         assert f"toolcards/_site/dashboard/{name}" in names
 
 
