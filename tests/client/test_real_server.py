@@ -144,3 +144,38 @@ async def test_a_wrong_key_denies_and_says_so(server: Server, run: str) -> None:
         with pytest.raises(Denied):
             await told.call("bash").allowed({})
     assert told.dead is not None
+
+
+# ---------------------------------------------------------------- a run's name used again
+
+
+def run_two_calls(cards: Toolcards, run: str) -> list[Any]:
+    """Report and gate one call, as each agent run of a conversation does."""
+    with cards.run(run, agent="nightly", offline=5) as stream:
+        watched = stream.call("read_file")
+        watched.available({"path": "watched.txt"})
+        watched.output("watched")
+        call = stream.call("read_file")
+        decision = call.decision_now({"path": "a.txt"}, seconds=PATIENCE)
+        if decision.allowed:
+            call.output({"lines": 3})
+        return [watched.id, call.id, decision]
+
+
+def test_a_name_that_the_next_agent_run_uses_again_loses_no_call(server: Server, cards: Toolcards, run: str) -> None:
+    for _ in range(2):
+        watched, gated_call, decision = run_two_calls(cards, run)
+        assert decision.allowed, decision.text
+        assert {calls(server, run)[call]["state"] for call in (watched, gated_call)} == {"output-available"}
+    assert len(calls(server, run)) == 4
+
+
+def test_two_agent_runs_of_one_name_at_once_lose_no_call(server: Server, cards: Toolcards, run: str) -> None:
+    with cards.run(run, agent="left") as left, cards.run(run, agent="right") as right:
+        for index in range(20):
+            for stream in (left, right):
+                call = stream.call("read_file", f"{stream.agent}-{index}")
+                call.available({"path": "a.txt"})
+                call.output("read")
+    states = [call["state"] for call in calls(server, run).values()]
+    assert states == ["output-available"] * 40

@@ -68,6 +68,7 @@ class Run:
         self.name, self.agent, self.gate, self.linger, self.offline = run, agent, gate, linger, offline
         self._native, self._on_decision = protocol == "native", heard or (lambda message: None)
         query = {"protocol": protocol, "run": run, "agent": agent, "mode": "gate" if gate else "observe"}
+        query["stream"] = uuid.uuid4().hex[:12]  # frames are numbered in it, since the next run may have the same name
         base = url.rstrip("/")
         address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}

@@ -3,8 +3,9 @@
 A list of integers and pairs, as stored in the run's row: `[7, [9, 12], [20, 20]]`. Numbers arrive out of order
 over several sockets, so gaps are normal and close soon; a sender with more than `MAX_GAPS` gaps is stopped.
 
-Some protocols number the frames of each stream of a run separately, in order: such a number is `(stream, n)`, and
-the last number of each stream is kept in an object at the list's end: `[7, {"request-1": 42}]`.
+Some protocols, and agents that name their stream (`?stream=`), number the frames of each stream of a run separately, in
+order: such a number is `(stream, n)`, and the last number of each stream is kept in an object at the list's end:
+`[7, {"request-1": 42}]`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
 
 
 def add_next(ranges: list[Any], number: SequenceNumber) -> bool:
-    """Add the number if it directly follows all others; return whether it did (fast path)."""
+    """Add the number if it directly follows all others, or those of its stream; return whether it did (fast path)."""
+    if isinstance(number, tuple):
+        streams = _get_streams(ranges)
+        if streams.get(number[0], 0) + 1 != number[1] or number[0] not in streams:
+            return False
+        del streams[number[0]]  # the newest stream comes last
+        streams[number[0]] = number[1]
+        return True
     if len(ranges) == 1 and number == ranges[0] + 1:
         ranges[0] = number
         return True

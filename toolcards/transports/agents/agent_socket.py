@@ -23,6 +23,7 @@ from toolcards.transports.agents.frame_intake import (
     TOO_MANY_GAPS,
     Intake,
     check_run_name,
+    check_stream_name,
     get_adapter,
     parse_mode,
     split_frames,
@@ -82,7 +83,8 @@ class AgentSocket(AsyncConsumer):
         try:
             return Intake(
                 caller, adapter, run=check_run_name(given.get("run", "")), agent=given.get("agent", ""), mode=mode,
-                channel=CHANNELS[mode], on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
+                channel=CHANNELS[mode], numbering=check_stream_name(given.get("stream", "")),
+                on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
             )  # fmt: skip
         except Problem:
             await self._leave()

@@ -11,6 +11,7 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
 from toolcards.core.calls import facts as f
+from toolcards.core.runs.sequence_set import SequenceNumber
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
@@ -19,6 +20,7 @@ from toolcards.transports.api.auth import Caller
 
 MODES = ("gate", "observe")
 MAX_RUN_LENGTH = 200
+MAX_STREAM_LENGTH = 64
 SPACE = " \t\r\n"
 _INPUT_ENDS = (f.InputReady, f.InputInvalid, f.OutputReady, f.OutputFailed, f.OutputDenied)
 _raw = json.JSONDecoder().raw_decode
@@ -36,6 +38,13 @@ def check_run_name(name: str) -> str:
     """Return the sender's run id if it can be one; raises Problem 400."""
     if len(name) > MAX_RUN_LENGTH or not name.isprintable():
         raise Problem(400, "bad_run", f"run must be 1 to {MAX_RUN_LENGTH} printable characters.")
+    return name
+
+
+def check_stream_name(name: str) -> str:
+    """Return the name of the sender's stream, "" for none; raises Problem 400."""
+    if len(name) > MAX_STREAM_LENGTH or not name.isprintable():
+        raise Problem(400, "bad_stream", f"stream must be at most {MAX_STREAM_LENGTH} printable characters.")
     return name
 
 
@@ -82,7 +91,10 @@ TOO_MANY_GAPS = BadFrame("n: too many numbers before it are missing; send those 
 
 
 class Intake:
-    """What one connection sends. `run` is known from the start, or from the first frame that can be read."""
+    """What one connection sends. `run` is known from the start, or from the first frame that can be read.
+
+    With `numbering`, the name of the sender's stream, the numbers of its frames are of that stream, not of the run.
+    """
 
     def __init__(
         self,
@@ -93,6 +105,7 @@ class Intake:
         agent: str,
         mode: str,
         channel: str,
+        numbering: str = "",
         on_open: Callable[[gate.Stream], None] = lambda stream: None,
         on_commit: Callable[[gate.CommitReport], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
@@ -103,7 +116,7 @@ class Intake:
         self.since = 0.0  # when the body began, if an earlier request did
         self.first_error: BadFrame | None = None
         self.stream: gate.Stream | None = None
-        self._agent, self._channel = agent, channel
+        self._agent, self._channel, self._numbering = agent, channel, numbering
         self._on_open, self._on_commit, self._on_failure = on_open, on_commit, on_failure
         self._depth, self._max_args = settings.TOOLCARDS.max_depth + 1, settings.TOOLCARDS.max_args
         self._written: dict[str, int] = {}  # call id -> characters of its streaming input
@@ -130,7 +143,8 @@ class Intake:
             self.skipped += 1
         else:
             self.accepted += 1
-        stream.push(facts, self._find_number(text) or 0)
+        number = self._find_number(text) or 0
+        stream.push(facts, self._qualify(number))
         return None
 
     def _grow(self, piece: f.InputPiece, number: int, text: str) -> BadFrame | None:
@@ -140,8 +154,14 @@ class Intake:
         if size > self._max_args:
             return self.refuse(self._too_large())
         self.accepted += 1
-        (self.stream or self.open(text)).push(piece, number)
+        (self.stream or self.open(text)).push(
+            piece, (self._numbering, number) if self._numbering and number else number
+        )
         return None
+
+    def _qualify(self, number: SequenceNumber) -> SequenceNumber:
+        """Return the number in the sender's stream, if it has named one."""
+        return (self._numbering, number) if self._numbering and type(number) is int and number else number
 
     def refuse(self, bad: BadFrame) -> BadFrame:
         """Count a frame that cannot be used."""

@@ -25,7 +25,14 @@ from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 from toolcards.transports import shutdown
 from toolcards.transports.agents import keyed_bodies
-from toolcards.transports.agents.frame_intake import Intake, check_run_name, get_adapter, parse_mode, split_frames
+from toolcards.transports.agents.frame_intake import (
+    Intake,
+    check_run_name,
+    check_stream_name,
+    get_adapter,
+    parse_mode,
+    split_frames,
+)
 from toolcards.transports.api import asgi_views, auth, origins
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
@@ -152,7 +159,7 @@ class IngestConsumer(AsyncConsumer):
         self._asked_here: list[dict[str, str]] = []
         adapter = get_adapter(given.get("protocol", ""))
         run, mode = check_run_name(given.get("run", "")), parse_mode(given.get("mode", ""), "observe", caller)
-        key = headers.get("idempotency-key", "")
+        stream, key = check_stream_name(given.get("stream", "")), headers.get("idempotency-key", "")
         if len(key) > 200:
             raise Problem(400, "bad_key", "Idempotency-Key must have at most 200 characters.")
 
@@ -160,14 +167,14 @@ class IngestConsumer(AsyncConsumer):
             connection = Connection(caller)
             intake = make(
                 caller, adapter, run=run, agent=given.get("agent", ""), mode=mode,
-                channel="poll" if given.get("answers") == "poll" else "http",
+                channel="poll" if given.get("answers") == "poll" else "http", numbering=stream,
                 on_open=connection.sends, on_commit=self._committed,
             )  # fmt: skip
             return await self._take_in(intake, splitter, connection)
 
         if not key:
             return (await work(),)
-        named = ("protocol", "run", "agent", "mode", "answers")
+        named = ("protocol", "run", "agent", "mode", "answers", *(("stream",) if stream else ()))
         return await keyed_bodies.process_once(caller, key, {name: given.get(name, "") for name in named}, work)
 
     def _committed(self, told: gate.CommitReport) -> None:
