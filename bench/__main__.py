@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, cards, fanout, ingest, servers, simulation
+from bench import answers, cards, fanout, ingest, posts, servers, simulation
 from bench.report import Report
 
 SECTIONS = {
@@ -18,6 +18,7 @@ SECTIONS = {
     "page": lambda r, s: fanout.page(r, s.ours, s.person, quick=s.quick),
     "votes": lambda r, s: answers.votes(r, s.ours, s.person, quick=s.quick),
     "http": lambda r, s: answers.posts(r, s.ours, quick=s.quick),
+    "posts": lambda r, s: posts.measure(r, s.ours, s.base, quick=s.quick),
     "policy": lambda r, s: answers.decisions(r),
     "simulation": lambda r, s: simulation.measure(r, quick=s.quick),
     "capacity": lambda r, s: ingest.capacity(r, s.ours, s.person, quick=s.quick),

@@ -41,6 +41,19 @@ async def bare(scope, receive, send):
             await send({"type": "websocket.send", "text": f'{{"frames":{count}}}'})
 
 
+async def bare_post(receive, send):
+    """Read a body, parse it, and answer; nothing else."""
+    pieces, more = [], True
+    while more:
+        message = await receive()
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    json.loads(b"".join(pieces))
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"11")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b'{"ok":true}'})
+
+
 class Stock(AsyncJsonWebsocketConsumer):
     """The generic consumer as its manual shows it."""
 
@@ -114,6 +127,8 @@ async def application(scope, receive, send):
     """See ASGI."""
     if scope["type"] == "websocket":
         await SOCKETS[scope["path"]](scope, receive, send)
+    elif scope["type"] == "http" and scope["path"] == "/bare/":
+        await bare_post(receive, send)
     elif scope["type"] == "http":
         asked = parse_qs(scope["query_string"].decode())
         if scope["path"] in PUBLISHERS:

@@ -31,12 +31,12 @@ browser_sockets = OriginGuard(AuthMiddlewareStack(URLRouter(websocket_urlpattern
 
 
 async def sockets(scope: Any, receive: Any, send: Any) -> None:
-    """Agents come with a key, people with a session; the two never meet."""
+    """Route agent sockets (by key) and browser sockets (by session)."""
     scheduler.start()
     if scope["path"] == AGENT_SOCKET or scope["path"] + "/" == AGENT_SOCKET:
         await agent_socket(scope, receive, send)
         return
-    # Asked before who it is, so that an agent with a mistyped address is not told that its key is at fault.
+    # Checked before authentication, so that an agent with a mistyped address does not blame its key.
     is_browser_socket = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
     try:
         await (browser_sockets if is_browser_socket else reject_socket)(scope, receive, send)
@@ -50,14 +50,14 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:
-    """Start the clock with the server; before the server ends, write down what was taken in."""
+    """Start the scheduler with the server; commit accepted frames before it ends."""
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
             scheduler.start()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
-            await application.settle()  # a request that was cancelled may still give an answer or a key back
+            await application.settle()  # a canceled request may still release an answer or a key
             await scheduler.stop()
             await sync_to_async(gate.drain, thread_sensitive=False)()
             await sync_to_async(anchor_copies.send_due, thread_sensitive=False)(all_of_it=True)

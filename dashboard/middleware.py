@@ -1,9 +1,10 @@
-"""Says in every answer what a browser may do with it (run our scripts, and nothing else), and who is at work."""
+"""Middleware of pages: security headers, outages, and the actor for the audit trail."""
 
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
@@ -44,20 +45,25 @@ PERMISSIONS = ", ".join(
 )
 
 
-class SecurityHeaders:
-    """Sets the headers that Django's own SecurityMiddleware does not know."""
+class Middleware:
+    """A middleware for requests on the event loop and on threads."""
 
     sync_capable = True
     async_capable = True
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)  # type: ignore[type-var]
 
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Answer as asked, synchronously or not."""
-        if iscoroutinefunction(self):
+
+class SecurityHeaders(Middleware):
+    """Sets the headers that Django's own SecurityMiddleware does not know."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        """Answer on a thread, or return the coroutine that does."""
+        if self.is_async:
             return self._answer(request)
         return with_headers(request, self.get_response(request))
 
@@ -65,23 +71,15 @@ class SecurityHeaders:
         return with_headers(request, await self.get_response(request))
 
 
-class NoNul:
-    """Refuses a NUL in an address or a form with 400: nothing is called so, and PostgreSQL cannot even be asked."""
+class NoNul(Middleware):
+    """Refuses a NUL in an address or a form with 400: PostgreSQL cannot store it."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Look, and pass it on."""
+    def __call__(self, request: HttpRequest) -> Any:
+        """Refuse or pass on the request."""
         if not _has_nul(request):
             return self.get_response(request)
-        refused = bad_request(request, BadRequest("a NUL"))
-        return _soon(refused) if iscoroutinefunction(self) else refused
+        refusal = bad_request(request, BadRequest("a NUL"))
+        return _return_later(refusal) if self.is_async else refusal
 
 
 def _has_nul(request: HttpRequest) -> bool:
@@ -90,40 +88,32 @@ def _has_nul(request: HttpRequest) -> bool:
     return "\0" in request.path_info or any("\0" in str(value) for value in given)
 
 
-async def _soon(response: HttpResponse) -> HttpResponse:
+async def _return_later(response: HttpResponse) -> HttpResponse:
     return response
 
 
-class TooBusy:
+class TooBusy(Middleware):
     """Answers 429 where too many wait for a password to be hashed, 503 while the database is away.
 
     A page that only reads is tried again for a few seconds first.
     """
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Pass it on."""
-        if iscoroutinefunction(self):
+    def __call__(self, request: HttpRequest) -> Any:
+        """Pass the request on; retry reads during an outage."""
+        if self.is_async:
             return self._answer(request)
-        until = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             response = self.get_response(request)
-            if not _is_worth_another_try(request, response, until):
+            if not _is_worth_another_try(request, response, deadline):
                 return response
             time.sleep(LONGEST_PAUSE)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
-        until = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
-            response = await self.get_response(request)  # type: ignore[misc]
-            if not _is_worth_another_try(request, response, until):
+            response: HttpResponse = await self.get_response(request)
+            if not _is_worth_another_try(request, response, deadline):
                 return response
             await asyncio.sleep(LONGEST_PAUSE)
 
@@ -141,7 +131,7 @@ class TooBusy:
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """Return what people and their programs get while the database is away. It reads nothing itself."""
+    """Return the 503 page or JSON error. It does not read the database."""
     headers = {"Retry-After": str(RETRY_AFTER)}
     if request.path.startswith("/api/"):
         error = {"code": "unavailable", "message": "The database is not available right now. Send the request again."}
@@ -150,46 +140,30 @@ def unavailable(request: HttpRequest) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Answer what no view could: Django's 500, or 503 where a middleware found the database away."""
+    """Return Django's 500, or 503 if a middleware found the database unavailable."""
     error = sys.exc_info()[1]
     return unavailable(request) if error is not None and report_outage(error) else server_error(request)
 
 
-def _is_worth_another_try(request: HttpRequest, response: HttpResponse, until: float) -> bool:
-    return hasattr(response, "away") and request.method in ("GET", "HEAD") and time.monotonic() < until
+def _is_worth_another_try(request: HttpRequest, response: HttpResponse, deadline: float) -> bool:
+    return hasattr(response, "away") and request.method in ("GET", "HEAD") and time.monotonic() < deadline
 
 
-class Acting:
-    """Says who is at work, so that the audit trail can name them for acts deep inside."""
+class Acting(Middleware):
+    """Sets the actor, which the audit trail names for acts of this request."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+    def __call__(self, request: HttpRequest) -> Any:
         """Set the actor for this request only: context variables belong to it."""
         ACTOR.set(lambda: _person(request))
         return self.get_response(request)
 
 
-class VisibleAdmin:
+class VisibleAdmin(Middleware):
     """Marks what cannot be seen in the text of the admin's pages, whose templates and widgets are Django's."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Answer as asked, synchronously or not."""
-        if iscoroutinefunction(self):
+    def __call__(self, request: HttpRequest) -> Any:
+        """Answer on a thread, or return the coroutine that does."""
+        if self.is_async:
             return self._answer(request)
         return _with_marks(request, self.get_response(request))
 
@@ -205,13 +179,13 @@ def _with_marks(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def _person(request: HttpRequest) -> tuple[str, str]:
-    """Looked at only when an act is written: asking for the person costs a query."""
+    """Return the actor. Called only when an act is written, since it costs a query."""
     user = getattr(request, "user", None)
     return ("human", user.get_username()) if user is not None and user.is_authenticated else ("nobody", "")
 
 
 def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Return the response with our headers; what a view has set itself stays, but for how it may be cached."""
+    """Return the response with our headers; headers of a view stay, except Cache-Control."""
     admin = request.path.startswith(ADMIN)
     response.headers.setdefault("Content-Security-Policy", POLICY if admin else POLICY + TRUSTED_TYPES)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)

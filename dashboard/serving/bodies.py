@@ -54,7 +54,7 @@ class _RequestBody:
         self.known: bool | None = None
 
     async def fits(self, size: int) -> bool:
-        """Return whether a body may have that many bytes; whose it is, is only asked if it is not small."""
+        """Return whether the body may have that many bytes. Small ones need no session."""
         if size <= self._most:
             return True
         if self.known is None:
@@ -68,7 +68,7 @@ class _RequestBody:
         return not self.over
 
     async def receive(self) -> Any:
-        """Give Django the next piece; a body that is too long breaks off."""
+        """Return the next message; a disconnect if the body is too long."""
         message = await self._receive()
         self._size += len(message.get("body", b""))
         return message if await self.fits(self._size) else {"type": "http.disconnect"}

@@ -16,7 +16,8 @@ from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server  # installs Twisted's reactor
 from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from django.conf import settings
-from twisted.internet import defer, reactor
+from twisted.internet import defer
+from twisted.internet import reactor as twisted_reactor
 
 from dashboard.serving.bodies import SMALL
 from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
@@ -24,13 +25,14 @@ from toolcards.transports import shutdown
 from toolcards.transports.api.asgi_views import DRAIN_BYTES, DRAIN_SECONDS
 from toolcards.transports.routing import INGEST
 
-_KEPT = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
+reactor: Any = twisted_reactor  # its type is only known at run time
+_KEEP_ALIVE = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
 
 
 class DaphneRequest(WebRequest):
     """One request, measured while it comes."""
 
-    _size, _refused = 0, False
+    _size, _is_refused = 0, False
 
     def gotLength(self, length: int | None) -> None:
         """See Twisted: the head is complete."""
@@ -43,25 +45,25 @@ class DaphneRequest(WebRequest):
     def handleContentChunk(self, data: bytes) -> None:
         """See Twisted."""
         self._size += len(data)
-        if not self._refused and self._size > self._most:
+        if not self._is_refused and self._size > self._most:
             self._refuse()
-        elif self._refused and self._size > DRAIN_BYTES:
+        elif self._is_refused and self._size > DRAIN_BYTES:
             self.channel.transport.abortConnection()
-        if not self._refused:
+        if not self._is_refused:
             super().handleContentChunk(data)
 
     def process(self) -> Any:
         """See Daphne."""
-        return None if self._refused else super().process()
+        return None if self._is_refused else super().process()
 
     def handle_reply(self, message: Any) -> None:
-        """See Daphne; the answer says whether the connection is kept, and for how long."""
+        """See Daphne. The answer tells how long the connection is kept."""
         if message.get("type") == "http.response.start" and self.channel is not None:
             if self.server.stopping:
                 self.channel.persistent = False
                 self.responseHeaders.setRawHeaders(b"connection", [b"close"])
             elif self.channel.persistent:
-                self.responseHeaders.setRawHeaders(*_KEPT)
+                self.responseHeaders.setRawHeaders(*_KEEP_ALIVE)
         super().handle_reply(message)
 
     def _allowance(self) -> float:
@@ -75,7 +77,7 @@ class DaphneRequest(WebRequest):
         return self.requestHeaders.hasHeader(b"Authorization") or settings.SESSION_COOKIE_NAME.encode() in cookies
 
     def _refuse(self) -> None:
-        self._refused, self._size, self.content = True, 0, io.BytesIO()
+        self._is_refused, self._size, self.content = True, 0, io.BytesIO()
         if self.channel._path.startswith(b"/api/") and not self._claims_identity():
             refusal = Refusal(401, "unauthorized", "Send an agent key, or sign in.")
         else:
@@ -83,14 +85,14 @@ class DaphneRequest(WebRequest):
         transport = self.channel.transport
         transport.write(refusal.response)
         transport.loseWriteConnection()  # reads on for a moment, so that the sender sees the answer
-        reactor.callLater(DRAIN_SECONDS, transport.abortConnection)  # type: ignore[attr-defined]
+        reactor.callLater(DRAIN_SECONDS, transport.abortConnection)
 
 
 class DaphneSocket(WebSocketProtocol):
     """A socket that can be closed with every code of the registry."""
 
     def serverClose(self, code: int | None = None) -> None:
-        """See Daphne; autobahn refuses 1011 and 1012 when an application asks for them."""
+        """See Daphne. Autobahn refuses 1011 and 1012 from applications."""
         if self.state == self.STATE_OPEN:
             self.sendCloseFrame(code=1000 if code is None else code, isReply=False)
 
@@ -102,7 +104,7 @@ class DaphneFactory(HTTPFactory):
         """See Twisted."""
         protocol = super().buildProtocol(address)
         protocol.requestFactory, protocol.timeOut = DaphneRequest, IDLE + SLACK
-        reactor.callLater(settings.TOOLCARDS.head_seconds, _close_late, protocol)  # type: ignore[attr-defined]
+        reactor.callLater(settings.TOOLCARDS.head_seconds, _close_late, protocol)
         return protocol
 
 
@@ -115,8 +117,8 @@ def _close_late(protocol: Any) -> None:
 class DaphneServer(Server):
     """Daphne's server, which makes connections by our factory, and lets its applications finish before it stops."""
 
-    def __init__(self, *given: Any, farewell: float, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, farewell: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.stopping, self._farewell = False, farewell
         self._ports: list[Any] = []
 
@@ -131,9 +133,9 @@ class DaphneServer(Server):
         for port in self._ports:
             port.stopListening()
         shutdown.begin()
-        return defer.Deferred.fromFuture(asyncio.ensure_future(self._parted()))
+        return defer.Deferred.fromFuture(asyncio.ensure_future(self._close_applications()))
 
-    async def _parted(self) -> None:
+    async def _close_applications(self) -> None:
         details = [detail.get("application_instance") for detail in self.connections.values()]
         running = {task for task in details if task is not None and not task.done()}
         if running:

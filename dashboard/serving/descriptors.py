@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 
 from dashboard.serving.limits import Refusal
 from toolcards import outages
@@ -25,7 +26,10 @@ NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connec
 
 
 def find_refusal(newest: socket.socket | None) -> Refusal | None:
-    """Return how to refuse the newest connection, None where there is room for it; reports the outage, and its end."""
+    """Return the refusal of the newest connection, None if there is room.
+
+    Reports the outage and its end.
+    """
     if newest is None or newest.fileno() < _compute_limit():
         outages.report_success(outages.CONNECTING)
         return None
@@ -35,7 +39,7 @@ def find_refusal(newest: socket.socket | None) -> Refusal | None:
 
 def _compute_limit() -> float:
     """Return the descriptor from which on too few are free; the limit can change while the server runs."""
-    if resource is None:
+    if sys.platform == "win32":
         return float("inf")
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return float("inf") if limit == resource.RLIM_INFINITY else limit - min(KEPT_FREE, limit // 2)

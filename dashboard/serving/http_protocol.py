@@ -18,7 +18,7 @@ import httptools
 
 from dashboard.networks import is_proxy
 from dashboard.serving import descriptors
-from dashboard.serving.keep_alive import AGAIN, KeepAliveProtocol
+from dashboard.serving.keep_alive import RECHECK_SECONDS, KeepAliveProtocol
 from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, read_limits
 from dashboard.serving.peers import Peer
 from toolcards.transports.api.admission import LINE
@@ -43,14 +43,14 @@ class ReadPhase(Enum):
 class HttpProtocol(KeepAliveProtocol):
     """One connection."""
 
-    def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, limits: Limits | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._limits, self._peer = limits or read_limits(), Peer()
         self._phase = ReadPhase.HEAD
-        self._since = self._heard = self.loop.time()  # when the phase began, and when the last bytes came
+        self._phase_start = self._last_byte_time = self.loop.time()  # of the phase; of the last bytes
         self._stalled = math.inf  # since when the peer takes nothing of what we send
         self._size = self._barren = 0  # bytes of this phase, and those since the last that brought something
-        self._answered = False  # before the body was whole
+        self._answered_early = False  # before the body was whole
         self._over = self._overdue = False  # what comes is forgotten; the time was over at the last look
         self._refusal: Refusal | None = None  # raised inside the parser, which raises something else
         self._timer: asyncio.TimerHandle | None = None
@@ -71,7 +71,8 @@ class HttpProtocol(KeepAliveProtocol):
                 self._close()
                 return
             self._peer = peer
-        self.ws_protocol_class = functools.partial(self.ws_protocol_class, peer=self._peer)  # type: ignore[arg-type]
+        protocol_class: Any = self.ws_protocol_class
+        self.ws_protocol_class = functools.partial(protocol_class, peer=self._peer)  # type: ignore[assignment]
         self._wake(self._limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -96,10 +97,10 @@ class HttpProtocol(KeepAliveProtocol):
         """See asyncio.Protocol."""
         if self._phase is ReadPhase.REST and not self._over:
             self._enter(ReadPhase.HEAD)
-        self._heard = self.loop.time()
+        self._last_byte_time = self.loop.time()
         self._size += len(data)
         self._barren += len(data)
-        if (self._over or self._answered) and self._size > LEFTOVER:
+        if (self._over or self._answered_early) and self._size > LEFTOVER:
             self.transport.abort()
         if self._over:
             return
@@ -122,7 +123,7 @@ class HttpProtocol(KeepAliveProtocol):
             self._end(self._refusal or INVALID)
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the socket's protocol, and the peer with it."""
+        """Hand the connection and its peer over to the WebSocket protocol."""
         self._sleep()
         self._over, self._phase = True, ReadPhase.REST
         super().handle_websocket_upgrade()
@@ -133,7 +134,7 @@ class HttpProtocol(KeepAliveProtocol):
             self._enter(ReadPhase.HEAD)
         super().on_message_begin()
         self._peer.next_request()
-        self.scope[LINE] = (self._peer,)  # type: ignore[typeddict-unknown-key]
+        self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         """See httptools."""
@@ -141,7 +142,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See httptools; a trailer is forgotten, since the application has read the head already."""
+        """See httptools. Trailers are dropped: the application has read the head already."""
         if self._phase is ReadPhase.HEAD:
             super().on_header(name, value)
             self._check_head()
@@ -160,18 +161,18 @@ class HttpProtocol(KeepAliveProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """See httptools; a connection that was answered early, and whose body came whole all the same, is kept."""
-        was_answered = self._answered
-        self._phase, self._answered = ReadPhase.REST, False
+        """See httptools. After an early answer, a complete body keeps the connection."""
+        was_answered = self._answered_early
+        self._phase, self._answered_early = ReadPhase.REST, False
         super().on_message_complete()
         if was_answered and not self.transport.is_closing():
-            self.rest()
+            self.start_idle_timer()
 
     def on_response_complete(self) -> None:
-        """See uvicorn; an answer that came before its request's end ends the connection soon."""
+        """See uvicorn. An answer before the end of its request ends the connection soon."""
         super().on_response_complete()
         if self._phase is ReadPhase.BODY and not self.pipeline:
-            self._answered, self._size, self._since = True, 0, self.loop.time()
+            self._answered_early, self._size, self._phase_start = True, 0, self.loop.time()
             self._wake(LINGER)
 
     @property
@@ -180,7 +181,7 @@ class HttpProtocol(KeepAliveProtocol):
         return self.answering or (self._phase is ReadPhase.HEAD and self._size > 0)
 
     def _enter(self, phase: ReadPhase) -> None:
-        self._phase, self._since, self._answered = phase, self.loop.time(), False
+        self._phase, self._phase_start, self._answered_early = phase, self.loop.time(), False
         self._size = self._barren = 0
         if phase is ReadPhase.HEAD:
             self._wake(self._limits.head_seconds)
@@ -213,9 +214,9 @@ class HttpProtocol(KeepAliveProtocol):
         remaining = self._deadline() - self.loop.time()
         overdue, self._overdue = self._overdue, remaining <= 0
         if remaining <= 0 and not overdue:
-            self._wake(AGAIN)
+            self._wake(RECHECK_SECONDS)
             return
-        if self._over or self._answered and remaining <= 0:
+        if self._over or self._answered_early and remaining <= 0:
             self._close()
         elif remaining <= 0:
             self._late()
@@ -226,19 +227,19 @@ class HttpProtocol(KeepAliveProtocol):
         """Return when, on the loop's clock, the peer will have been too slow."""
         limits, is_known = self._limits, self._peer.known
         if self.transport.is_closing():
-            return self._heard + FAREWELL
+            return self._last_byte_time + FAREWELL
         stalled = math.inf if is_known else self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
-            return min(stalled, self._since + limits.head_seconds)
+            return min(stalled, self._phase_start + limits.head_seconds)
         if self._phase is ReadPhase.REST:
             return stalled
-        if self._answered:
-            return min(max(self._since, self._heard) + LINGER, self._since + LONGEST_LINGER)
+        if self._answered_early:
+            return min(max(self._phase_start, self._last_byte_time) + LINGER, self._phase_start + LONGEST_LINGER)
         if self.flow.read_paused:  # it is us who do not read
-            self._heard = self.loop.time()
+            self._last_byte_time = self.loop.time()
         rests = limits.stream_seconds if self._peer.streams else limits.body_seconds
-        request_deadline = math.inf if is_known else self._since + 2 * limits.body_seconds
-        return min(stalled, request_deadline, self._heard + rests)
+        request_deadline = math.inf if is_known else self._phase_start + 2 * limits.body_seconds
+        return min(stalled, request_deadline, self._last_byte_time + rests)
 
     def _late(self) -> None:
         if self.transport.is_closing() or self._stalled < math.inf:
@@ -269,7 +270,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._wake(LINGER)
 
     def _give_way(self) -> bool:
-        """End the connection for a newer one of the same address, unless it is our turn: see Crowd.enter."""
+        """End the connection for a newer one of the same address, unless it is our turn: see UnknownPeers.enter."""
         if self.transport.get_protocol() is not self or (self.answering and self._phase is not ReadPhase.BODY):
             return False
         if not self._over and self._phase is not ReadPhase.REST:  # between two requests there is nothing to answer

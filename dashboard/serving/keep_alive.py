@@ -15,14 +15,14 @@ from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 
 PARTING = 1.0  # seconds of a shutdown in which a connection without a request may still bring one
-AGAIN = 0.05  # seconds in which a busy loop reads what has arrived, before it looks once more
+RECHECK_SECONDS = 0.05  # seconds in which a busy loop reads what has arrived, before it checks again
 
 
 class KeepAliveProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which closes a connection between two requests only."""
 
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._last = False  # the next answer is the last one here: the server stops
 
     @property
@@ -36,7 +36,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
         return self.answering
 
     def on_headers_complete(self) -> None:
-        """See httptools; the answer says whether the connection is kept, and for how long."""
+        """See httptools. The answer tells how long the connection is kept."""
         super().on_headers_complete()
         if not self.answering:
             return  # an upgrade
@@ -45,18 +45,18 @@ class KeepAliveProtocol(HttpToolsProtocol):
         elif self.cycle.keep_alive:
             self.cycle.default_headers = [*self.cycle.default_headers, KEEP_ALIVE]
 
-    def rest(self) -> None:
+    def start_idle_timer(self) -> None:
         """Wait for the next request, as long as a connection is kept."""
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """See uvicorn; close the connection, unless a request is on its way that a busy loop has not read yet."""
+        """See uvicorn. Close the connection unless unread data of a request waits."""
         self.timeout_keep_alive_task = None
         if self.busy or self.transport.is_closing():
             return
         if self._unread():
-            self.timeout_keep_alive_task = self.loop.call_later(AGAIN, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = self.loop.call_later(RECHECK_SECONDS, self.timeout_keep_alive_handler)
         else:
             self.transport.close()
 
@@ -68,7 +68,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
         return bool(watch.poll(0))
 
     def shutdown(self) -> None:
-        """See uvicorn; a request that is on its way is still answered, with `Connection: close`."""
+        """See uvicorn. A request on its way is still answered, with `Connection: close`."""
         shutdown.begin()
         self._last = True
         if self.answering:

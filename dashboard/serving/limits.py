@@ -31,7 +31,7 @@ class Limits:
 
 @functools.cache
 def read_limits() -> Limits:
-    """Return the limits of this process, with one crowd for all its connections; Django must be set up."""
+    """Return the limits of this process. Django must be set up."""
     env = settings.TOOLCARDS
     crowd = UnknownPeers(env.max_unauthenticated)
     return Limits(env.head_seconds, env.body_seconds, env.stream_seconds, env.max_head, env.proxy, crowd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,12 @@ class FolderOccupied(Exception):
 
 @contextlib.contextmanager
 def occupy_folder(folder: Path) -> Iterator[Callable[[str], None]]:
-    """Keep other servers from using the folder; raises Occupied. After kill -9 the folder is free at once.
+    """Keep other servers from using the folder; raises FolderOccupied.
 
+    After kill -9 the folder is free at once.
     Yields a function that takes the server's address, once it has one.
     """
-    if fcntl is None:
+    if sys.platform == "win32":  # has no such locks
         yield lambda address: None
         return
     # Never deleted: a server that waits for a deleted file would not see who made the next one.

@@ -19,7 +19,7 @@ class UnknownPeers:
         self._lock = threading.Lock()
 
     def enter(self, address: str, give_way: Callable[[], bool] = lambda: False) -> Peer | None:
-        """Return the newcomer, None if its address has too many already, none of which gives way.
+        """Return the new peer, None if its address has too many that do not give way.
 
         `give_way`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
         """
@@ -60,7 +60,7 @@ class UnknownPeers:
 class Peer:
     """One connection or request. `known`: the current request's key or session is good; `streams`: it may rest.
 
-    `counted`: its address is its own; a proxy speaks for many. `give_way`: see Crowd.enter.
+    `counted`: its address is its own; a proxy speaks for many. `give_way`: see UnknownPeers.enter.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Peer:
         self.close()
 
     def next_request(self) -> None:
-        """Ask who it is again: behind a proxy, one connection carries requests of many."""
+        """Forget the identity: behind a proxy, one connection carries requests of many peers."""
         self.known = self.streams = False
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class RequestTracker:
             raise
 
     async def settle(self) -> None:
-        """Wait until every request has ended, so that what each of them still writes can be drained."""
+        """Wait until every request has ended, so that their writes can be drained."""
         loop = asyncio.get_running_loop()
         if running := {task for task in self._running if task.get_loop() is loop}:
             await asyncio.wait(running, timeout=SETTLE)

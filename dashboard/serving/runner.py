@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 from django.template.loader import get_template
@@ -70,7 +71,7 @@ class UvicornSupervisor(Multiprocess):
         self.should_exit = _ExitFlag(self.signal_queue)
 
     def restart_all(self) -> None:
-        """See uvicorn, which gives a new worker no more time to start than a running one to say that it is alive."""
+        """See uvicorn. Gives a new worker more time to start than a running one to answer."""
         alive, self.config.timeout_worker_healthcheck = self.config.timeout_worker_healthcheck, STARTING
         try:
             super().restart_all()
@@ -90,7 +91,7 @@ class _ExitFlag(threading.Event):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to the address; port 0 takes a free one. Raises OSError if it is taken."""
+    """Return a socket bound to the address; raises OSError. Port 0 is a free port."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     server_socket = socket.socket(family, kind, protocol)
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,7 +104,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def compute_max_message(env: Environment) -> int:
-    """Return how much a socket takes: more than the limit, so that the application itself can answer 4413."""
+    """Return the message limit of sockets: above ours, so that the application answers 4413."""
     return 2 * env.max_frame + (64 << 10)
 
 
@@ -150,7 +151,7 @@ def _call_when_listening(server_socket: socket.socket, ready: Ready) -> None:
 
 
 def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) -> None:
-    """Serve until a signal comes. Bodies arrive whole, and there is no back-pressure: for development."""
+    """Serve until a signal. For development: bodies arrive whole, without back-pressure."""
     from dashboard.asgi import application
     from dashboard.serving.daphne_server import DaphneServer  # installs Twisted's reactor, so only import it here
 
@@ -181,10 +182,10 @@ def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) 
 class _Lifespan:
     """The start and end messages of ASGI, which Daphne does not send."""
 
-    def __init__(self, application: Callable) -> None:
+    def __init__(self, application: Callable[..., Any]) -> None:
         self._application = application
-        self._messages: asyncio.Queue[dict] = asyncio.Queue()
-        self._task: asyncio.Task | None = None
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Send the start message, on the loop that is about to run."""
@@ -192,18 +193,18 @@ class _Lifespan:
         self._task = asyncio.get_event_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Send the end message, on the loop that has just stopped, and wait for the application's end."""
+        """Send the end message on the stopped loop and wait for the application."""
         if self._task and not self._task.done():
             self._messages.put_nowait({"type": "lifespan.shutdown"})
             waiting = asyncio.wait({self._task}, timeout=FAREWELL)
             self._task.get_loop().run_until_complete(waiting)
 
     async def _run(self) -> None:
-        async def sent(message: dict) -> None:
+        async def send(message: dict[str, Any]) -> None:
             if message["type"].endswith(".failed"):
                 log.error("The application did not start or end well: %s", message.get("message", ""))
 
         try:
-            await self._application({"type": "lifespan", "asgi": {"version": "3.0"}}, self._messages.get, sent)
+            await self._application({"type": "lifespan", "asgi": {"version": "3.0"}}, self._messages.get, send)
         except Exception as error:  # an application may know nothing of lifespans
             log.debug("No lifespan: %s", error)

@@ -12,7 +12,7 @@ from asyncio import BaseTransport
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import apply_mask
+from websockets.frames import apply_mask  # type: ignore[attr-defined]
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
@@ -21,8 +21,8 @@ from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
-_KNOWN = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be
-_MASKED = 0x80  # in the second byte; the rest of it is the length, or how it is told
+_OPCODES = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be
+_MASK_BIT = 0x80  # in the second byte; the rest of it is the length, or how it is encoded
 _HEAD = 6  # bytes of the shortest head, its mask included
 _UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept before its sender is known
 _GOODBYE = 2.0  # seconds for the peer to answer our close
@@ -33,16 +33,17 @@ _LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte c
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's protocol, with a short way for the usual message, and little room for who is not known yet."""
 
-    def __init__(self, *given: Any, peer: Peer | None = None, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, peer: Peer | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._peer = peer or Peer()
+        self._is_paused = False  # reading is paused until the peer is known
         self.close_timeout = _GOODBYE
 
     def handle_connect(self, event: Request) -> None:
-        """See uvicorn; the application hears of the connection, and tells it who the peer is."""
+        """See uvicorn. The scope carries the peer, so that the application can identify it."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
-            self.scope[LINE] = (self._peer,)  # type: ignore[typeddict-unknown-key]
+            self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -50,7 +51,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """See uvicorn; the application hears of it, acknowledges what it has taken in, and closes by itself."""
+        """See uvicorn. The application acknowledges accepted frames and closes by itself."""
         shutdown.begin()
         if self.close_sent or not self.handshake_complete:
             super().shutdown()
@@ -68,9 +69,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(answer))
 
     async def receive(self) -> Any:
-        """See uvicorn; reads on what was held back while the peer was not known."""
-        if self._held and self._peer.known:
-            self._held = False
+        """See uvicorn. Resume reading once the peer is known."""
+        if self._is_paused and self._peer.known:
+            self._is_paused = False
             if not self.read_paused:  # else uvicorn reads on, once the application has taken what is there
                 self.transport.resume_reading()
         return await super().receive()
@@ -78,31 +79,31 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        self._asked = False  # the request of the handshake has come
-        self._aside = False  # websockets reads by itself from here on
-        self._rest = bytearray()  # of a frame that has not come whole
-        self._held = False  # reading is paused until the peer is known
+        self._has_request = False  # the request of the handshake has come
+        self._is_delegated = False  # websockets reads by itself from here on
+        self._unread = bytearray()  # of a frame that has not come whole
+        self._is_paused = False  # reading is paused until the peer is known
 
     def data_received(self, data: bytes | bytearray) -> None:
         """See asyncio.Protocol."""
-        pending = self._rest
+        pending = self._unread
         if pending:
             pending += data
             data = pending
-        self._aside = self._aside or (self._asked and self.conn.state is not OPEN)
-        position = self._read(data) if self._asked and not self._aside else 0
+        self._is_delegated = self._is_delegated or (self._has_request and self.conn.state is not OPEN)
+        position = self._read(data) if self._has_request and not self._is_delegated else 0
         if self.transport.is_closing():  # what was read has ended the connection: no frame behind it counts
             pending.clear()
-        elif self._aside or not self._asked:
+        elif self._is_delegated or not self._has_request:
             super().data_received(bytes(data[position:]))
             pending.clear()
         elif data is pending:
             del pending[:position]
         else:
             pending += data[position:]
-        self._asked = True
+        self._has_request = True
         if len(pending) > _UNKNOWN and not self._peer.known:
-            self._held = True
+            self._is_paused = True
             self.transport.pause_reading()
 
     def _read(self, data: bytes | bytearray) -> int:
@@ -110,13 +111,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         conn, most = self.conn, self.config.ws_max_size
         position, end = 0, len(data)
         while end - position >= 2:
-            length, body = data[position + 1] - _MASKED, position + _HEAD
+            length, body = data[position + 1] - _MASK_BIT, position + _HEAD
             if length > 125:
                 longer = _LONGER[length]
                 body += longer
                 length = int.from_bytes(data[position + 2 : position + 2 + longer], "big") if body <= end else 0
-            if length < 0 or length > most or data[position] not in _KNOWN:
-                self._aside = True
+            if length < 0 or length > most or data[position] not in _OPCODES:
+                self._is_delegated = True
                 break
             past = body + length
             if past > end:
@@ -129,6 +130,6 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 super().data_received(bytes(data[position:past]))
             position = past
             if conn.state is not OPEN:
-                self._aside = True
+                self._is_delegated = True
                 break
         return position

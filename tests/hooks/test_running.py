@@ -450,7 +450,7 @@ def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any,
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
     teller = EventReplay(Run.objects.get())
-    streamed = [one for event in Event.objects.order_by("seq") for one in teller.tell(event) if one.name == "hook"]
+    streamed = [one for event in Event.objects.order_by("seq") for one in teller.convert(event) if one.name == "hook"]
     assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == told()
     assert [one.data["hook"]["seq"] for one in streamed] == [row.said["seq"] for row in Delivery.objects.order_by("id")]
     assert streamed[1].data["hook"]["authority"] == "tool" and streamed[1].data["state"] == "output-error"

@@ -139,7 +139,7 @@ def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
     for run in Run.objects.all():
         teller = EventReplay(run)
         for event in Event.objects.after(run, 0):
-            told |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.tell(event)}
+            told |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.convert(event)}
     assert fields("events") == told
 
 

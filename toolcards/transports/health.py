@@ -39,12 +39,12 @@ CHECKS = {
 
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
-    """Every part of this process has worked lately, and all guards are available."""
+    """Every part of this process has worked recently, and all guards are available."""
     troubles, faults = await asyncio.gather(_guard_troubles(), readiness.list_reasons())
     checks = {check: part not in faults for check, part in CHECKS.items()} | {"plugins": not troubles}
     if not all(checks.values()):
         reasons = [{"check": check} | faults[part] for check, part in CHECKS.items() if part in faults]
-        reasons += [{"check": "plugins", "plugin": one.name, "reason": one.state} for one in troubles]
+        reasons += [{"check": "plugins", "plugin": trouble.name, "reason": trouble.state} for trouble in troubles]
         raise Problem(503, "not_ready", "Not ready.", headers={"Retry-After": "5"}, **checks, reasons=reasons)
     return {"status": "ready", "checks": checks}
 
@@ -53,8 +53,8 @@ async def readyz(request: Any, caller: None) -> Any:
 async def metrics(request: Any, caller: None) -> Any:
     """Prometheus text; behind TOOLCARDS_METRICS_TOKEN, where that is set."""
     token = settings.TOOLCARDS.metrics_token
-    given = request.headers.get("Authorization", "").partition(" ")[2]
-    if token and not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
+    token_sent = request.headers.get("Authorization", "").partition(" ")[2]
+    if token and not hmac.compare_digest(token_sent.encode(), token.get_secret_value().encode()):
         raise Problem(401, "unauthorized", "The metrics token is needed.", headers={"WWW-Authenticate": "Bearer"})
     text = await _arender_metrics()
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
@@ -88,13 +88,13 @@ class MetricsCollector:
         yield _build_gauge("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
         verified = verification.get_last_result()
         if verified is not None:
-            whole = "1 if the audit trail was whole when it was last verified, else 0"
-            yield _build_gauge("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)
+            description = "1 if the audit trail was whole when it was last verified, else 0"
+            yield _build_gauge("toolcards_audit_whole", description, 0 if verified.finding.fault else 1)
         yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
 
 
-def _count_by(rows: Any, by: str) -> dict[str, int]:
-    return dict(rows.order_by().values_list(by).annotate(Count("id")))
+def _count_by(rows: Any, column: str) -> dict[str, int]:
+    return dict(rows.order_by().values_list(column).annotate(Count("id")))
 
 
 def _build_family(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:

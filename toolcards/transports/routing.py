@@ -1,4 +1,4 @@
-"""Which application answers a machine's connection: matched on the path as it was sent, before Django's middleware."""
+"""Routes machine requests by their undecoded path, before Django's middleware."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import is_valid_path
 
 from toolcards.transports.agents.agent_socket import AgentSocket
-from toolcards.transports.agents.http_ingest import IngestConsumer
+from toolcards.transports.agents.http_ingest import answer_ingest
 from toolcards.transports.api.api_errors import build_not_found
 from toolcards.transports.api.asgi_views import DirectView, build_error_response, get_raw_path, respond
 from toolcards.transports.background import scheduler
@@ -16,7 +16,7 @@ from toolcards.transports.urls import ROUTES
 
 AGENT_SOCKET = "/ws/agent/"
 INGEST = "/api/v1/ingest"
-ingest, agent_socket = IngestConsumer.as_asgi(), AgentSocket.as_asgi()
+agent_socket = AgentSocket.as_asgi()
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -37,12 +37,12 @@ class MachineRouter:
         scheduler.start()
         path = get_raw_path(scope)
         if path.rstrip("/") == INGEST:
-            await ingest(scope, receive, send)
+            await answer_ingest(scope, receive, send)
             return
         for pattern, application in _routes:
-            named = pattern.fullmatch(path)
-            if named:
-                await application(scope, receive, send, named.groupdict())
+            match = pattern.fullmatch(path)
+            if match:
+                await application(scope, receive, send, match.groupdict())
                 return
         if path.startswith("/api/") and not is_valid_path(scope["path"]):
             await respond(send, build_error_response(build_not_found()))
@@ -51,7 +51,7 @@ class MachineRouter:
 
 
 async def reject_socket(scope: Any, receive: Any, send: Any) -> None:
-    """An address that no socket has: said by a close code, since a refused handshake is retried for ever."""
+    """Close a socket at an unknown address by a code: clients retry a refused handshake forever."""
     await receive()
     await send({"type": "websocket.accept"})
     await send({"type": "websocket.close", "code": 4404})

@@ -26,7 +26,7 @@ class _Shutdown:
     """The state of one event loop."""
 
     def __init__(self) -> None:
-        self.begun = False
+        self.has_begun = False
         self.callbacks: list[Callback] = []
 
 
@@ -42,16 +42,16 @@ def _get_shutdown() -> _Shutdown:
 
 def has_begun() -> bool:
     """Return whether this event loop is being stopped."""
-    return _get_shutdown().begun
+    return _get_shutdown().has_begun
 
 
 def begin() -> None:
     """Notify everything on this event loop; later calls change nothing."""
-    here = _get_shutdown()
-    if here.begun:
+    state = _get_shutdown()
+    if state.has_begun:
         return
-    here.begun = True
-    for callback in list(here.callbacks):
+    state.has_begun = True
+    for callback in list(state.callbacks):
         try:
             callback()
         except Exception:
@@ -61,14 +61,14 @@ def begin() -> None:
 @contextlib.contextmanager
 def subscribe(callback: Callback) -> Iterator[None]:
     """Call back once the shutdown begins, at once if it has begun."""
-    here = _get_shutdown()
-    here.callbacks.append(callback)
+    state = _get_shutdown()
+    state.callbacks.append(callback)
     try:
-        if here.begun:
+        if state.has_begun:
             callback()
         yield
     finally:
-        here.callbacks.remove(callback)
+        state.callbacks.remove(callback)
 
 
 @contextlib.asynccontextmanager

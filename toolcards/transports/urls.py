@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.urls import path
 
 from toolcards.transports import health
@@ -30,4 +32,9 @@ ROUTES = {
     "api/v1/hooks/claude-code": claude_code.claude_code,
 }
 
-urlpatterns = [path(pattern, view, name=pattern.replace("api/v1/", "api-")) for pattern, view in ROUTES.items()]
+
+def _build_pattern(pattern: str, view: Any) -> Any:
+    return path(pattern, view, name=pattern.replace("api/v1/", "api-"))
+
+
+urlpatterns = [_build_pattern(pattern, view) for pattern, view in ROUTES.items()]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def told(run: str = "r") -> list[StreamEvent]:
     found = Run.objects.get(name=run)
     teller = EventReplay(found)
-    return besides([one for event in Event.objects.after(found, 0) for one in teller.tell(event)])
+    return besides([one for event in Event.objects.after(found, 0) for one in teller.convert(event)])
 
 
 def besides(events: list[StreamEvent]) -> list[StreamEvent]:

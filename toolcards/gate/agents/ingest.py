@@ -54,6 +54,9 @@ class Stream(StreamQueue):
         if self._batch_leases:
             renew_lease(tx, memory, self._leases[self._batch_leases - 1])
         self.seq = memory.seq
+        if self.reports_cards and not self._pending:
+            cards, ordinals = memory.board.cards, self.touched_calls | self._batch_calls
+            self._batch_cards = [cards[ordinal] for ordinal in sorted(ordinals) if ordinal in cards]
 
     def _start_run(self, tx: Transaction, memory: RunMemory) -> None:
         """Start the log of a run with its start, whether or not the protocol reports one."""

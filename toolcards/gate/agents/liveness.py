@@ -86,6 +86,8 @@ def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
 
 def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
     """Return whether calls asked over HTTP are open, and whether any of them may already run."""
+    if not memory.has_approvals:
+        return False, False
     rows = Approval.objects.filter(run_id=memory.row.pk, channel="http", opener="gate")
     states = set(rows.filter(state__in=("pending", "approved", "claimed")).values_list("state", "asked"))
     return bool(states), any(state == "claimed" or not asked for state, asked in states)

@@ -7,7 +7,6 @@ with a call that plug-ins must see first is on hold at that frame until they hav
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections import deque
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs.sequence_set import SequenceNumber
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -53,8 +53,6 @@ class StreamQueue:
     the event loop, after each commit and after the first failure.
     """
 
-    urgent = False
-
     def __init__(
         self,
         source: Source,
@@ -72,6 +70,9 @@ class StreamQueue:
         self.mode, self.channel, self.patience = mode, channel, patience
         self.run_pk = 0
         self.seq = 0
+        self.urgent = False  # a request waits for the commit of its only frames
+        self.reports_cards = False  # `cards` is set by the commit of the last frames
+        self.cards: list[Card] = []  # of `touched_calls`, as committed, in the order of their first appearance
         self.is_shared = False  # another connection of this process sends the same run
         self.touched_calls: set[int] = set()  # ordinals of the calls in committed frames
         self.error: Exception | None = None  # once set, no more frames are accepted: those without an ack are lost
@@ -88,6 +89,7 @@ class StreamQueue:
         self._batch: list[Frame] = []
         self._batch_leases = 0
         self._batch_calls: set[int] = set()
+        self._batch_cards: list[Card] = []
         self._deferred: list[Frame] = []  # the end of the batch, behind a call that plug-ins must see first
         self._inquiries: list[PluginInquiry] = []
         self._plugin_results: list[PluginResult] = []
@@ -134,6 +136,10 @@ class StreamQueue:
         if self.error is None:
             self._leases.append(lease)
             self._enqueue()
+
+    def prepare_lease(self, lease: float) -> None:
+        """Renew the lease in the commit of the frames that are pushed next."""
+        self._leases.append(lease)
 
     def _is_behind(self, goal: int) -> bool:
         return self.error is None and (self._committed_frames < goal or bool(self._leases))
@@ -187,6 +193,7 @@ class StreamQueue:
         else:
             self._committed_frames += committed
             self.touched_calls |= self._batch_calls
+            self.cards = self._batch_cards
             self._plugin_results = []
             self._pending.extendleft(reversed(deferred))
             for _ in range(self._batch_leases):
@@ -196,8 +203,7 @@ class StreamQueue:
             self._consult_plugins()
         elif self._pending or self._leases:
             self._enqueue()
-        with contextlib.suppress(RuntimeError):  # the event loop has closed, so no one waits any longer
-            self._loop.call_soon_threadsafe(self._notify, report)
+        group_commit.call_on_loop(self._loop, lambda: self._notify(report))
 
     def _drop_pending(self, error: Exception) -> None:
         """Stop the stream; queued again, it would fail forever."""

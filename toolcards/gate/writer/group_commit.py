@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from django.db import OperationalError, transaction
@@ -59,6 +59,7 @@ class Work(Protocol):
 
 
 _commit_lock = threading.Lock()
+_finishing = threading.local()  # `callbacks`: by event loop, while this thread finishes the works of a commit
 
 
 def execute(work: Any) -> Any:
@@ -78,11 +79,7 @@ async def submit(work: Any) -> Any:
         if not future.done():
             future.set_result(None)
 
-    def on_finish() -> None:
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(wake)
-
-    work.on_finish = on_finish
+    work.on_finish = lambda: call_on_loop(loop, wake)
     WRITER.enqueue(work)
     await future
     if work.error is not None:
@@ -99,8 +96,39 @@ def commit(works: list[Any]) -> None:
             failures = [_write(works, until)] * len(works)
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
                 failures = _write_each(works, until)
-    for work, error in zip(works, failures, strict=True):
-        work.finish(error)
+    _finish(works, failures)
+
+
+def _finish(works: list[Any], failures: list[Exception | None]) -> None:
+    """Finish the works in order. Each event loop is woken once, which is expensive."""
+    callbacks: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
+    _finishing.callbacks = callbacks
+    try:
+        for work, error in zip(works, failures, strict=True):
+            work.finish(error)
+    finally:
+        _finishing.callbacks = None
+        for loop, functions in callbacks.items():
+            with contextlib.suppress(RuntimeError):  # the event loop has closed, so no one waits any longer
+                loop.call_soon_threadsafe(_call_all, functions)
+
+
+def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call the function soon on the event loop, from any thread; calls of one commit share a wake-up."""
+    callbacks = getattr(_finishing, "callbacks", None)
+    if callbacks is not None:
+        callbacks.setdefault(loop, []).append(function)
+        return
+    with contextlib.suppress(RuntimeError):  # the event loop has closed
+        loop.call_soon_threadsafe(function)
+
+
+def _call_all(functions: list[Callable[[], None]]) -> None:
+    for function in functions:
+        try:
+            function()
+        except Exception:
+            log.exception("writer: a callback after a commit failed")
 
 
 def _write_each(works: list[Any], until: float) -> list[Exception | None]:

@@ -48,6 +48,7 @@ class RunMemory:
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the row must be written even without new events
     sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
+    has_approvals: bool = False  # a card has, or had, an approval or a permit: there are rows of approvals
     offers: tuple[int, dict[str, Any]] | None = None  # announced tools, as preflight last read them
 
     @property
@@ -165,6 +166,7 @@ def load_memory(row: Run) -> RunMemory:
     )
     for card in board.cards.values():
         memory.update_counts(card)
+    memory.has_approvals = any(card.approval or card.permit for card in cards)
     return memory
 
 

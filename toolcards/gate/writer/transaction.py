@@ -138,6 +138,8 @@ class Transaction:
                     memory.dirty.add(ordinal)
                     if type(routed) is not InputDelta:
                         self._notify_change(memory, before, card, routed)
+                if card.approval is not None or card.permit is not None:
+                    memory.has_approvals = True
                 if (applied and type(routed) in _AUDITED) or card.approval is not (before and before.approval):
                     self.audit_acts += audit_entries.build_acts(memory, routed, before, card)
                 if card.permit is not (before and before.permit):

@@ -1,11 +1,11 @@
-"""AG-UI between client and agent: the stream goes by, byte for byte, and its calls become cards on the way.
+"""The AG-UI proxy: relays the stream between client and agent unchanged and records its calls as cards.
 
     client ── RunAgentInput ──> POST /api/v1/ag-ui/<upstream> ── the same, with our answers ──> agent
     client <── the agent's bytes, unchanged ─────────────────────── SSE ─────────────────────── agent
 
-Where an upstream is, an admin says (`TOOLCARDS_AGUI_UPSTREAMS`), never a caller. A run's questions can be answered
-here or in the client's own chat, whoever is first: the client's answers are read off its next request (`by: host`),
-ours are put into it, all of a run in one `resume`. `GET …/resume` tells a client when to make that request.
+An admin sets the address of an upstream (`TOOLCARDS_AGUI_UPSTREAMS`), never a caller. A run's approvals can be
+answered here or in the client's own chat; the first answer counts. The client's answers are read from its next request
+(`by: host`). Ours are added to that request, all of a run in one `resume`. `GET …/resume` tells when to send it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from toolcards import gate, outages
-from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame, strict
+from toolcards.adapters import ADAPTERS, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import EventSplitter
-from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.database import read_with_retries, report_outage, retry_reads
+from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import get_approvals_bell, listen
-from toolcards.models import Approval, Run
+from toolcards.models import Run
 from toolcards.transports.agents import ag_ui_upstream as upstreams
+from toolcards.transports.agents.ag_ui_answers import aload_pending_answers, encode_entries
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import HEADERS, endpoint
@@ -40,72 +40,70 @@ from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
 MAX_WAIT = 60.0  # seconds
-MAX_SLOWDOWN = 2.0  # seconds that a stream may be slowed down by us; then its copy is given up
+MAX_SLOWDOWN = 2.0  # seconds that recording may slow a stream down; then it stops
 HEARTBEAT = 2.0
-# The client's credentials are for us; those for the agent come under a name of their own.
+# The client's credentials are for Toolcards. The agent's credentials come in a header of their own.
 DROPPED_HEADERS = frozenset({
     "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
     "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
     "proxy-connection", "proxy-authenticate", "trailer",
 })  # fmt: skip
 AGENT_AUTHORIZATION = "x-upstream-authorization"
-DELIVERABLE_STATES = (
-    "approved",
-    "denied",
-    "expired",
-)  # the answers that an agent is owed; it need not hear of other ends
 
 
 @endpoint("POST", "ingest")
 async def run(request: Any, caller: Caller, upstream: str) -> Any:
-    """Pass a run on to the agent and its stream back, and mirror it."""
+    """Forward a run to the agent, return its stream, and mirror it."""
     url = _get_upstream_url(upstream)
-    asked = _parse_body(request.body)
-    name = check_run_name(str(asked.get("threadId") or ""))
-    if not name:
+    agent_input = _parse_body(request.body)
+    run_name = check_run_name(str(agent_input.get("threadId") or ""))
+    if not run_name:
         raise Problem(400, "missing_field", "threadId: Field required")
-    mirror = RunMirror(caller, name, upstream)
+    mirror = RunMirror(caller, run_name, upstream)
     exchange: upstreams.Exchange | None = None
     try:
-        asked = await mirror.answered(asked)
-        exchange = await upstreams.post(url, json.dumps(asked).encode(), _build_headers(request))
+        agent_input = await mirror.add_answers(agent_input)
+        exchange = await upstreams.post(url, json.dumps(agent_input).encode(), _build_headers(request))
         kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
         if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
-            mirror.over = True  # protobuf, say: it goes by all the same
-            await mirror.give_back()
+            mirror.over = True  # for example protobuf: relayed, not recorded
+            await mirror.release_answers()
         headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
         headers |= {"Content-Encoding": coding} if coding != "identity" else {}
         return StreamingHttpResponse(StreamRelay(exchange, mirror), status=exchange.status, headers=headers)
-    except upstreams.Unreachable as error:
-        await mirror.give_back()
+    except upstreams.UpstreamUnreachable as error:
+        await mirror.release_answers()
         await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
         raise Problem(502, "upstream", f"The agent {upstream} did not answer: {error}.") from None
     except BaseException:
         if exchange is not None:
             exchange.close()
-        await mirror.give_back()
+        await mirror.release_answers()
         await mirror.close(None)
         raise
 
 
 @endpoint("GET", "ingest")
 async def resume(request: Any, caller: Caller, upstream: str) -> Any:
-    """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
+    """Return the answers given here once all approvals are answered.
+
+    `wait`: seconds to wait for that.
+    """
     _get_upstream_url(upstream)
-    name = check_run_name(request.GET.get("run", ""))
-    row = await read_with_retries(Run.objects.filter(source=caller.agent, name=name).afirst)
+    run_name = check_run_name(request.GET.get("run", ""))
+    row = await read_with_retries(Run.objects.filter(source=caller.agent, name=run_name).afirst)
     if row is None:
         raise build_not_found()
-    until = time.monotonic() + _parse_wait(request.GET.get("wait", "0"))
+    deadline = time.monotonic() + _parse_wait(request.GET.get("wait", "0"))
     async with listen(get_approvals_bell(row.pk)) as bell:
-        while (standing := await _aload_pending_answers(row.pk)).waiting and (left := until - time.monotonic()) > 0:
-            await bell.wait(min(left, HEARTBEAT))
-    entries = [] if standing.waiting else _encode_entries(standing.answers)
-    return {"run": name, "waiting": standing.waiting, "resume": entries}
+        while (pending := await aload_pending_answers(row.pk)).waiting and (seconds := deadline - time.monotonic()) > 0:
+            await bell.wait(min(seconds, HEARTBEAT))
+    entries = [] if pending.waiting else encode_entries(pending.answers)
+    return {"run": run_name, "waiting": pending.waiting, "resume": entries}
 
 
 class StreamRelay:
-    """The body of our answer: the agent's, piece by piece. It ends once, also if it was never begun."""
+    """The body of our answer: the agent's, piece by piece. It ends once, also if it never started."""
 
     def __init__(self, exchange: upstreams.Exchange, mirror: RunMirror) -> None:
         self._exchange, self._mirror = exchange, mirror
@@ -116,10 +114,10 @@ class StreamRelay:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for piece in self._exchange.pieces():
-                await self._mirror.see(piece)
+                await self._mirror.record(piece)
                 yield piece
             self._end = gate.build_end_of_stream()
-        except upstreams.Unreachable as error:
+        except upstreams.UpstreamUnreachable as error:
             log.info("upstream: %s", error)
             self._end = gate.build_end_of_stream()
             raise
@@ -127,7 +125,7 @@ class StreamRelay:
             await asyncio.shield(self._finish())
 
     def close(self) -> None:
-        """Hang up and end the mirror; Django calls this at the end of every response, from any thread."""
+        """Close the exchange and the mirror. Django calls it from any thread."""
         self._loop.call_soon_threadsafe(self._finish)
 
     def _finish(self) -> asyncio.Task[None]:
@@ -138,13 +136,13 @@ class StreamRelay:
 
 
 class RunMirror:
-    """The cards' side of one exchange. What goes wrong here never touches the stream."""
+    """Records one exchange as cards. A failure here never changes the stream."""
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
         self.over = False
         self._connection = Connection(caller)
         self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
-        self._taken: list[str] = []
+        self._claimed_approvals: list[str] = []
         try:
             self._intake = Intake(
                 caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
@@ -154,33 +152,33 @@ class RunMirror:
             self._connection.close()
             raise
 
-    async def answered(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Write down what the request answers; return it with what was answered here, if all is answered."""
+    async def add_answers(self, agent_input: dict[str, Any]) -> dict[str, Any]:
+        """Record the client's answers; return its request with ours once all are there."""
         stream = self._intake.stream
         assert stream is not None
-        before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
-        if before is None:
-            return asked
-        told = resume_entries.read_answers(asked, (await _aload_pending_answers(before.pk)).batch)
-        if told:
-            stream.push([*told])
+        row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
+        if row is None:
+            return agent_input
+        client_answers = resume_entries.read_answers(agent_input, (await aload_pending_answers(row.pk)).batch)
+        if client_answers:
+            stream.push([*client_answers])
             await stream.wait_until_committed()
-        standing = await _aload_pending_answers(before.pk)
-        if standing.waiting or not standing.answers:
-            return asked
-        for approval in standing.ids:
+        pending = await aload_pending_answers(row.pk)
+        if pending.waiting or not pending.answers:
+            return agent_input
+        for approval in pending.ids:
             if await gate.aclaim_delivery(approval) is not None:
-                self._taken.append(approval)
-        return resume_entries.add_entries(asked, _encode_entries(standing.answers))
+                self._claimed_approvals.append(approval)
+        return resume_entries.add_entries(agent_input, encode_entries(pending.answers))
 
-    async def give_back(self) -> None:
-        """The agent did not hear our answers."""
-        for approval in self._taken:
+    async def release_answers(self) -> None:
+        """Release the answers that the agent did not receive."""
+        for approval in self._claimed_approvals:
             await gate.arelease_delivery(approval)
-        self._taken = []
+        self._claimed_approvals = []
 
-    async def see(self, piece: bytes) -> None:
-        """Take in a piece of the stream."""
+    async def record(self, piece: bytes) -> None:
+        """Record a piece of the stream."""
         if self.over:
             return
         try:
@@ -190,11 +188,11 @@ class RunMirror:
             if stream is not None and stream.is_full:
                 await asyncio.wait_for(stream.wait_for_room(), MAX_SLOWDOWN)
         except (BadFrame, TimeoutError, Problem) as error:
-            log.warning("the copy of run %s was given up: %s", self._intake.run, error)
+            log.warning("recording of run %s stopped: %s", self._intake.run, error)
             self.over = True
 
     async def close(self, end: Any) -> None:
-        """Write down the end; `end_of_stream` means that the agent has said what there was to say."""
+        """Record the end of the run; `end_of_stream` marks a complete stream."""
         stream = self._intake.stream
         lease: float | None = None
         try:
@@ -211,57 +209,6 @@ class RunMirror:
         finally:
             with contextlib.suppress(Exception):
                 self._connection.close(lease=lease)
-
-
-# ---------------------------------------------------------------- questions and answers
-
-
-class PendingAnswers:
-    """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
-
-    def __init__(self, rows: list[Approval]) -> None:
-        ready = [
-            row for row in rows if row.state in DELIVERABLE_STATES and (row.by_kind == "host" or not _is_held_back(row))
-        ]
-        self.waiting = len(rows) - len(ready)
-        self.ids = [row.id for row in ready]
-        self.answers = [answer for row in ready if (answer := _build_answer(row)) is not None]
-        asked = [row.call.as_card().approval for row in rows]
-        batched = [ask for ask in asked if ask and _get_style(ask.reply_to) == "langgraph-batch"]
-        self.batch = [ask.source_id for ask in sorted(batched, key=lambda ask: ask.reply_to.get("place", 0))]
-
-
-def _is_held_back(row: Approval) -> bool:
-    return clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
-
-
-def _get_style(reply_to: Any) -> str:
-    return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
-
-
-def _build_answer(row: Approval) -> ApprovalAnswer | None:
-    card = row.call.as_card()
-    ask = card.approval
-    if ask is None or ask.id != row.id:
-        return None
-    edited = card.input if card.repair == "edited" else None
-    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
-
-
-def _load_pending_answers(run: int) -> PendingAnswers:
-    rows = Approval.objects.filter(run=run, opener="agent", channel="poll", delivered_at=None)
-    found = rows.filter(state__in=["pending", *DELIVERABLE_STATES]).select_related("call").order_by("call__ordinal")
-    return PendingAnswers(list(found))
-
-
-_aload_pending_answers = retry_reads(_load_pending_answers)
-
-
-def _encode_entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
-    together = ADAPTERS["ag-ui"].encode_all
-    assert together is not None
-    entries: list[dict[str, Any]] = together(answers)
-    return entries
 
 
 # ---------------------------------------------------------------- the request
@@ -285,13 +232,14 @@ def _parse_body(body: bytes) -> dict[str, Any]:
 
 
 def _build_headers(request: Any) -> dict[str, str]:
-    # What `Connection` names is for one hop, as these are.
-    hop = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
-    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in DROPPED_HEADERS | hop}
-    theirs = kept.pop(AGENT_AUTHORIZATION, "")
-    more = {"authorization": theirs} if theirs else {}
-    fixed = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-    return kept | more | fixed
+    # The headers that `Connection` names are hop-by-hop as well.
+    hop_headers = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
+    excluded = DROPPED_HEADERS | hop_headers
+    passed_headers = {name.lower(): value for name, value in request.headers.items() if name.lower() not in excluded}
+    agent_authorization = passed_headers.pop(AGENT_AUTHORIZATION, "")
+    authorization = {"authorization": agent_authorization} if agent_authorization else {}
+    own_headers = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
+    return passed_headers | authorization | own_headers
 
 
 def _parse_wait(text: str) -> float:

@@ -1,4 +1,4 @@
-"""One POST to a server that an admin named, answered piece by piece; nothing is followed, kept or tried again."""
+"""One POST to an upstream set by an admin, answered piece by piece: no redirects, no reuse, no retries."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ INTERIM_MOST = 20
 SILENCE = 600.0  # seconds without a byte after which an answer counts as broken off
 
 
-class Unreachable(Exception):
-    """There was no answer; says why, without the address."""
+class UpstreamUnreachable(Exception):
+    """Raised without an answer from the upstream; gives the reason without the address."""
 
 
 @functools.cache
 def _tls() -> ssl.SSLContext:
-    """Return what checks certificates; reading the system's takes 30 ms of CPU, so not at every start."""
+    """Return the TLS context, made on first use: reading certificates takes 30 ms of CPU."""
     return ssl.create_default_context()
 
 
@@ -32,85 +32,88 @@ class Exchange:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.status, self.headers = 0, dict[str, str]()
-        self.whole = False
+        self.is_complete = False
         self._reader, self._writer = reader, writer
         self._parser = httptools.HttpResponseParser(self)
-        self._begun = False
+        self._has_head = False
         self._fault = ""
         self._interim = 0
         self._bodies: list[bytes] = []
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes; raises Unreachable where it breaks off."""
+        """Yield the body as it comes; raises UpstreamUnreachable if it breaks off."""
         while True:
             bodies, self._bodies = self._bodies, []
             for body in bodies:
                 yield body
-            if self.whole:
+            if self.is_complete:
                 return
             await self._more()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
 
     async def begin(self) -> None:
         """Wait for the headers."""
-        while not self._begun:
+        while not self._has_head:
             await self._more()
 
     async def _more(self) -> None:
         try:
             data = await asyncio.wait_for(self._reader.read(1 << 16), SILENCE)
             if not data and not self._ended_by_closing():
-                raise Unreachable("it hung up before its answer was over")
+                raise UpstreamUnreachable("it hung up before its answer was over")
             if data:
                 self._parser.feed_data(data)
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
-            if not self.whole and not self._fault:  # what is wrong behind the answer is no part of it
-                raise Unreachable(f"its answer broke off: {type(error).__name__}") from error
+            if not self.is_complete and not self._fault:  # what is wrong behind the answer is no part of it
+                raise UpstreamUnreachable(f"its answer broke off: {type(error).__name__}") from error
         if self._fault:
-            raise Unreachable(self._fault)
+            raise UpstreamUnreachable(self._fault)
 
     def _ended_by_closing(self) -> bool:
         framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
-        self.whole = self._begun and not framed
-        return self.whole
+        self.is_complete = self._has_head and not framed
+        return self.is_complete
 
     # ------------------------------------------------------------ httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See httptools; trailers, and a second answer, are not part of the head."""
-        if not self._begun:
+        """See httptools. Trailers and a second answer are ignored."""
+        if not self._has_head:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """See httptools."""
-        if self._begun:
+        if self._has_head:
             return
         self.status = self._parser.get_status_code()
         if self.status in INTERIM and self._interim < INTERIM_MOST:
             self._interim += 1
         elif 200 <= self.status < 600:
-            self._begun = True
+            self._has_head = True
         else:
             self._fault = f"its answer has the status {self.status:03d}"
 
     def on_body(self, body: bytes) -> None:
-        """See httptools; what follows the whole answer is dropped."""
-        if not self.whole:
+        """See httptools. Data after the complete answer is dropped."""
+        if not self.is_complete:
             self._bodies.append(body)
 
     def on_message_complete(self) -> None:
-        """See httptools; an interim answer is over, and the next one is the answer."""
-        if self._begun:
-            self.whole = True
+        """See httptools. The final answer follows an interim one."""
+        if self._has_head:
+            self.is_complete = True
         else:
             self.headers.clear()
 
 
 async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
-    """Send the body; return the answer once its headers are there. Raises Unreachable."""
+    """Send the body; return the answer once its headers have arrived.
+
+    Raises UpstreamUnreachable.
+    """
     parts = urlsplit(url)
     secure, host = parts.scheme == "https", parts.hostname or ""
     port = parts.port or (443 if secure else 80)
@@ -118,7 +121,7 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
         opening = asyncio.open_connection(host, port, ssl=_tls() if secure else None)
         reader, writer = await asyncio.wait_for(opening, CONNECT)
     except (OSError, TimeoutError) as error:
-        raise Unreachable(f"it cannot be connected to: {type(error).__name__}") from error
+        raise UpstreamUnreachable(f"it cannot be connected to: {type(error).__name__}") from error
     exchange = Exchange(reader, writer)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -34,57 +34,57 @@ from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import Connection
 
-# The way back of an answer: what a gating connection asked is for such connections, not for one that only watches the
-# run, and the other way round.
+# The channel of an answer: approvals opened on a gating connection are answered on gating connections only, and
+# those of an observing connection on observing connections only.
 CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
-LAST_COMMIT = 2.0  # seconds of a shutdown in which what was taken in must be committed to be acknowledged
+LAST_COMMIT = 2.0  # seconds of a shutdown in which accepted frames are still committed and acknowledged
 
 
 class AgentSocket(AsyncConsumer):
     """One connection of an agent, on /ws/agent/."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """See ASGI; everything happens in here."""
+        """Handle one connection (ASGI)."""
         scheduler.start()
         self._receive, self._to_client = receive, send
         self._outbox: list[dict[str, Any]] = []
         self._ack: gate.CommitReport | None = None
         self._acked = 0
-        self._something, self._sent = asyncio.Event(), asyncio.Event()
+        self._outbox_event, self._sent_event = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
-        self._gone = False
+        self._is_disconnected = False
         self._replying: asyncio.Task[None] | None = None  # starts with the first commit
         await receive()  # websocket.connect
         await send({"type": "websocket.accept"})  # a refused handshake could not say why
         try:
-            intake = await self._admitted(scope)
+            intake = await self._admit(scope)
         except Problem as problem:
             await self._close(problem)
             return
         except Exception as error:
-            if (away := convert_outage(error)) is None:
+            if (outage := convert_outage(error)) is None:
                 raise
-            await self._close(away)
+            await self._close(outage)
             return
         await self._serve(intake)
 
-    async def _admitted(self, scope: Any) -> Intake:
+    async def _admit(self, scope: Any) -> Intake:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origins.check_agent_origin(scope)
-        asked = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
-        given = {name: values[-1] for name, values in asked.items()}
+        query = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
+        options = {name: values[-1] for name, values in query.items()}
         caller = await auth.authenticate_agent(headers.get(b"authorization", ""), "ingest")
         admit(scope)
-        adapter = get_adapter(given.get("protocol", ""))
-        mode = parse_mode(given.get("mode", ""), "gate" if adapter.gated else "observe", caller)
+        adapter = get_adapter(options.get("protocol", ""))
+        mode = parse_mode(options.get("mode", ""), "gate" if adapter.gated else "observe", caller)
         self._connection = Connection(caller, self.end)
         self._tasks = {asyncio.ensure_future(self._write())}
         try:
             return Intake(
-                caller, adapter, run=check_run_name(given.get("run", "")), agent=given.get("agent", ""), mode=mode,
-                channel=CHANNELS[mode], numbering=check_stream_name(given.get("stream", "")),
-                on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
+                caller, adapter, run=check_run_name(options.get("run", "")), agent=options.get("agent", ""), mode=mode,
+                channel=CHANNELS[mode], numbering=check_stream_name(options.get("stream", "")),
+                on_open=self._on_open, on_commit=self._on_commit, on_failure=self._on_failure,
             )  # fmt: skip
         except Problem:
             await self._leave()
@@ -93,10 +93,10 @@ class AgentSocket(AsyncConsumer):
     async def _serve(self, intake: Intake) -> None:
         self._intake = intake
         try:
-            with shutdown.subscribe(self._come_back_later):
+            with shutdown.subscribe(self._begin_shutdown):
                 await self._read()
         except Problem as problem:
-            await self._flushed()
+            await self._flush()
             await self._close(problem)
         finally:
             await self._leave()
@@ -115,11 +115,11 @@ class AgentSocket(AsyncConsumer):
             message = await receive()
             text = message.get("text")
             if self._end is not None and message["type"] != "websocket.disconnect":
-                continue  # not taken in and so not acknowledged: what is sent from here on is for the next connection
+                continue  # not accepted and not acknowledged: the agent sends it again on its next connection
             if text is None:
                 if message["type"] == "websocket.disconnect":
                     return
-                self._tell_wrong(BadFrame("binary messages are not read; send text", "binary"))
+                self._send_error(BadFrame("binary messages are not read; send text", "binary"))
                 continue
             if 4 * len(text) > limit and (len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit):
                 raise Problem(413, "too_large", f"A message has at most {limit} bytes.", close=4413)
@@ -128,70 +128,70 @@ class AgentSocket(AsyncConsumer):
             if stream is not None and stream.is_full:
                 await stream.wait_for_room()
             if len(self._outbox) > WAITING:
-                await self._flushed()
+                await self._flush()
 
     def _take(self, text: str) -> None:
         intake = self._intake
         try:
             frames = (text,) if text[:1] == "{" else split_frames(text)
         except BadFrame as bad:
-            self._tell_wrong(intake.refuse(bad))
+            self._send_error(intake.refuse(bad))
             return
         for frame in frames:
-            bad = intake.take(frame)
-            if bad is not None:
-                self._tell_wrong(bad)
+            frame_error = intake.take(frame)
+            if frame_error is not None:
+                self._send_error(frame_error)
 
-    def _tell_wrong(self, bad: BadFrame) -> None:
+    def _send_error(self, bad: BadFrame) -> None:
         self._say({"type": "error", "code": bad.code, "message": bad.message})
 
     # ------------------------------------------------------------ writing
 
-    def _opened(self, stream: gate.Stream) -> None:
+    def _on_open(self, stream: gate.Stream) -> None:
         self._connection.sends(stream)
 
-    def _committed(self, told: gate.CommitReport) -> None:
-        """After each commit: one cumulative ack, and what was decided in it. The first one starts the replies.
+    def _on_commit(self, report: gate.CommitReport) -> None:
+        """Queue one cumulative ack and the decisions of a commit; the first starts the replies.
 
-        A commit of a lease alone, which is no frame, is not acked: nobody shall take it for their frame's.
+        A commit of a lease without a frame gets no ack, which could be mistaken for a frame's.
         """
-        if told.frames > self._acked:
-            self._ack, self._acked = told, told.frames
-        self._outbox += [{"type": "decision", **decision} for decision in told.decisions]
-        if told.refused:
-            self._tell_wrong(TOO_MANY_GAPS)
-        self._something.set()
+        if report.frames > self._acked:
+            self._ack, self._acked = report, report.frames
+        self._outbox += [{"type": "decision", **decision} for decision in report.decisions]
+        if report.refused:
+            self._send_error(TOO_MANY_GAPS)
+        self._outbox_event.set()
         if self._replying is None and self._end is None:
             stream = self._intake.stream
             assert stream is not None
-            if self._intake.made:
+            if self._intake.is_generated_name:
                 self._say({"type": "hello", "run": stream.run_name})
             self._replying = asyncio.ensure_future(self._reply(stream.run_pk))
             self._tasks.add(self._replying)
 
-    def _failed(self, error: Exception) -> None:
-        self.end(1011, "What was not acknowledged could not be written. Connect again and send it once more.")
+    def _on_failure(self, error: Exception) -> None:
+        self.end(1011, "The frames without an ack could not be written. Connect again and send them again.")
 
     def end(self, code: int, message: str) -> None:
         """Close the connection from outside its loop."""
         if self._end is None:
             self._end = Problem(0, "closed", message, close=code)
-            self._something.set()
+            self._outbox_event.set()
             self._tasks.add(asyncio.ensure_future(self._close(self._end)))
 
-    def _come_back_later(self) -> None:
+    def _begin_shutdown(self) -> None:
         if self._end is None:
             self._end = Problem(0, "restarting", shutdown.MESSAGE, close=shutdown.RECONNECT)
             self._tasks.add(asyncio.ensure_future(self._finish()))
 
     async def _finish(self) -> None:
-        """Commit and acknowledge what was taken in, let no answer get lost, then ask the agent to reconnect."""
+        """Commit and acknowledge all frames, then ask the agent to reconnect."""
         stream = self._intake.stream
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LAST_COMMIT):
                 if stream is not None:
                     await stream.wait_until_committed()
-                await self._flushed()
+                await self._flush()
         if self._replying is not None:
             self._replying.cancel()
             await asyncio.gather(self._replying, return_exceptions=True)
@@ -200,18 +200,18 @@ class AgentSocket(AsyncConsumer):
 
     def _say(self, message: dict[str, Any]) -> None:
         self._outbox.append(message)
-        self._something.set()
+        self._outbox_event.set()
 
-    async def _flushed(self) -> None:
-        while not self._gone and (self._outbox or self._ack is not None):
-            self._sent.clear()
-            await self._sent.wait()
+    async def _flush(self) -> None:
+        while not self._is_disconnected and (self._outbox or self._ack is not None):
+            self._sent_event.clear()
+            await self._sent_event.wait()
 
     async def _write(self) -> None:
-        """The only one who sends while the connection is open: what was committed, then what is to be said."""
+        """Send acks, then messages. No other task sends while the connection is open."""
         while True:
-            await self._something.wait()
-            self._something.clear()
+            await self._outbox_event.wait()
+            self._outbox_event.clear()
             ack, outbox = self._ack, self._outbox
             self._ack, self._outbox = None, []
             try:
@@ -220,35 +220,35 @@ class AgentSocket(AsyncConsumer):
                 for message in outbox:
                     await self._text(json.dumps(message))
             except Exception:  # the client is gone; the reading side will notice
-                self._gone = True
+                self._is_disconnected = True
                 return
             finally:
-                self._sent.set()
+                self._sent_event.set()
 
     async def _reply(self, run: int) -> None:
-        """Tell what people answered; each answer is told by one connection."""
+        """Send the answers of people; one connection sends each answer."""
         async for approval in feed.follow_answers(run, CHANNELS[self._intake.mode]):
             try:
                 await self._hand_over(approval)
-            except Exception as error:  # it stays owed: the next look finds it
+            except Exception as error:  # it stays undelivered: the next poll finds it
                 if not report_outage(error, outages.SENDING):
                     raise
             else:
                 outages.report_success(outages.SENDING)
 
     async def _hand_over(self, approval: str) -> None:
-        """Take the answer and send it; whatever comes between, an answer that was not sent is given back."""
-        taking = asyncio.ensure_future(gate.aclaim_delivery(approval))
+        """Claim the answer and send it; release it if it was not sent."""
+        claiming = asyncio.ensure_future(gate.aclaim_delivery(approval))
         try:
-            said = await asyncio.shield(taking)
-            if said is not None:
-                await self._text(json.dumps({"type": "decision", **said}))
+            decision = await asyncio.shield(claiming)
+            if decision is not None:
+                await self._text(json.dumps({"type": "decision", **decision}))
         except BaseException:
-            if await _may_be_taken(taking):
-                giving = asyncio.ensure_future(_give_back(approval))
-                _giving.add(giving)  # the socket may be gone before the database is back
-                giving.add_done_callback(_giving.discard)
-                await asyncio.shield(giving)
+            if await _may_be_claimed(claiming):
+                releasing = asyncio.ensure_future(_release_claim(approval))
+                _releases.add(releasing)  # the socket may be gone before the database is back
+                releasing.add_done_callback(_releases.discard)
+                await asyncio.shield(releasing)
             raise
 
     async def _text(self, text: str) -> None:
@@ -260,18 +260,18 @@ class AgentSocket(AsyncConsumer):
             await self._to_client({"type": "websocket.close", "code": problem.close, "reason": problem.message[:100]})
 
 
-_giving: set[asyncio.Future[None]] = set()
+_releases: set[asyncio.Future[None]] = set()
 
 
-async def _may_be_taken(taking: asyncio.Future[Any]) -> bool:
+async def _may_be_claimed(claiming: asyncio.Future[Any]) -> bool:
     try:
-        return await taking is not None
+        return await claiming is not None
     except gate.CommitUnknown:
         return True
 
 
-async def _give_back(approval: str) -> None:
-    """Give an answer back that was not sent, as soon as the database takes it."""
+async def _release_claim(approval: str) -> None:
+    """Release an answer that was not sent, as soon as the database is available."""
     while True:
         try:
             return await gate.arelease_delivery(approval)

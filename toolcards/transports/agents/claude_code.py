@@ -1,7 +1,7 @@
-"""Claude Code's HTTP hooks: every hook is watched, PreToolUse and PermissionRequest wait for the gate's answer.
+"""Claude Code's HTTP hooks: all hooks are recorded, PreToolUse and PermissionRequest wait for the gate's answer.
 
 Claude Code runs the tool when a hook answers with anything but a 2xx status, or not at all (unless the hook
-says `onFailure: "block"`, which `connect` writes). So whatever goes wrong behind this address is a 200 that denies.
+says `onFailure: "block"`, which `connect` writes). So a failure behind this address is a 200 that denies.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.transports import shutdown
 from toolcards.transports.agents.claude_code_input import HookInput, find_gating_event, parse_hook
+from toolcards.transports.agents.claude_code_output import (
+    DENIALS,
+    SILENT,
+    deny_pre_tool_use,
+    format_permission_request,
+    format_pre_tool_use,
+)
 from toolcards.transports.agents.frame_intake import Intake
 from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem, convert_bad_frame, convert_outage
@@ -31,11 +38,8 @@ from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
-SILENT: dict[str, Any] = {}  # no opinion: the program goes by its own rules
-_EXPLICIT_DECIDERS = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
 _BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
-BINDING_FIELD = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
-NO_ONE = "No one answered in time."
+BINDING_FIELD = "toolcards"  # names the call that an answer is for, see toolcards/hook_relay.py
 STOPPING = {"decision": "deny", "reason": {"text": "Toolcards is restarting. Call the tool again in a moment."}}
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
 
@@ -52,28 +56,31 @@ async def claude_code(request: Any, caller: Caller) -> Any:
         if denied is None:
             raise
         return denied
-    answered = _ANSWERS.get(hook.event)
+    answer_hook = _ANSWERS.get(hook.event)
     try:
-        return _bind_output(request, await (answered(hook) if answered else _record_watched(hook)))
+        return _bind_output(request, await (answer_hook(hook) if answer_hook else _record_watched(hook)))
     except BadFrame as bad:
         return _answer_failure(hook, f"{bad.message}.", convert_bad_frame(bad))
     except (Problem, RequestRefused) as problem:
         return _answer_failure(hook, problem.message, problem)
     except Exception as error:
-        if (away := convert_outage(error)) is not None:
-            return _answer_failure(hook, "its database is not available right now.", away)
+        if (outage := convert_outage(error)) is not None:
+            return _answer_failure(hook, "its database is not available right now.", outage)
         log.exception("hook %s failed", hook.event)
         return _answer_failure(hook, "something went wrong on its server.", error)
 
 
 def _deny_unreadable(body: bytes, why: str) -> dict[str, Any] | None:
-    """Deny an input that cannot be read, if it may be one of a gating hook."""
-    deny = _DENIALS.get(find_gating_event(body))
+    """Return the denial of an unreadable input that may be a gating hook's."""
+    deny = DENIALS.get(find_gating_event(body))
     return deny(BROKEN.format(f"{why.rstrip('.')}.")) if deny else None
 
 
 async def _deny_too_large(request: Any, problem: Problem) -> HttpResponse | None:
-    """Deny a gating input that is too long to be read whole: with another status than 200 the tool would run."""
+    """Deny a gating input that is too long to be read.
+
+    With another status than 200 the tool would run.
+    """
     try:
         await auth.authenticate_agent(request.headers.get("Authorization", ""), "ingest", "decide")
     except Problem:
@@ -83,7 +90,10 @@ async def _deny_too_large(request: Any, problem: Problem) -> HttpResponse | None
 
 
 def _deny_unavailable(request: Any, problem: Problem) -> HttpResponse:
-    """Deny a gating input while its key cannot be looked up: with another status than 200 the tool would run."""
+    """Deny a gating input while its key cannot be looked up.
+
+    With another status than 200 the tool would run.
+    """
     denied = _deny_unreadable(request.body, problem.message)
     return build_response(denied) if denied else build_error_response(problem)
 
@@ -93,24 +103,24 @@ claude_code.too_large = _deny_too_large  # type: ignore[attr-defined]
 
 
 def _bind_output(request: Any, output: dict[str, Any]) -> dict[str, Any]:
-    """Return the output, and what it answers where the sender asks for that; programs know no such field."""
+    """Return the output; with `?bound=1`, add the digest of the input and the call it answers."""
     call = output.pop(BINDING_FIELD, {})
     answers = hashlib.sha256(request.body).hexdigest()
     return output | {BINDING_FIELD: {"answers": answers, **call}} if request.GET.get("bound") else output
 
 
-def _bind_call(said: dict[str, Any]) -> dict[str, Any]:
-    return {BINDING_FIELD: {name: said[name] for name in _BINDING if name in said}}
+def _bind_call(decision: dict[str, Any]) -> dict[str, Any]:
+    return {BINDING_FIELD: {name: decision[name] for name in _BINDING if name in decision}}
 
 
 def _answer_failure(hook: HookInput, why: str, error: Exception) -> Any:
-    """A gating hook that cannot be answered denies; of a watching one the sender hears what is wrong."""
-    deny = _DENIALS.get(hook.event)
+    """Return the denial of a failed gating hook; report the error of a recorded one."""
+    deny = DENIALS.get(hook.event)
     if deny is not None:
         return deny(BROKEN.format(why))
     if isinstance(error, Problem):
         raise error
-    log.warning("hook %s was not taken in: %s", hook.event, why)
+    log.warning("hook %s was not recorded: %s", hook.event, why)
     return SILENT
 
 
@@ -123,30 +133,37 @@ async def _record_watched(hook: HookInput) -> dict[str, Any]:
     except BadFrame as bad:
         if convert_bad_frame(bad).status != 413:
             raise
-        await _record(hook, _shorten(hook.said, len(hook.text)))
+        await _record(hook, _shorten(hook.data, len(hook.text)))
     return SILENT
 
 
 async def _answer_pre_tool_use(hook: HookInput) -> dict[str, Any]:
-    """PreToolUse: the gate decides; a question is held until somebody answers."""
+    """Answer PreToolUse by the gate's decision; hold the request while people are asked."""
     decisions, _ = await _record(hook, hook.text)
     if not decisions:
-        return _deny("This call has already ended.")
-    said = decisions[-1]
-    if said["decision"] == "ask":
-        said = await _hold(hook, said["approval"]["id"]) or {"decision": "deny"}
-    return _format_pre_tool_use(said) | _bind_call(said)
+        return deny_pre_tool_use("This call has already ended.")
+    decision = decisions[-1]
+    if decision["decision"] == "ask":
+        decision = await _hold(hook, decision["approval"]["id"]) or {"decision": "deny"}
+    return format_pre_tool_use(decision) | _bind_call(decision)
 
 
 async def _answer_permission_request(hook: HookInput) -> dict[str, Any]:
-    """PermissionRequest: the program asks its user; whoever answers first, there or here, has answered."""
-    _, asked = await _record(hook, hook.text)
-    tool, given = str(hook.said.get("tool_name", "")), hook.said.get("tool_input")
-    if not asked:
-        said = await gate.afind_decision(hook.caller.agent, hook.run, tool, given)
-        return _format_permission(said) | _bind_call(said) if said and said["decision"] in _PLAIN else SILENT
-    held = await _hold(hook, asked[0]["id"], withdraw=True)
-    return held["reply"] | _bind_call(held) if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
+    """Answer PermissionRequest; the first answer counts, at the terminal or here."""
+    _, approvals = await _record(hook, hook.text)
+    tool, tool_input = str(hook.data.get("tool_name", "")), hook.data.get("tool_input")
+    if not approvals:
+        decision = await gate.afind_decision(hook.caller.agent, hook.run, tool, tool_input)
+        return (
+            format_permission_request(decision) | _bind_call(decision)
+            if decision and decision["decision"] in _PLAIN
+            else SILENT
+        )
+    decision = await _hold(hook, approvals[0]["id"], withdraw=True)
+    if decision is None or not decision.get("reply") or decision["by"]["kind"] != "human":
+        return SILENT
+    output: dict[str, Any] = decision["reply"]
+    return output | _bind_call(decision)
 
 
 _ANSWERS: dict[str, Callable[[HookInput], Awaitable[dict[str, Any]]]] = {
@@ -157,54 +174,55 @@ _PLAIN = frozenset({"allow", "deny"})
 
 
 async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Write the hook down; return what was decided, and the questions of the program's own that it opened.
+    """Record the hook; return its decisions and the approvals that the program opened.
 
-    Who hangs up while it is being written asks nothing any more: what was opened is taken back.
+    If the sender disconnects meanwhile, the approvals are withdrawn.
     """
     writing = asyncio.ensure_future(_write(hook, text))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
-        decisions, asked = await writing
-        for opened in [said["approval"] for said in decisions if said["decision"] == "ask"] + asked:
-            await _withdraw(hook, opened["id"])
+        decisions, approvals = await writing
+        for approval in [decision["approval"] for decision in decisions if decision["decision"] == "ask"] + approvals:
+            await _withdraw(hook, approval["id"])
         raise
 
 
 async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     connection = Connection(hook.caller)
     decisions: list[dict[str, Any]] = []
-    asked: list[dict[str, str]] = []
+    approvals: list[dict[str, str]] = []
 
-    def opened(stream: gate.Stream) -> None:
+    def on_open(stream: gate.Stream) -> None:
         stream.patience = hook.limit
         connection.sends(stream)
 
-    def committed(told: gate.CommitReport) -> None:
+    def on_commit(told: gate.CommitReport) -> None:
         decisions.extend(told.decisions)
-        asked.extend(told.approvals)
+        approvals.extend(told.approvals)
 
     intake = Intake(
         hook.caller, ADAPTERS["claude-code"], run=hook.run, agent=hook.agent, mode="gate", channel="hook",
-        on_open=opened, on_commit=committed,
+        on_open=on_open, on_commit=on_commit,
     )  # fmt: skip
     try:
-        bad = intake.take(text)
-        if bad is not None:
-            raise bad
+        error = intake.take(text)
+        if error is not None:
+            raise error
         assert intake.stream is not None
         await intake.stream.wait_until_committed()
     finally:
         connection.close(lease=gate.REQUEST_LEASE)
-    return decisions, asked
+    return decisions, approvals
 
 
 async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> dict[str, Any] | None:
-    """Wait for the answer and take it: told over a hook, it counts as used. None if nobody here answered in time.
+    """Wait for the answer and claim it: sent over a hook, it counts as used.
 
-    Who hangs up (Esc at the terminal) takes the question back.
+    Returns None if no one answered here in time. If the sender disconnects (Esc at the terminal), the approval is
+    withdrawn.
     """
-    until = time.monotonic() + hook.limit
+    deadline = time.monotonic() + hook.limit
     try:
         row = await shutdown.wait_unless_stopping(
             feed.wait_for_answer(approval, hook.limit + (0 if withdraw else EXPIRY_DELAY))
@@ -212,7 +230,7 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
         if row is None:
             await _withdraw(hook, approval)
             return None if withdraw else STOPPING
-        if row.by_kind == "host":  # the user at the terminal was faster; nothing is owed any more
+        if row.by_kind == "host":  # the user at the terminal was faster
             return None
         if row.state == "pending" and not withdraw:
             await gate.aexpire_approval(approval)
@@ -221,7 +239,7 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
             return None
         return await gate.aclaim_delivery(approval) or await gate.aget_decision(hook.caller.agent, approval)
     except asyncio.CancelledError:
-        log.info("hook %s hung up %.0f s before its limit", hook.event, until - time.monotonic())
+        log.info("hook %s disconnected %.0f s before its limit", hook.event, deadline - time.monotonic())
         await asyncio.shield(_withdraw(hook, approval))
         raise
 
@@ -235,67 +253,17 @@ async def _withdraw(hook: HookInput, approval: str) -> None:
         log.debug("not withdrawn: %s", error)
 
 
-def _shorten(said: dict[str, Any], size: int) -> str:
-    """A result too long to keep: the card shall end all the same."""
+def _shorten(hook_input: dict[str, Any], size: int) -> str:
+    """Return the hook without its too long result, so that the card still ends."""
     note = f"[{size} bytes, too long to be kept by Toolcards]"
-    short = {name: value for name, value in said.items() if name not in {"tool_response", "tool_calls"}}
-    if "tool_response" in said:
+    short = {name: value for name, value in hook_input.items() if name not in {"tool_response", "tool_calls"}}
+    if "tool_response" in hook_input:
         short["tool_response"] = note
-    if isinstance(said.get("tool_calls"), list):
-        calls = (call for call in said["tool_calls"] if isinstance(call, dict))
+    if isinstance(hook_input.get("tool_calls"), list):
+        calls = (call for call in hook_input["tool_calls"] if isinstance(call, dict))
         short["tool_calls"] = [call | {"tool_response": note} for call in calls if not _is_error(call)]
     return json.dumps(short)
 
 
 def _is_error(call: dict[str, Any]) -> bool:
     return str(call.get("tool_response", "")).startswith("<tool_use_error>")
-
-
-# ---------------------------------------------------------------- hook outputs
-
-
-def _format_pre_tool_use(said: dict[str, Any]) -> dict[str, Any]:
-    """A yes that somebody gave is said; where only the default allows, the program's own rules go on."""
-    if said["decision"] != "allow":
-        return _deny(format_reason(said))
-    if said["by"]["kind"] not in _EXPLICIT_DECIDERS:
-        return SILENT
-    told: dict[str, Any] = {"permissionDecision": "allow", "permissionDecisionReason": format_reason(said)}
-    if "args" in said:
-        told["updatedInput"] = said["args"]
-    return {"hookSpecificOutput": {"hookEventName": "PreToolUse"} | told}
-
-
-def _format_permission(said: dict[str, Any]) -> dict[str, Any]:
-    """The program asks although we have answered: the same answer, if a person gave it or it is a no."""
-    if said["decision"] == "deny":
-        return _deny_permission(format_reason(said))
-    if said["by"]["kind"] != "human":
-        return SILENT
-    decision: dict[str, Any] = {"behavior": "allow"}
-    if "args" in said:
-        decision["updatedInput"] = said["args"]
-    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
-
-
-def _deny(why: str) -> dict[str, Any]:
-    told = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
-    return {"hookSpecificOutput": told}
-
-
-def _deny_permission(why: str) -> dict[str, Any]:
-    return {
-        "hookSpecificOutput": {
-            "hookEventName": "PermissionRequest", "decision": {"behavior": "deny", "message": why},
-        }
-    }  # fmt: skip
-
-
-_DENIALS = {"PreToolUse": _deny, "PermissionRequest": _deny_permission}
-
-
-def format_reason(said: dict[str, Any]) -> str:
-    """Return the decision's reason for the model to read, with the way that is open instead."""
-    reason = said.get("reason") or {}
-    text = NO_ONE if reason.get("code") == "approval_expired" else reason.get("text") or NO_ONE
-    return " ".join(part for part in (text, reason.get("suggest", "")) if part)

@@ -17,7 +17,7 @@ from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
 HOST_LIMIT = 600.0  # seconds that Claude Code 2.1.329 waits for a hook unless its `timeout` says otherwise
-MARGIN = 10.0  # seconds before the host's limit at which we answer ourselves: an elapsed hook lets the tool run
+MARGIN = 10.0  # seconds before the host's limit at which Toolcards denies: an elapsed hook lets the tool run
 GATING = ("PreToolUse", "PermissionRequest")
 _BY_LETTERS = {event.lower(): event for event in GATING}
 _NAMED = re.compile("|".join(GATING), re.IGNORECASE)
@@ -26,11 +26,11 @@ _NO_LETTER = re.compile(r"[^a-z]")
 
 @dataclass(frozen=True, slots=True)
 class HookInput:
-    """One hook input on its way: what was said, by whom, and how long its sender waits."""
+    """One hook input: its JSON object, its sender, and how long the sender waits."""
 
     caller: Caller
     event: str
-    said: dict[str, Any]
+    data: dict[str, Any]
     text: str
     limit: float
     agent: str
@@ -38,46 +38,49 @@ class HookInput:
     @property
     def run(self) -> str:
         """The session."""
-        return str(self.said.get("session_id", ""))
+        return str(self.data.get("session_id", ""))
 
 
 def parse_hook(request: Any, caller: Caller) -> HookInput:
-    """Return the hook; raises BadFrame or Problem for what no Claude Code ever sent."""
+    """Return the hook; raises BadFrame or Problem for an invalid input."""
     try:
         text = request.body.decode("utf-8")
     except UnicodeDecodeError:
         raise BadFrame("not JSON: not UTF-8", "not_json") from None
     pairs = _parse_members(text)
-    said = dict(pairs)
-    event = said.get("hook_event_name")
+    data = dict(pairs)
+    event = data.get("hook_event_name")
     if not isinstance(event, str) or not event:
         raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
-    if not isinstance(said.get("session_id"), str) or not said["session_id"]:
+    if not isinstance(data.get("session_id"), str) or not data["session_id"]:
         raise BadFrame("session_id: Field required", "missing_field")
     gating = _match_gating_event(pairs)
     if gating and event != gating:
         raise BadFrame(f"hook_event_name: {gating} is spelled in another way, or is there twice", "bad_field")
-    check_run_name(said["session_id"])
+    check_run_name(data["session_id"])
     agent = request.GET.get("agent", "") or "Claude Code"
-    hook = HookInput(caller, event, said, text, _parse_limit(request.GET.get("limit", "")), agent)
+    hook = HookInput(caller, event, data, text, _parse_limit(request.GET.get("limit", "")), agent)
     if gating:
-        _check_call(said)
+        _check_call(data)
     return hook
 
 
 def find_gating_event(body: bytes) -> str:
-    """Return the gating event that this may be an input of, "" if it can be none; the body need not be readable."""
+    """Return the gating event that the body may belong to, or "".
+
+    The body can be invalid JSON.
+    """
     text = body.decode("utf-8", "replace")
     try:
         pairs = _parse_members(text)
     except BadFrame:
-        found = _NAMED.search(text)
-        return _BY_LETTERS[found.group().lower()] if found else ""
+        match = _NAMED.search(text)
+        return _BY_LETTERS[match.group().lower()] if match else ""
     return _match_gating_event(pairs)
 
 
 def _parse_members(text: str) -> list[tuple[str, Any]]:
-    """Return the members of the outermost object, each as often as it is there; raises BadFrame."""
+    """Return the members of the outermost object with duplicates; raises BadFrame."""
     outermost: list[tuple[str, Any]] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,7 +98,10 @@ def _parse_members(text: str) -> list[tuple[str, Any]]:
 
 
 def _match_gating_event(pairs: list[tuple[str, Any]]) -> str:
-    """Return the gating event that one of the names spells; of a call without any name, that before a tool."""
+    """Return the gating event that one of the event names spells, or "".
+
+    A tool call without any event name counts as PreToolUse.
+    """
     names = [value for member, value in pairs if member == "hook_event_name"]
     for value in names:
         letters = _NO_LETTER.sub("", value.lower()) if isinstance(value, str) else ""
@@ -105,19 +111,19 @@ def _match_gating_event(pairs: list[tuple[str, Any]]) -> str:
     return GATING[0] if nameless and {"tool_name", "tool_input"} & dict(pairs).keys() else ""
 
 
-def _check_call(said: dict[str, Any]) -> None:
-    """A call that is to be judged has a tool and an object for its input."""
-    tool = said.get("tool_name")
+def _check_call(data: dict[str, Any]) -> None:
+    """Raise BadFrame unless the input has a tool and an input object."""
+    tool = data.get("tool_name")
     if not isinstance(tool, str) or not tool.strip():
         raise BadFrame("tool_name: Field required", "missing_field")
-    if not isinstance(said.get("tool_input"), dict):
-        raise BadFrame("tool_input: must be an object", "missing_field" if "tool_input" not in said else "bad_field")
+    if not isinstance(data.get("tool_input"), dict):
+        raise BadFrame("tool_input: must be an object", "missing_field" if "tool_input" not in data else "bad_field")
 
 
-def _parse_limit(given: str) -> float:
-    """How long a question may be held: `?limit=` seconds, as connect writes it, else the program's default."""
+def _parse_limit(text: str) -> float:
+    """Return the seconds an approval is held: `?limit=`, else the program's default."""
     try:
-        seconds = float(given) if given else HOST_LIMIT - MARGIN
+        seconds = float(text) if text else HOST_LIMIT - MARGIN
     except ValueError:
         seconds = float("nan")
     if seconds != seconds:

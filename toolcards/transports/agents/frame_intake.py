@@ -1,4 +1,4 @@
-"""Frames of one connection or body on their way into the log: split, decoded, measured, counted."""
+"""Intake of frames from one connection or body: split, decode, measure, count."""
 
 from __future__ import annotations
 
@@ -48,50 +48,53 @@ def check_stream_name(name: str) -> str:
     return name
 
 
-def parse_mode(given: str, default: str, caller: Caller) -> str:
-    """Return gate or observe. A key that may not ask for decisions observes; if it says gate, Problem 403."""
-    if given and given not in MODES:
+def parse_mode(mode: str, default: str, caller: Caller) -> str:
+    """Return gate or observe; raises Problem 403 if the key lacks the scope for gate."""
+    if mode and mode not in MODES:
         raise Problem(400, "bad_mode", "mode must be gate or observe.")
-    may = "decide" in caller.scopes
-    if given == "gate" and not may:
+    may_decide = "decide" in caller.scopes
+    if mode == "gate" and not may_decide:
         raise Problem(403, "scope", "mode=gate needs a key with the scope decide.", close=4403)
-    return given or (default if may else "observe")
+    return mode or (default if may_decide else "observe")
 
 
 def split_frames(text: str) -> list[str]:
-    """Return the texts of the frames in one message: itself, or the members of a JSON array. Raises BadFrame."""
+    """Return the frames of one message: itself, or the members of an array.
+
+    Raises BadFrame.
+    """
     if text[:1] != "[" and text.lstrip(SPACE)[:1] != "[":
         return [text]
     frames: list[str] = []
-    at = _skip_space(text, text.index("[") + 1)
-    if text[at : at + 1] != "]":
+    position = _skip_space(text, text.index("[") + 1)
+    if text[position : position + 1] != "]":
         while True:
-            start = at
+            start = position
             try:
-                _, at = _raw(text, at)
+                _, position = _raw(text, position)
             except (RecursionError, ValueError) as error:
                 raise strict.build_error(text, error, settings.TOOLCARDS.max_depth + 1) from None
-            frames.append(text[start:at])
-            at = _skip_space(text, at)
-            if text[at : at + 1] != ",":
+            frames.append(text[start:position])
+            position = _skip_space(text, position)
+            if text[position : position + 1] != ",":
                 break
-            at = _skip_space(text, at + 1)
-    if text[at : at + 1] != "]" or text[at + 1 :].strip(SPACE):
+            position = _skip_space(text, position + 1)
+    if text[position : position + 1] != "]" or text[position + 1 :].strip(SPACE):
         raise BadFrame("not JSON: the array does not end well", "not_json")
     return frames
 
 
-def _skip_space(text: str, at: int) -> int:
-    while text[at : at + 1] and text[at] in SPACE:
-        at += 1
-    return at
+def _skip_space(text: str, position: int) -> int:
+    while text[position : position + 1] and text[position] in SPACE:
+        position += 1
+    return position
 
 
 TOO_MANY_GAPS = BadFrame("n: too many numbers before it are missing; send those first, or start another run", "gaps")
 
 
 class Intake:
-    """What one connection sends. `run` is known from the start, or from the first frame that can be read.
+    """The frames of one connection. `run` is known from the start or from the first readable frame.
 
     With `numbering`, the name of the sender's stream, the numbers of its frames are of that stream, not of the run.
     """
@@ -112,29 +115,29 @@ class Intake:
     ) -> None:
         self.caller, self.adapter, self.run, self.mode = caller, adapter, run, mode
         self.accepted = self.skipped = self.refused = 0
-        self.made = False  # the run's name is ours
-        self.since = 0.0  # when the body began, if an earlier request did
+        self.is_generated_name = False  # the run's name was generated here
+        self.since = 0.0  # when an earlier request with the same key began
         self.first_error: BadFrame | None = None
         self.stream: gate.Stream | None = None
         self._agent, self._channel, self._numbering = agent, channel, numbering
         self._on_open, self._on_commit, self._on_failure = on_open, on_commit, on_failure
         self._depth, self._max_args = settings.TOOLCARDS.max_depth + 1, settings.TOOLCARDS.max_args
-        self._written: dict[str, int] = {}  # call id -> characters of its streaming input
+        self._input_sizes: dict[str, int] = {}  # call id -> characters of its streaming input
         self._max_frame = settings.TOOLCARDS.max_frame
         self._decode, self._find_number, self._find_piece = adapter.decode, adapter.find_number, adapter.find_piece
         if run:
             self.open()
 
     def take(self, text: str) -> BadFrame | None:
-        """Push one frame; return what is wrong with it, if so."""
+        """Push one frame; return its error, if any."""
         if len(text) > self._max_frame:
             return self.refuse(BadFrame(f"a frame of more than {self._max_frame} characters", "too_large"))
-        hot = self._find_piece(text)
-        if hot is not None:
-            return self._grow(*hot, text)
+        piece = self._find_piece(text)
+        if piece is not None:
+            return self._grow(*piece, text)
         try:
             facts = self._decode(text, self._depth)
-            if type(facts) is not SkippedFrame:
+            if not isinstance(facts, SkippedFrame):
                 self._measure(facts, text)
         except BadFrame as bad:
             return self.refuse(bad)
@@ -148,9 +151,9 @@ class Intake:
         return None
 
     def _grow(self, piece: f.InputPiece, number: int, text: str) -> BadFrame | None:
-        """Push the frame that brought this piece of input: nine of ten on a busy day."""
-        call_id, said = piece
-        self._written[call_id] = size = self._written.get(call_id, 0) + len(said)
+        """Push a frame with one piece of input: nine of ten on a busy server."""
+        call_id, piece_text = piece
+        self._input_sizes[call_id] = size = self._input_sizes.get(call_id, 0) + len(piece_text)
         if size > self._max_args:
             return self.refuse(self._too_large())
         self.accepted += 1
@@ -164,39 +167,42 @@ class Intake:
         return (self._numbering, number) if self._numbering and type(number) is int and number else number
 
     def refuse(self, bad: BadFrame) -> BadFrame:
-        """Count a frame that cannot be used."""
+        """Count an invalid frame."""
         self.refused += 1
         self.first_error = self.first_error or bad
         if self.stream is not None:
             self.stream.push([])
         return bad
 
-    def _committed(self, told: gate.CommitReport) -> None:
-        """Count what the gate refused after we had taken it in; then tell whom it concerns."""
-        if told.refused:
-            self.accepted -= told.refused
-            self.refused += told.refused
+    def _committed(self, report: gate.CommitReport) -> None:
+        """Count the frames that the gate refused, then call `on_commit`."""
+        if report.refused:
+            self.accepted -= report.refused
+            self.refused += report.refused
             self.first_error = self.first_error or TOO_MANY_GAPS
         if self._on_commit is not None:
-            self._on_commit(told)
+            self._on_commit(report)
 
     def open(self, first: str = "") -> gate.Stream:
-        """Open the stream, once the run has a name: the sender's, else the frame's, else one of ours."""
+        """Open the stream of the run.
+
+        Its name is the sender's, else the frame's, else a new one.
+        """
         if not self.run and first:
             self.run = check_run_name(self.adapter.find_run_id(first))
         if not self.run:
-            self.run, self.made = new_id("run"), True
+            self.run, self.is_generated_name = new_id("run"), True
         self.stream = self._open_stream(
             self.caller.agent, self.run, protocol=self.adapter.name, agent=self._agent, mode=self.mode,
             channel=self._channel, on_commit=self._committed, on_failure=self._on_failure,
         )  # fmt: skip
         self._on_open(self.stream)
         for _ in range(self.refused):
-            self.stream.push([])  # those before the first that could be read count in the acks too
+            self.stream.push([])  # earlier invalid frames count in the acks too
         return self.stream
 
     def end(self) -> None:
-        """Push the end of a body, where that is the end of the stream; opens the stream of a body without frames."""
+        """Push the end of the body; open the stream if there was no frame."""
         stream = self.stream or self.open()
         if self.adapter.body_is_stream:
             stream.push([gate.build_end_of_stream()])
@@ -209,13 +215,13 @@ class Intake:
         for fact in facts:
             kind = type(fact)
             if kind is f.InputDelta or kind is f.InputChunk:
-                size = self._written.get(fact.call_id, 0) + len(fact.text)
-                self._written[fact.call_id] = size
+                size = self._input_sizes.get(fact.call_id, 0) + len(fact.text)
+                self._input_sizes[fact.call_id] = size
                 if size > self._max_args:
                     raise self._too_large()
             elif kind in _INPUT_ENDS:
-                if self._written.pop(fact.call_id, 0) > self._max_args:
-                    self._written[fact.call_id] = self._max_args + 1
+                if self._input_sizes.pop(fact.call_id, 0) > self._max_args:
+                    self._input_sizes[fact.call_id] = self._max_args + 1
                 if len(text) > self._max_args and kind is f.InputReady and _measure_json(fact.input) > self._max_args:
                     raise self._too_large()
 

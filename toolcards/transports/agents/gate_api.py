@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
@@ -88,8 +89,8 @@ class ClaimBody(BaseModel):
     claim_id: str = Field("", max_length=100)
 
     @property
-    def named(self) -> dict[str, Any]:
-        """What the claim names of the call, as gate.aclaim takes it."""
+    def call_fields(self) -> dict[str, Any]:
+        """The fields of the call that the claim names, for gate.aclaim_permit."""
         tool = AskedTool(name=self.tool) if isinstance(self.tool, str) else self.tool
         source = tool.source if tool is self.tool and tool and "source" in tool.model_fields_set else None
         return {
@@ -133,30 +134,30 @@ class EndBody(Body):
 
 @endpoint("POST", "decide")
 async def decide(request: Any, caller: Caller) -> Any:
-    """Judge a call before it runs; hold the answer for up to `wait_ms` while a person is asked."""
+    """Decide on a call before it runs; wait up to `wait_ms` for a person."""
     body = _parse_body(request, DecideBody)
     if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
         raise Problem(413, "too_large", f"Arguments must have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
-    asking = gate.DecisionRequest(
+    decision_request = gate.DecisionRequest(
         run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
         idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
         key=caller.key,
     )  # fmt: skip
-    said = await gate.adecide(caller.agent, asking)
-    if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
-        return said
+    decision = await gate.adecide(caller.agent, decision_request)
+    if decision["decision"] != "ask" or not decision["approval"] or not body.wait_ms:
+        return decision
     await shutdown.wait_unless_stopping(
-        feed.wait_for_answer(said["approval"]["id"], min(body.wait_ms / 1000, MAX_WAIT))
+        feed.wait_for_answer(decision["approval"]["id"], min(body.wait_ms / 1000, MAX_WAIT))
     )
-    return await gate.aget_decision(caller.agent, said["approval"]["id"])
+    return await gate.aget_decision(caller.agent, decision["approval"]["id"])
 
 
 @endpoint("GET", "decide")
 async def approval(request: Any, caller: Caller, approval: str) -> Any:
-    """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
+    """Return the decision object; with `wait`, wait so many seconds for a person."""
     if not await read_with_retries(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
         raise build_not_found()
     seconds = _parse_wait(request.GET.get("wait", "0"))
@@ -169,15 +170,17 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
 async def claim(request: Any, caller: Caller, permit: str) -> Any:
     """Use up a permit, right before the call runs."""
     body = _parse_body(request, ClaimBody)
-    return await gate.aclaim_permit(caller.agent, permit, body.named, _identify_client(request, caller, body.claim_id))
+    return await gate.aclaim_permit(
+        caller.agent, permit, body.call_fields, _identify_client(request, caller, body.claim_id)
+    )
 
 
 @endpoint("POST", "result")
 async def result(request: Any, caller: Caller, call_id: str) -> Any:
     """Record the result of a call; a repeated request changes nothing."""
     body = _parse_body(request, ResultBody, READABLE_DEPTH)
-    told = body.model_dump(exclude_unset=True, exclude_none=True)
-    return await gate.arecord_result(caller.agent, body.run_name, call_id, _limit_result(told))
+    result_fields = body.model_dump(exclude_unset=True, exclude_none=True)
+    return await gate.arecord_result(caller.agent, body.run_name, call_id, _limit_result(result_fields))
 
 
 @endpoint("POST", "decide")
@@ -200,7 +203,10 @@ async def end(request: Any, caller: Caller, run: str) -> Any:
 
 
 def _identify_client(request: Any, caller: Caller, claim_id: str) -> str:
-    """Return who claims: the key with the client's own id of this claim, else with its connection; "" if unknown."""
+    """Return the id of the claiming client, "" if unknown.
+
+    It is the key with the client's own id of this claim, else with its connection.
+    """
     port = request.META.get("REMOTE_PORT")
     if not claim_id and not port:
         return ""
@@ -209,21 +215,21 @@ def _identify_client(request: Any, caller: Caller, claim_id: str) -> str:
 
 def encode_json(value: Any) -> bytes:
     """Return the value as compact UTF-8 JSON."""
-    return strict.json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def _limit_result(told: dict[str, Any]) -> dict[str, Any]:
-    """Return what came of a call; where it ran and its output is beyond our limits, that is what is written down."""
-    limits, output = settings.TOOLCARDS, told.get("output", told.get("output_preview"))
-    if told["outcome"] != "ok":
-        return told
+def _limit_result(result_fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the result; an error if its output exceeds the limits."""
+    limits, output = settings.TOOLCARDS, result_fields.get("output", result_fields.get("output_preview"))
+    if result_fields["outcome"] != "ok":
+        return result_fields
     if strict.is_deeper_than(output, limits.max_depth):
         why = f"The result is nested deeper than {limits.max_depth} levels."
     elif len(encode_json(output)) > limits.max_frame:
         why = f"The result has more than {limits.max_frame} bytes."
     else:
-        return told
-    return told | {"outcome": "error", "output": None, "error": {"code": "bad_output", "message": why}}
+        return result_fields
+    return result_fields | {"outcome": "error", "output": None, "error": {"code": "bad_output", "message": why}}
 
 
 def _size(request: Any) -> int:
@@ -231,7 +237,7 @@ def _size(request: Any) -> int:
 
 
 def _parse_body(request: Any, model: Any, depth: int = 0) -> Any:
-    """Return the body as the model says; raises BadFrame for what is no JSON, Problem 422 for what is another shape."""
+    """Return the validated body; raises BadFrame for invalid JSON, Problem 422 for another shape."""
     try:
         text = request.body.decode("utf-8")
     except UnicodeDecodeError:
@@ -242,9 +248,9 @@ def _parse_body(request: Any, model: Any, depth: int = 0) -> Any:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = [str(part) for part in wrong["loc"]]
-    raise Problem(422, "invalid_args", f"{'.'.join(where)}: {wrong['msg']}", pointer="/" + "/".join(where))
+        first_error = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = [str(part) for part in first_error["loc"]]
+    raise Problem(422, "invalid_args", f"{'.'.join(where)}: {first_error['msg']}", pointer="/" + "/".join(where))
 
 
 def _parse_wait(text: str) -> float:

@@ -24,7 +24,7 @@ Answer = dict[str, Any]
 
 
 class KeyedIntake(Intake):
-    """What one keyed body sends. Frames applied by an earlier request are read and counted, but not written."""
+    """The frames of a keyed body. Frames of an earlier request are counted, but not written again."""
 
     def __init__(self, key: gate.HeldKey, caller: Caller, adapter: Any, *, run: str, **options: Any) -> None:
         self._key = key
@@ -32,12 +32,12 @@ class KeyedIntake(Intake):
         self.since = key.since
 
     def take(self, text: str) -> BadFrame | None:
-        """Push one frame; return what is wrong with it, if so."""
+        """Push one frame; return its error, if any."""
         self._key.mark(text)
         return super().take(text)
 
     def end(self) -> None:
-        """Push the end of the body; raises KeyReuse if the body is shorter than what was applied before."""
+        """Push the end of the body; raises KeyReuse if an earlier body was longer."""
         self._key.mark_end()
         super().end()
         assert isinstance(self.stream, gate.KeyedStream)
@@ -51,38 +51,38 @@ class KeyedIntake(Intake):
 
 async def process_once(
     caller: Caller, key: str, request: dict[str, str], work: Callable[..., Awaitable[Answer]]
-) -> Any:
-    """Return what `work` answers, or what it answered before: status and headers follow where they are not usual.
+) -> tuple[Answer, dict[str, str]]:
+    """Return the answer of `work`, or the stored answer, with its headers.
 
-    `work` is given how to make the intake of the body.
+    `work` gets the function that makes the intake of the body.
     """
-    held = await _reserve(caller, key, request)
-    if isinstance(held, str):
-        return json.loads(held), 200, {"Idempotency-Replayed": "true"}
+    reservation = await _reserve(caller, key, request)
+    if isinstance(reservation, str):
+        return json.loads(reservation), {"Idempotency-Replayed": "true"}
     intakes: list[Intake] = []
 
-    def make(*given: Any, **options: Any) -> Intake:
-        intakes.append(KeyedIntake(held, *given, **options))
+    def make(*args: Any, **options: Any) -> Intake:
+        intakes.append(KeyedIntake(reservation, *args, **options))
         return intakes[0]
 
-    renewing = asyncio.ensure_future(_renew(held))
+    renewing = asyncio.ensure_future(_renew(reservation))
     try:
-        said = await work(make)
-        await gate.astore_answer(held, json.dumps(said))
-        return (said,)
+        answer = await work(make)
+        await gate.astore_answer(reservation, json.dumps(answer))
+        return answer, {}
     except BaseException as error:
         if isinstance(error, Exception):
             await _wait_for_commits(intakes)
-        await asyncio.shield(_release(held, intakes))
+        await asyncio.shield(_release(reservation, intakes))
         raise
     finally:
         renewing.cancel()
 
 
 async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | str:
-    until, pause = time.monotonic() + WAIT_SECONDS, 0.05
+    deadline, pause = time.monotonic() + WAIT_SECONDS, 0.05
     while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise Problem(
                 409, "in_progress", "Another request with this Idempotency-Key is still in progress.",
                 headers={"Retry-After": "5"},
@@ -92,12 +92,12 @@ async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.He
     return reserved
 
 
-async def _renew(held: gate.HeldKey) -> None:
-    """Keep the key while its body is read; what the gate does not write under a lost key needs no help from here."""
+async def _renew(key: gate.HeldKey) -> None:
+    """Renew the key while its body is read. The gate writes nothing under a lost key."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         try:
-            await gate.arenew_key(held)
+            await gate.arenew_key(key)
         except gate.RequestRefused:
             return
         except Exception as error:
@@ -105,7 +105,7 @@ async def _renew(held: gate.HeldKey) -> None:
 
 
 async def _wait_for_commits(intakes: list[Intake]) -> None:
-    """Wait for the frames that were read before the body broke off: under a key that is let go they are not written."""
+    """Wait until the frames read so far are committed: they are not written under a released key."""
     for intake in intakes:
         if intake.stream is not None:
             with contextlib.suppress(Exception):
@@ -113,8 +113,8 @@ async def _wait_for_commits(intakes: list[Intake]) -> None:
                     await intake.stream.wait_until_committed()
 
 
-async def _release(held: gate.HeldKey, intakes: list[Intake]) -> None:
-    """Let go of the key; a body of which nothing was applied is forgotten, so that another one may come under it."""
-    used = any(intake.accepted or intake.skipped for intake in intakes)
+async def _release(key: gate.HeldKey, intakes: list[Intake]) -> None:
+    """Release the key; forget a body of which nothing was applied, so that another can use the key."""
+    has_frames = any(intake.accepted or intake.skipped for intake in intakes)
     with contextlib.suppress(Exception):  # the database is away: the lease ends by itself
-        await gate.arelease_key(held, forget=held.untouched and not used)
+        await gate.arelease_key(key, forget=key.untouched and not has_frames)

@@ -1,4 +1,4 @@
-"""What the server in front of us knows about a connection, and how it hears that a peer has shown who it is.
+"""Tells the server in front of the application that a peer is identified.
 
 A server that bounds unknown peers puts a `Line` into the scope; others (Daphne, tests) put none, and nothing happens.
 """
@@ -14,10 +14,13 @@ class Line(Protocol):
     """One connection, as its server keeps it."""
 
     def admit(self, *, streams: bool) -> None:
-        """Take note that this request's key or session is good; safe from any thread."""
+        """Mark the peer of this request as identified; safe from any thread."""
 
 
 def admit(scope: Any, *, streams: bool = False) -> None:
-    """Tell the server that the peer is known; `streams`: its body may rest for long while it is open."""
+    """Tell the server that the peer is identified.
+
+    `streams`: its body may pause for long while it is open.
+    """
     for line in scope.get(LINE, ()) if scope else ():
         line.admit(streams=streams)

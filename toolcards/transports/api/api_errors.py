@@ -25,38 +25,41 @@ class Problem(Exception):
         *,
         close: int = 4400,
         headers: dict[str, str] | None = None,
-        **told: Any,
+        **details: Any,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.close = status, code, message, close
         self.headers = headers or {}
-        self.told = told
+        self.details = details
 
     @property
     def body(self) -> dict[str, Any]:
         """The answer's JSON."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
-        if self.told:
-            error["detail"] = self.told
+        if self.details:
+            error["detail"] = self.details
         return {"error": error}
 
 
-def convert_refusal(refused: RequestRefused) -> Problem:
+def convert_refusal(refusal: RequestRefused) -> Problem:
     """Return the gate's refusal as a problem."""
-    told = dict(refused.details)
-    detail = told.pop("detail", None)
+    details = dict(refusal.details)
+    detail = details.pop("detail", None)
     return Problem(
-        refused.status, refused.code, refused.message, **(detail if isinstance(detail, dict) else {}), **told
+        refusal.status, refusal.code, refusal.message, **(detail if isinstance(detail, dict) else {}), **details
     )
 
 
-def convert_bad_frame(bad: BadFrame) -> Problem:
-    """Return a bad frame as a problem: 413 for a limit, else 400."""
-    return Problem(413 if bad.code in LIMIT_CODES else 400, bad.code, bad.message)
+def convert_bad_frame(error: BadFrame) -> Problem:
+    """Return a bad frame as a problem: 413 above a limit, else 400."""
+    return Problem(413 if error.code in LIMIT_CODES else 400, error.code, error.message)
 
 
 def convert_outage(error: Exception) -> Problem | None:
-    """Return a 503 for an unavailable database and record the outage; None for other errors."""
+    """Return a 503 for an unavailable database; None for other errors.
+
+    The outage is recorded.
+    """
     if not report_outage(error):
         return None
     unknown = isinstance(

@@ -1,4 +1,4 @@
-"""Answers machines without Django's middleware: who waits holds no thread, and paths are read before they are decoded.
+"""Views for machines without Django's middleware: waiting requests hold no thread, and paths are matched undecoded.
 
 Views are ordinary async Django views made by `endpoint`; `urls` mounts the same ones for Django's own handler.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -44,34 +45,32 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 BODY_START = 1 << 16  # bytes of a body that is too large, for those who must know what it is
-# Of an unwanted body so much is still read and forgotten, so that its sender sees the answer. Bytes and seconds.
+# How much of an unwanted body is read and dropped, so that its sender sees the answer.
 DRAIN_BYTES, DRAIN_SECONDS = 16 << 20, 5.0
-BODY_SECONDS_AT_SHUTDOWN, DRAIN_SECONDS_AT_SHUTDOWN = (
-    2.0,
-    0.5,
-)  # seconds of a shutdown that a body, and the rest of a refused one, are read on
+# Seconds of a shutdown in which a body, or the rest of a refused one, is still read.
+BODY_SECONDS_AT_SHUTDOWN, DRAIN_SECONDS_AT_SHUTDOWN = 2.0, 0.5
 
 
 def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = False) -> Callable[[View], View]:
-    """Make a view of a function `(request, caller, **named)` that returns JSON, or a response; every no is JSON too.
+    """Make a view of a function that takes `(request, caller, **path_parts)`.
 
-    `view.knock` checks the method and the key by the head of the request alone; a view that was not knocked at does so
-    itself. `view.reads`: whether it takes a body at all.
+    The function returns JSON or a response; errors are answered as JSON. `view.check_head` checks the method and key
+    from the head of the request; a view calls it itself if that was not done. `view.reads`: whether it takes a body.
     """
 
-    def made(function: View) -> View:
+    def decorate(function: View) -> View:
         @csrf_exempt
         @functools.wraps(function)
-        async def view(request: Any, **named: str) -> HttpResponse:
+        async def view(request: Any, **path_parts: str) -> HttpResponse | StreamingHttpResponse:
             try:
                 if not hasattr(request, "caller"):
-                    await knock(request)
+                    await check_head(request)
                 caller = request.caller
-                if "\0" in "".join(named.values()):  # nothing is called so, and not every database can be asked for it
+                if "\0" in "".join(path_parts.values()):
                     raise build_not_found()
-                if any("\0" in given for values in request.GET.lists() for given in values[1]):
+                if any("\0" in text for values in request.GET.lists() for text in values[1]):
                     raise Problem(400, "bad_query", "Query values must not contain NUL.")
-                said = await function(request, caller, **named)
+                content = await function(request, caller, **path_parts)
             except Problem as problem:
                 return build_error_response(problem)
             except RequestRefused as refused:
@@ -79,13 +78,13 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             except BadFrame as bad:
                 return build_error_response(convert_bad_frame(bad))
             except Exception as error:
-                if (away := convert_outage(error)) is None:
+                if (outage := convert_outage(error)) is None:
                     raise
                 unavailable = getattr(view, "unavailable", None)
-                return unavailable(request, away) if unavailable else build_error_response(away)
-            return said if isinstance(said, (HttpResponse, StreamingHttpResponse)) else build_response(said)
+                return unavailable(request, outage) if unavailable else build_error_response(outage)
+            return content if isinstance(content, (HttpResponse, StreamingHttpResponse)) else build_response(content)
 
-        async def knock(request: Any) -> None:
+        async def check_head(request: Any) -> None:
             if request.method != method and (request.method, method) != ("HEAD", "GET"):
                 raise Problem(405, "method_not_allowed", f"Use {method}.", headers={"Allow": method})
             request.caller = await _caller(request)
@@ -101,15 +100,15 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
 
         view.method, view.scopes, view.people = method, scopes, people  # type: ignore[attr-defined]  # for docs
         view.permission = "anyone" if anybody else "agent key"  # type: ignore[attr-defined]
-        view.knock, view.reads = knock, method != "GET"  # type: ignore[attr-defined]
+        view.check_head, view.reads = check_head, method != "GET"  # type: ignore[attr-defined]
         return view
 
-    return made
+    return decorate
 
 
-def build_response(said: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+def build_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
     """Return the JSON answer."""
-    return JsonResponse(said, status=status, headers=HEADERS | (headers or {}), safe=False)
+    return JsonResponse(content, status=status, headers=HEADERS | (headers or {}), safe=False)
 
 
 def build_error_response(problem: Problem) -> HttpResponse:
@@ -124,13 +123,13 @@ def get_raw_path(scope: Any) -> str:
 
 
 class DirectView:
-    """An ASGI application around one view. Who hangs up while the view waits, ends the waiting."""
+    """An ASGI application around one view. A disconnect cancels a view that waits."""
 
     def __init__(self, view: View) -> None:
         self.view = view
 
-    async def __call__(self, scope: Any, receive: Any, send: Any, named: dict[str, str]) -> None:
-        """Answer one request; `named` are the parts of the path, still encoded."""
+    async def __call__(self, scope: Any, receive: Any, send: Any, path_parts: dict[str, str]) -> None:
+        """Answer one request; `path_parts` are percent-encoded."""
         body = io.BytesIO()
         request = ASGIRequest(scope, body)
         try:
@@ -140,25 +139,28 @@ class DirectView:
                 body.seek(0)
         except Problem as problem:
             await respond_early(
-                scope, receive, send, await self._instead(scope, problem) or build_error_response(problem)
+                scope,
+                receive,
+                send,
+                await self._build_too_large_response(scope, problem) or build_error_response(problem),
             )
             return
-        told = {name: unquote(part) for name, part in named.items()}
-        task = asyncio.ensure_future(self._answered(request, send, told))
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        arguments = {name: unquote(part) for name, part in path_parts.items()}
+        task = asyncio.ensure_future(self._run_view(request, send, arguments))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            disconnect.cancel()
             if not task.done():
                 task.cancel()
-            await asyncio.gather(task, gone, return_exceptions=True)
+            await asyncio.gather(task, disconnect, return_exceptions=True)
 
     async def _check(self, request: Any) -> None:
-        """Check host, method and key by the head alone; raises Problem."""
+        """Check host, method and key from the head of the request; raises Problem."""
         try:
             request.get_host()
-            await self.view.knock(request)  # type: ignore[attr-defined]
+            await self.view.check_head(request)  # type: ignore[attr-defined]
         except DisallowedHost:
             raise Problem(400, "bad_host", "This host name is not served here.") from None
         except Problem:
@@ -166,20 +168,20 @@ class DirectView:
         except Exception as error:
             problem = _build_internal_problem(request, error)
             if problem.status == 503 and hasattr(self.view, "unavailable"):
-                return  # what it answers depends on the body; it knocks again
+                return  # its answer depends on the body; the view checks the head again
             raise problem from None
 
-    async def _instead(self, scope: Any, problem: Problem) -> HttpResponse | None:
+    async def _build_too_large_response(self, scope: Any, problem: Problem) -> HttpResponse | None:
         """Return what the view itself answers to a body that is too large, knowing the beginning of it."""
-        instead = getattr(self.view, "too_large", None)
-        if instead is None or not isinstance(problem, _TooLarge):
+        build = getattr(self.view, "too_large", None)
+        if build is None or not isinstance(problem, _TooLarge):
             return None
-        answered: HttpResponse | None = await instead(ASGIRequest(scope, io.BytesIO(problem.begun)), problem)
-        return answered
+        response: HttpResponse | None = await build(ASGIRequest(scope, io.BytesIO(problem.beginning)), problem)
+        return response
 
-    async def _answered(self, request: Any, send: Any, named: dict[str, str]) -> None:
+    async def _run_view(self, request: Any, send: Any, path_parts: dict[str, str]) -> None:
         try:
-            response = await self.view(request, **named)
+            response = await self.view(request, **path_parts)
         except Exception as error:
             response = build_error_response(_build_internal_problem(request, error))
         try:
@@ -192,10 +194,31 @@ class DirectView:
 
 
 def _build_internal_problem(request: Any, error: Exception) -> Problem:
-    if (away := convert_outage(error)) is not None:
-        return away
+    if (outage := convert_outage(error)) is not None:
+        return outage
     log.error("%s %s failed", request.method, request.path, exc_info=error)
     return Problem(500, "internal", "Internal error. See the server's log.")
+
+
+def read_headers(scope: Any, *names: bytes) -> list[str]:
+    """Return the last value of each of these headers of a request, "" without one."""
+    values = dict(scope["headers"])
+    return [values.get(name, b"").decode("latin-1") for name in names]
+
+
+_JSON_HEADERS = [
+    (b"content-type", b"application/json"),
+    *((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in HEADERS.items()),
+]
+
+
+async def send_json(send: Any, content: Any, headers: dict[str, str] | None = None) -> None:
+    """Send JSON with status 200, without a Django response."""
+    body = json.dumps(content).encode()
+    more = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items()]
+    all_headers = [*_JSON_HEADERS, *more, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": all_headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def respond(send: Any, response: Any) -> None:
@@ -208,14 +231,14 @@ async def respond(send: Any, response: Any) -> None:
     if not streams:
         await send({"type": "http.response.body", "body": response.content})
         return
-    pieces: AsyncIterator[bytes] = aiter(response)  # type: ignore[arg-type]
+    pieces: AsyncIterator[bytes] = aiter(response)
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
 async def respond_early(scope: Any, receive: Any, send: Any, response: HttpResponse) -> None:
-    """Send a response to a request whose body was not read, then read on for a moment, and close.
+    """Send a response before the body is read, then drain the body and close.
 
     A connection that is closed with bytes unread is reset, and the sender never sees the response.
     """
@@ -236,17 +259,18 @@ def has_body(scope: Any) -> bool:
 
 
 def get_announced_length(scope: Any) -> int:
-    """Return how long the body will be as the head says, 0 where it does not."""
+    """Return the announced length of the body, 0 without one."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return int(lengths[0][:18]) if lengths and lengths[0].isdigit() else 0
 
 
 async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
-    """Return the whole body; raises Problem 413, before the first byte where the head says so much.
+    """Return the whole body; raises Problem 413, before the first byte if possible.
 
-    `begin`: read as much as is allowed even then; the problem holds the beginning.
+    `begin`: read up to the limit even then; the problem holds the beginning.
     """
-    pieces, size, limit = [], 0, settings.TOOLCARDS.max_body
+    pieces: list[bytes] = []
+    size, limit = 0, settings.TOOLCARDS.max_body
     if get_announced_length(scope) > limit and not begin:
         raise _TooLarge(limit)
     try:
@@ -267,18 +291,18 @@ async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
 
 
 class _TooLarge(Problem):
-    def __init__(self, limit: int, begun: bytes = b"") -> None:
+    def __init__(self, limit: int, beginning: bytes = b"") -> None:
         super().__init__(413, "too_large", f"The body must have at most {limit} bytes.")
-        self.begun = begun
+        self.beginning = beginning
 
 
 async def _drain(receive: Any) -> None:
-    left = DRAIN_BYTES
+    remaining = DRAIN_BYTES
     try:
         async with asyncio.timeout(DRAIN_SECONDS), shutdown.limit(DRAIN_SECONDS_AT_SHUTDOWN):
-            while left > 0:
+            while remaining > 0:
                 message = await receive()
-                left -= len(message.get("body", b"")) or 1
+                remaining -= len(message.get("body", b"")) or 1
                 if not message.get("more_body"):
                     return
     except TimeoutError:

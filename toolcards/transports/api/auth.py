@@ -1,4 +1,4 @@
-"""Who is calling: an agent with its key, or a signed-in person where people may read too.
+"""Authentication of machine requests: an agent with its key, or a signed-in person where people may read.
 
 Keys come in the `Authorization` header only, never in a URL. A key's scopes are cached for a few seconds, so that
 frames and polls need no query; a revoked key stops working as fast.
@@ -6,6 +6,7 @@ frames and polls need no query; a revoked key stops working as fast.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ from toolcards.transports.api.api_errors import Problem
 CACHE_SECONDS = 2.0  # seconds
 CACHE_SIZE = 10_000
 USE_SECONDS = 60.0  # seconds between two notes that a key was used
-FAILURES, WINDOW = 60, 10.0  # so many wrong keys in so many seconds: the rest is told to slow down
+FAILURES, WINDOW = 60, 10.0  # wrong keys in so many seconds; further ones get 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +39,30 @@ class Caller:
 
     @property
     def reads_only(self) -> Source | None:
-        """The one source that this caller may read; None for all: people, and keys with the scope `read:all`."""
+        """The only source that this caller may read; None for all.
+
+        People and keys with the scope `read:all` read all sources.
+        """
         return None if READ_ALL in self.scopes else self.source
 
     @property
     def agent(self) -> Source:
-        """The agent's source; only where people were turned away."""
+        """The agent's source; only for callers that are agents."""
         assert self.source is not None
         return self.source
 
 
 _callers: OrderedDict[str, tuple[float, Caller | None]] = OrderedDict()
+_searches: dict[str, asyncio.Future[Caller | None]] = {}
 _use_times: dict[int, float] = {}
 _failures: deque[float] = deque(maxlen=FAILURES)
 
 
 async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
-    """Return the caller with this key; raises Problem 401, or 403 without any of the scopes."""
+    """Return the caller with this key; raises Problem 401, 403 or 429.
+
+    The key needs one of the scopes.
+    """
     kind, _, secret = authorization.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise _build_unauthorized("Agent key required: Authorization: Bearer <key>.")
@@ -66,10 +74,10 @@ async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
 
 
 async def authenticate_reader(request: Any, *scopes: str) -> Caller:
-    """Return the agent or the signed-in person of a reading request; raises Problem."""
-    given = request.headers.get("Authorization", "")
-    if given or settings.SESSION_COOKIE_NAME not in request.COOKIES:
-        return await authenticate_agent(given, *scopes)
+    """Return the agent or person of a reading request; raises Problem."""
+    authorization = request.headers.get("Authorization", "")
+    if authorization or settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return await authenticate_agent(authorization, *scopes)
     person, may = await aget_person(request)
     if person is None:
         raise _build_unauthorized("Sign in, or send an agent key.")
@@ -104,10 +112,21 @@ def _count_failure() -> Problem:
 
 
 async def _get_caller(digest: str) -> Caller | None:
-    known = _callers.get(digest)
-    if known is not None and known[0] > time.monotonic():
-        return known[1]
-    caller = await _afind_caller(digest)
+    cached = _callers.get(digest)
+    if cached is not None and cached[0] > time.monotonic():
+        return cached[1]
+    search = _searches.get(digest)
+    if search is None or search.get_loop() is not asyncio.get_running_loop():
+        search = _searches[digest] = asyncio.ensure_future(_search(digest))
+    return await asyncio.shield(search)
+
+
+async def _search(digest: str) -> Caller | None:
+    """Look the key up and cache the result; all requests with the key wait for one search."""
+    try:
+        caller = await _afind_caller(digest)
+    finally:
+        _searches.pop(digest, None)
     _callers[digest] = (time.monotonic() + CACHE_SECONDS, caller)
     _callers.move_to_end(digest)
     if len(_callers) > CACHE_SIZE:

@@ -1,7 +1,7 @@
-"""Which Host a connection may name, and of which Origin it may come: what keeps other sites' pages out.
+"""Checks of the Host and Origin headers, which keep pages of other sites out.
 
 A page of another site can open a socket to this computer, and a name that points here later (DNS rebinding) makes
-that page look like ours: so the Host must be one that this server is called, and an Origin must be of that very host.
+that page look like ours. So the Host must be a name of this server, and an Origin must be of the same host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_host(scope: Any) -> str:
-    """Return the Host that was asked for; raises Problem 400 (socket 4400) where none, several, or another is named."""
+    """Return the Host header; raises Problem 400 unless it names this server once."""
     hosts = _get_headers(scope, b"host")
     allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
     domain = split_domain_port(hosts[0])[0] if len(hosts) == 1 else ""
@@ -29,7 +29,7 @@ def check_host(scope: Any) -> str:
 
 
 def check_agent_origin(scope: Any) -> None:
-    """Raise Problem where an agent's connection names another host, or comes from a page of another site."""
+    """Raise Problem for another host, or for a page of another site."""
     host = check_host(scope)
     for origin in _get_headers(scope, b"origin"):
         if not (is_own_origin(origin, host, scope.get("scheme", "ws")) or _is_agent_origin(origin, host)):
@@ -37,27 +37,28 @@ def check_agent_origin(scope: Any) -> None:
 
 
 def is_own_origin(origin: str, host: str, scheme: str) -> bool:
-    """Return whether a page of this origin may open a socket to this host: scheme, host and port must be ours."""
-    page, asked = _parse_origin(origin), _parse_origin(f"{_SCHEMES.get(scheme, '')}://{host}")
-    if page is None or asked is None or page.path not in ("", "/"):
+    """Return whether the origin has the scheme, host and port of this server."""
+    page, target = _parse_origin(origin), _parse_origin(f"{_SCHEMES.get(scheme, '')}://{host}")
+    if page is None or target is None or page.path not in ("", "/"):
         return False
-    if any(_is_same_origin(page, known) for known in map(_parse_origin, settings.TOOLCARDS.origins) if known):
+    if any(_is_same_origin(page, listed) for listed in map(_parse_origin, settings.TOOLCARDS.origins) if listed):
         return True
-    name = asked.hostname or ""
-    return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _is_same_origin(page, asked)
+    name = target.hostname or ""
+    return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _is_same_origin(page, target)
 
 
 def _is_agent_origin(origin: str, host: str) -> bool:
-    """What agents' libraries say of themselves: the very host that they ask, by https where a proxy ends it for us,
-    or by another of this computer's own names.
+    """Return whether the origin is one that agents' libraries send.
+
+    That is the requested host itself, with https if a proxy terminates TLS, or another name of this computer.
     """
-    page, asked = _parse_origin(origin), _parse_origin(f"//{host}")
-    if page is None or asked is None or page.path not in ("", "/"):
+    page, target = _parse_origin(origin), _parse_origin(f"//{host}")
+    if page is None or target is None or page.path not in ("", "/"):
         return False
     if page.scheme == "https" and page.netloc.lower() == host.lower():
         return True
-    both = {page.hostname, asked.hostname} <= _LOOPBACK
-    return both and page.scheme == "http" and (page.port or 80) == (asked.port or 80)
+    both = {page.hostname, target.hostname} <= _LOOPBACK
+    return both and page.scheme == "http" and (page.port or 80) == (target.port or 80)
 
 
 def _get_headers(scope: Any, name: bytes) -> list[str]:
@@ -72,8 +73,8 @@ def _parse_origin(url: str) -> SplitResult | None:
         return None
 
 
-def _is_same_origin(one: SplitResult, other: SplitResult) -> bool:
-    return (one.scheme, one.hostname, _get_port(one)) == (other.scheme, other.hostname, _get_port(other))
+def _is_same_origin(first: SplitResult, second: SplitResult) -> bool:
+    return (first.scheme, first.hostname, _get_port(first)) == (second.scheme, second.hostname, _get_port(second))
 
 
 def _get_port(parts: SplitResult) -> int:

@@ -32,9 +32,9 @@ APPROVAL_STATES = (
 )  # fmt: skip
 
 
-def parse_limit(given: Any, default: int = 50) -> int:
-    """Return `limit`, clamped to 1..200; raises Problem for what is no number."""
-    text = given.get("limit", "")
+def parse_limit(query: Any, default: int = 50) -> int:
+    """Return `limit`, clamped to 1..200; raises Problem if it is not a number."""
+    text = query.get("limit", "")
     if not text:
         return default
     try:
@@ -43,9 +43,9 @@ def parse_limit(given: Any, default: int = 50) -> int:
         raise Problem(400, "bad_limit", "limit must be a whole number.") from None
 
 
-def parse_cursor(given: Any, parts: int = 1) -> tuple[float, ...] | None:
-    """Return the numbers of `cursor`, None without one; raises Problem for what we never gave out."""
-    text = given.get("cursor", "")
+def parse_cursor(query: Any, parts: int = 1) -> tuple[float, ...] | None:
+    """Return the numbers of `cursor`, None without one; raises Problem."""
+    text = query.get("cursor", "")
     if not text:
         return None
     try:
@@ -57,16 +57,16 @@ def parse_cursor(given: Any, parts: int = 1) -> tuple[float, ...] | None:
     raise Problem(400, "bad_cursor", "Invalid cursor. Use `next` from the previous page.")
 
 
-def parse_choice(given: Any, name: str, words: Iterable[str]) -> str:
-    """Return a filter's value if it is a known word, "" without one; raises Problem."""
-    word: str = given.get(name, "")
+def parse_choice(query: Any, name: str, words: Iterable[str]) -> str:
+    """Return a filter's value, "" without one; raises Problem for unknown words."""
+    word: str = query.get(name, "")
     if word and word not in words:
         raise Problem(400, f"bad_{name}", f"{name} must be one of: {', '.join(sorted(words))}.")
     return word
 
 
 def find_run(caller: Caller, name: str, source: str = "") -> Run:
-    """Return the run of that name, of that source where one is given; raises Problem 404 or 409.
+    """Return the run of that name; raises Problem 404 or 409.
 
     Without a source, a key means its own source's run. Only people and keys with `read:all` reach other sources.
     """
@@ -112,22 +112,22 @@ def serialize_run(run: Run) -> dict[str, Any]:
 
 
 def serialize_skipped_frames(run: Run) -> dict[str, Any]:
-    """Return the run's frames of unknown kinds: how many, by kind, and of how many no kind is kept."""
+    """Return the numbers of skipped frames: total, by kind, and other."""
     frames = run.skipped_frames
     return {"frames": frames.total, "kinds": dict(frames.by_number()), "other": frames.other}
 
 
-def list_runs(caller: Caller, given: Any) -> dict[str, Any]:
+def list_runs(caller: Caller, query: Any) -> dict[str, Any]:
     """Return a page of runs, newest first."""
-    limit, cursor, status = parse_limit(given), parse_cursor(given), parse_choice(given, "status", STATUSES)
+    limit, cursor, status = parse_limit(query), parse_cursor(query), parse_choice(query, "status", STATUSES)
     runs = Run.objects.select_related("source").order_by("-id")
     if caller.reads_only:
         runs = runs.filter(source=caller.reads_only)
     if status:
         runs = runs.filter(status=status)
-    if agent := given.get("agent", ""):
+    if agent := query.get("agent", ""):
         runs = runs.filter(Q(agent=agent) | Q(agent="", source__name=agent))
-    if source := given.get("source", ""):
+    if source := query.get("source", ""):
         runs = runs.filter(source__name=source)
     if cursor:
         runs = runs.filter(id__lt=cursor[0])
@@ -136,15 +136,15 @@ def list_runs(caller: Caller, given: Any) -> dict[str, Any]:
     return {"runs": [serialize_run(run) for run in page[:limit]], "next": more}
 
 
-def get_run(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+def get_run(caller: Caller, name: str, query: Any) -> dict[str, Any]:
     """Return one run."""
-    return serialize_run(find_run(caller, name, given.get("source", "")))
+    return serialize_run(find_run(caller, name, query.get("source", "")))
 
 
-def list_calls(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+def list_calls(caller: Caller, name: str, query: Any) -> dict[str, Any]:
     """Return a page of the run's calls, in order of first sight."""
-    run = find_run(caller, name, given.get("source", ""))
-    limit, cursor, state = parse_limit(given), parse_cursor(given), parse_choice(given, "state", STATES)
+    run = find_run(caller, name, query.get("source", ""))
+    limit, cursor, state = parse_limit(query), parse_cursor(query), parse_choice(query, "state", STATES)
     calls = ToolCall.objects.not_removed().filter(run=run).order_by("ordinal")
     if state:
         calls = calls.filter(state=state)
@@ -152,28 +152,28 @@ def list_calls(caller: Caller, name: str, given: Any) -> dict[str, Any]:
         calls = calls.filter(ordinal__gt=cursor[0])
     page = list(calls[: limit + 1])
     more = str(page[limit - 1].ordinal) if len(page) > limit else None
-    shown = zip(page[:limit], load_cards(page[:limit]), strict=True)
-    return {"calls": [build_call_json(card, run=run.name, id=call.public_id) for call, card in shown], "next": more}
+    pairs = zip(page[:limit], load_cards(page[:limit]), strict=True)
+    return {"calls": [build_call_json(card, run=run.name, id=call.public_id) for call, card in pairs], "next": more}
 
 
 def load_cards(calls: list[ToolCall]) -> list[Card]:
-    """Return the cards as they may be shown, with streaming texts completed from the log: one query for all of them."""
+    """Return the cards, with streaming texts completed from the log in one query."""
     late = [call for call in calls if call.text_seq < call.seq and call.state == "input-streaming"]
     texts: dict[tuple[int, int], list[str]] = defaultdict(list)
-    wanted = Q(pk__in=())
+    missing_texts = Q(pk__in=())
     for call in late:
-        wanted |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
+        missing_texts |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
     if late:
-        for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
+        for event in Event.objects.filter(missing_texts).of_type(InputDelta.type).order_by("seq"):
             if isinstance(fact := event.readable_fact, InputDelta):
                 texts[event.run_id, event.ordinal].append(fact.text)
     hide = get_redactor()
     return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]
 
 
-def list_approvals(caller: Caller, given: Any) -> dict[str, Any]:
-    """Return a page of approvals, newest first; those that wait, longest waiting first."""
-    limit, state = parse_limit(given), parse_choice(given, "state", ("waiting", *APPROVAL_STATES))
+def list_approvals(caller: Caller, query: Any) -> dict[str, Any]:
+    """Return a page of approvals, newest first; pending ones oldest first."""
+    limit, state = parse_limit(query), parse_choice(query, "state", ("waiting", *APPROVAL_STATES))
     rows = Approval.objects.filter(asked=True).select_related("run__source", "call")
     if caller.reads_only:
         rows = rows.filter(run__source=caller.reads_only)
@@ -181,7 +181,7 @@ def list_approvals(caller: Caller, given: Any) -> dict[str, Any]:
         rows = rows.filter(state="pending" if state == "waiting" else state)
     way, later = ("", "gt") if state == "waiting" else ("-", "lt")
     rows = rows.order_by(f"{way}requested_at", f"{way}call")
-    if text := given.get("cursor", ""):
+    if text := query.get("cursor", ""):
         last = Approval.objects.filter(id=text).values("requested_at", "call").first()
         if last is None:
             raise Problem(400, "bad_cursor", "Invalid cursor. Use `next` from the previous page.")
@@ -197,7 +197,7 @@ def _serialize_approvals(rows: list[Approval]) -> list[dict[str, Any]]:
 
 
 def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
-    """Return an approval with its call; the permit is for the one who asked, and not in here."""
+    """Return an approval with its call, without the permit."""
     return {
         "id": row.id,
         "run": row.run.name,
@@ -243,13 +243,16 @@ async def calls(request: Any, caller: Caller, run: str) -> Any:
 
 @endpoint("GET", "read", people=True)
 async def approvals(request: Any, caller: Caller) -> Any:
-    """Return a page of approvals; a key sees its own source's unless it has the scope read:all."""
+    """Return a page of approvals that the caller may read."""
     return await alist_approvals(caller, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def events(request: Any, caller: Caller, run: str) -> Any:
-    """Return the run's events: a page of JSON, or the live stream to who accepts text/event-stream."""
+    """Return the run's events: a page of JSON, or a live stream.
+
+    Clients get the stream if they accept text/event-stream.
+    """
     found = await afind_run(caller, run, request.GET.get("source", ""))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return await sse.read_page(found, parse_cursor(request.GET, 2), parse_limit(request.GET))
@@ -260,7 +263,7 @@ async def events(request: Any, caller: Caller, run: str) -> Any:
 
 def _parse_last_event_id(request: Any) -> int:
     """The position after which the stream begins: 0 without `Last-Event-ID`."""
-    given = request.headers.get("Last-Event-ID", "").strip()
-    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+    query = request.headers.get("Last-Event-ID", "").strip()
+    if query and not (query.isascii() and query.isdigit() and len(query) < 19):
         raise Problem(400, "bad_event_id", "Invalid Last-Event-ID. Use an id from the event stream.")
-    return int(given or 0)
+    return int(query or 0)

@@ -1,6 +1,6 @@
-"""The event stream: a run's log told as things that happened to its calls, each with the card as it was then.
+"""The event stream: a run's log as events of its calls, each with the card at that time.
 
-The log is replayed through the same board that wrote it, so a reader who resumes sees what a reader who stayed saw.
+The log is replayed through the same run state that wrote it, so a reader who resumes gets the same events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH = 500  # events replayed before others get a turn (one page of the feed)
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One thing to tell: the event's name, its place in the log, its data."""
+    """One event of the stream: its name, its sequence number, its data."""
 
     name: str
     seq: int
@@ -37,75 +37,82 @@ class StreamEvent:
 
 
 class EventReplay:
-    """Turns a run's log into what is told, one event after the other from the very first one."""
+    """Turns a run's log into stream events, from its first event on."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._name = run.pk, run.name
         self._board, self._sequencer = RunState(), ToolEventSequencer()
         self._hide = get_redactor()
-        self._texts: dict[tuple[str, str], StreamRedactor] = {}  # what agents write, a secret may come in pieces
+        self._texts: dict[tuple[str, str], StreamRedactor] = {}  # texts of agents: a secret can be split over pieces
 
     def skip(self, event: Event) -> None:
-        """Take the event in without telling it."""
+        """Apply the event without output."""
         fact = event.readable_fact
         self._sequencer.release(event.ordinal, fact)
-        self._recorded(event, fact)
-        self._rest_of_texts(fact)
-        self._shown_text(fact)
+        self._record(event, fact)
+        self._release_texts(fact)
+        self._redact_text(fact)
 
-    def _recorded(self, event: Event, fact: f.AnyFact) -> tuple[Card | None, Card | None, bool, list[str]]:
-        """The event's call before and after it, whether it was applied, and what hooks hear of it."""
+    def _record(self, event: Event, fact: f.AnyFact) -> tuple[Card | None, Card | None, bool, list[str]]:
+        """Return the card before and after, whether the event was applied, and its hook events."""
         before = self._board.cards.get(event.ordinal)
         after, applied = self._board.record(event.ordinal, fact, event.seq)
         if after is None or after is before or not h.may_have_events(before, after):
             return before, after, applied, []
         return before, after, applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
 
-    def tell(self, event: Event) -> list[StreamEvent]:
-        """Take the event in; return what it tells, the end of a call that waited for it first."""
-        held = self._sequencer.release(event.ordinal, event.readable_fact)
-        ended = [] if held is None else [self._ended(what, held, event) for what in END_EVENTS]
-        rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.readable_fact)]
-        return [*ended, *rests, *self._tell(event)]
+    def convert(self, event: Event) -> list[StreamEvent]:
+        """Apply the event; return its stream events, a pending end of a call first."""
+        pending_end = self._sequencer.release(event.ordinal, event.readable_fact)
+        end_events = (
+            [] if pending_end is None else [self._build_end_event(name, pending_end, event) for name in END_EVENTS]
+        )
+        text_events = [self._build_event("text", event, text) for text in self._release_texts(event.readable_fact)]
+        return [*end_events, *text_events, *self._convert(event)]
 
-    def _ended(self, what: str, held: PendingEnd, event: Event) -> StreamEvent:
-        told = self._of_call(held.card) | {"hook": self._hook(what, held.card, None, held.position)}
-        return self._told("hook", event, told)
+    def _build_end_event(self, name: str, pending_end: PendingEnd, event: Event) -> StreamEvent:
+        data = self._build_call(pending_end.card) | {
+            "hook": self._build_hook(name, pending_end.card, None, pending_end.position)
+        }
+        return self._build_event("hook", event, data)
 
-    def _tell(self, event: Event) -> list[StreamEvent]:
+    def _convert(self, event: Event) -> list[StreamEvent]:
         fact, board = event.readable_fact, self._board
         if not event.ordinal:
             board.record(0, fact, event.seq)
-            telling = _RUN_EVENTS.get(type(fact))
-            said = telling(fact, board) if telling else None
-            shown = self._shown_text(fact)
-            if not said:
+            describe = _RUN_EVENTS.get(type(fact))
+            described = describe(fact, board) if describe else None
+            text = self._redact_text(fact)
+            if not described:
                 return []
-            more = self._hide.value(said[1]) if shown is None else said[1] | {"text": shown}
-            return [self._told(said[0], event, more)]
-        before, after, applied, hooks = self._recorded(event, fact)
+            more = self._hide.value(described[1]) if text is None else described[1] | {"text": text}
+            return [self._build_event(described[0], event, more)]
+        before, after, applied, hooks = self._record(event, fact)
         if after is None or after.state is None or after is before:
             return []
         names = list(_list_event_names(fact, before, after, applied))
-        told = self._of_call(after)
+        data = self._build_call(after)
         return [
-            *(self._told(name, event, told) for name in names),
-            *(self._told("hook", event, told | {"hook": self._hook(what, after, before, event.seq)}) for what in hooks),
+            *(self._build_event(name, event, data) for name in names),
+            *(
+                self._build_event("hook", event, data | {"hook": self._build_hook(hook, after, before, event.seq)})
+                for hook in hooks
+            ),
         ]
 
-    def _hook(self, what: str, card: Card, before: Card | None, position: int) -> dict[str, Any]:
-        """What hooks are told (docs/hooks.md), with the id and number that they are told."""
+    def _build_hook(self, name: str, card: Card, before: Card | None, position: int) -> dict[str, Any]:
+        """Return the hook event of docs/hooks.md, with the same id and number."""
         attempt = h.get_attempt(card)
-        said: dict[str, Any] = {
-            "event": what, "id": h.build_event_id(f"{self._run}-{card.ordinal}-{attempt}", what, position),
-            "seq": h.compute_event_seq(position, what), "attempt": attempt,
+        hook: dict[str, Any] = {
+            "event": name, "id": h.build_event_id(f"{self._run}-{card.ordinal}-{attempt}", name, position),
+            "seq": h.compute_event_seq(position, name), "attempt": attempt,
         }  # fmt: skip
-        if what == h.SETTLED:
-            said["outcome"] = h.get_outcome(card, before)
-        return said | (self._hide.value(h.build_error(card, before)) or {} if what == h.ERROR else {})
+        if name == h.SETTLED:
+            hook["outcome"] = h.get_outcome(card, before)
+        return hook | (self._hide.value(h.build_error(card, before)) or {} if name == h.ERROR else {})
 
-    def streams(self, ordinal: int) -> bool:
-        """Whether one more piece of input is nothing but progress of the call."""
+    def is_progress(self, ordinal: int) -> bool:
+        """Return whether another piece of input only advances the call."""
         card = self._board.cards.get(ordinal)
         return (
             self._sequencer.pending is None
@@ -114,64 +121,68 @@ class EventReplay:
             and not card.removed
         )
 
-    def progress(self, event: Event) -> StreamEvent:
-        """Tell how the event's call is now."""
-        return self._told("tool_call_progress", event, self._of_call(self._board.cards[event.ordinal]))
+    def build_progress(self, event: Event) -> StreamEvent:
+        """Return the progress event of the event's call."""
+        return self._build_event("tool_call_progress", event, self._build_call(self._board.cards[event.ordinal]))
 
-    def _shown_text(self, fact: f.AnyFact) -> str | None:
-        """A piece of the agent's own text without secrets, also without those that began in the piece before."""
+    def _redact_text(self, fact: f.AnyFact) -> str | None:
+        """Return a piece of the agent's text without secrets, also split ones."""
         if not isinstance(fact, f.TextDelta):
             return None
         return self._texts.setdefault((fact.lane, fact.channel), StreamRedactor(self._hide)).text(fact.text)
 
-    def _rest_of_texts(self, fact: f.AnyFact) -> list[dict[str, Any]]:
-        """Return what was held back of texts that end with this fact, as nothing continues them."""
+    def _release_texts(self, fact: f.AnyFact) -> list[dict[str, Any]]:
+        """Return the withheld ends of the texts that this fact ends."""
         if not isinstance(fact, _TEXT_ENDS):
             return []
-        ended, self._texts = self._texts, {}
-        rests = ((channel, stream.rest()) for (_, channel), stream in ended.items())
+        texts, self._texts = self._texts, {}
+        rests = ((channel, stream.rest()) for (_, channel), stream in texts.items())
         return [{"text": rest, "channel": channel} for channel, rest in rests if rest]
 
-    def _of_call(self, card: Card) -> dict[str, Any]:
+    def _build_call(self, card: Card) -> dict[str, Any]:
         card = self._hide.card(card)
         call = build_call_json(card, run=self._name, id=f"{self._run}-{card.ordinal}")
         return {"state": call["state"], "kind": card.tool.kind, "call": drop_large_bodies(call)}
 
-    def _told(self, name: str, event: Event, more: dict[str, Any]) -> StreamEvent:
+    def _build_event(self, name: str, event: Event, more: dict[str, Any]) -> StreamEvent:
         return StreamEvent(name, event.seq, {"seq": event.seq, "run": self._name, "at": format_time(event.at), **more})
 
 
 def _list_event_names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
-    """What happened to a call, in the order in which it is told; a card that became another one quietly: progress."""
+    """Yield the names of the event's stream events, in order; progress if there is no other."""
     if isinstance(fact, f.CallRemoved):
         yield "tool_call_removed"
         return
-    told = False
+    has_name = False
     if before is None or before.state is None:
-        told = True
+        has_name = True
         yield "tool_call_started"
-    asked, ask = before.approval if before else None, after.approval
-    if isinstance(fact, f.ApprovalRequested) and ask is not None and (asked is None or asked.id != ask.id):
-        told = True
+    earlier, approval = before.approval if before else None, after.approval
+    if (
+        isinstance(fact, f.ApprovalRequested)
+        and approval is not None
+        and (earlier is None or earlier.id != approval.id)
+    ):
+        has_name = True
         yield "approval_requested"
-    if ask is not None and ask.state != "pending" and _was_pending(asked, ask):
-        told = True
+    if approval is not None and approval.state != "pending" and _was_pending(earlier, approval):
+        has_name = True
         yield "approval_resolved"
     if after.finished and (before is None or not before.finished or _has_new_outcome(before, after)):
-        told = True
+        has_name = True
         yield "tool_call_completed"
-    if not told:
+    if not has_name:
         yield "tool_call_progress"
 
 
-def _was_pending(asked: Any, ask: Any) -> bool:
-    return asked is not None and asked.id == ask.id and asked.state == "pending"
+def _was_pending(earlier: Any, approval: Any) -> bool:
+    return earlier is not None and earlier.id == approval.id and earlier.state == "pending"
 
 
 def _has_new_outcome(before: Card, after: Card) -> bool:
-    """A real result came after an end that we had only concluded, or a person has said what it was."""
-    told = before.by_hand is not after.by_hand
-    return told or before.state is not after.state or (before.soft and not after.soft)
+    """Return whether a real result replaced an inferred end, or a person recorded one."""
+    is_new_manual_outcome = before.by_hand is not after.by_hand
+    return is_new_manual_outcome or before.state is not after.state or (before.soft and not after.soft)
 
 
 def _describe_step(phase: str) -> Callable[[Any, RunState], tuple[str, dict[str, Any]]]:
@@ -198,69 +209,69 @@ _RUN_EVENTS: dict[type, Callable[[Any, RunState], tuple[str, dict[str, Any]] | N
 }
 
 
-def coalesce(teller: EventReplay, batch: Iterable[Event]) -> Iterator[StreamEvent]:
-    """Tell a batch; of a call's pieces of input that follow each other, only the last is told."""
-    held: dict[int, Event] = {}
+def coalesce(replay: EventReplay, batch: Iterable[Event]) -> Iterator[StreamEvent]:
+    """Yield the stream events of a batch; join consecutive pieces of a call's input."""
+    latest: dict[int, Event] = {}
     for event in batch:
-        if event.fact.startswith('{"type":"input-delta"') and teller.streams(event.ordinal):
-            teller.skip(event)
-            held[event.ordinal] = event
+        if event.fact.startswith('{"type":"input-delta"') and replay.is_progress(event.ordinal):
+            replay.skip(event)
+            latest[event.ordinal] = event
             continue
-        yield from _build_progress_events(teller, held)
-        held = {}
-        yield from teller.tell(event)
-    yield from _build_progress_events(teller, held)
+        yield from _build_progress_events(replay, latest)
+        latest = {}
+        yield from replay.convert(event)
+    yield from _build_progress_events(replay, latest)
 
 
-def _build_progress_events(teller: EventReplay, held: dict[int, Event]) -> Iterator[StreamEvent]:
-    for event in sorted(held.values(), key=lambda event: event.seq):
-        yield teller.progress(event)
+def _build_progress_events(replay: EventReplay, latest: dict[int, Event]) -> Iterator[StreamEvent]:
+    for event in sorted(latest.values(), key=lambda event: event.seq):
+        yield replay.build_progress(event)
 
 
 async def stream_frames(run: Run, after: int) -> AsyncIterator[bytes]:
-    """Yield the stream as server-sent events until the server stops; what came up to `after` is not told again."""
-    teller, spoken = EventReplay(run), time.monotonic()
+    """Yield the events after `after` as server-sent events until the server stops."""
+    replay, last_sent = EventReplay(run), time.monotonic()
     yield b": this is the event stream of one run\n\n"
     async for batch in shutdown.iterate_until_stopping(feed.follow_events(run.pk)):
         old = [event for event in batch if event.seq <= after]
         for event in old:
-            teller.skip(event)
-        told = list(coalesce(teller, batch[len(old) :]))
-        if told:
-            spoken = time.monotonic()
-            yield "".join(_format_frames(told)).encode()
-        elif time.monotonic() - spoken >= KEEP_ALIVE:
-            spoken = time.monotonic()
+            replay.skip(event)
+        events = list(coalesce(replay, batch[len(old) :]))
+        if events:
+            last_sent = time.monotonic()
+            yield "".join(_format_frames(events)).encode()
+        elif time.monotonic() - last_sent >= KEEP_ALIVE:
+            last_sent = time.monotonic()
             yield b": still here\n\n"
 
 
-def _format_frames(told: list[StreamEvent]) -> Iterator[str]:
-    """An event of the log that tells two things has its id on the last: who resumes between them gets both again."""
-    for at, one in enumerate(told):
-        last = at + 1 == len(told) or told[at + 1].seq != one.seq
-        mark = f"id: {one.seq}\n" if last else ""
-        yield f"event: {one.name}\n{mark}data: {json.dumps(one.data, separators=(',', ':'))}\n\n"
+def _format_frames(events: list[StreamEvent]) -> Iterator[str]:
+    """Yield the frames. Of two with one sequence number only the last has the id, so a resume repeats both."""
+    for index, event in enumerate(events):
+        last = index + 1 == len(events) or events[index + 1].seq != event.seq
+        mark = f"id: {event.seq}\n" if last else ""
+        yield f"event: {event.name}\n{mark}data: {json.dumps(event.data, separators=(',', ':'))}\n\n"
 
 
 async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
-    """Return a page of the same as JSON; here every piece of input is told."""
-    teller, events = EventReplay(run), []
-    done, within = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
+    """Return a page of stream events as JSON, with every piece of input."""
+    replay = EventReplay(run)
+    events: list[dict[str, Any]] = []
+    first_seq, first_index = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
     seq, last = 0, (0, 0)
     while True:
         batch = await feed.read_events(run.pk, seq, BATCH)
         for event in batch:
-            if event.seq < done:
-                teller.skip(event)
+            if event.seq < first_seq:
+                replay.skip(event)
                 continue
-            told = teller.tell(event)
-            for nth, one in enumerate(told, 1):
-                if event.seq == done and nth <= within:
+            for index, stream_event in enumerate(replay.convert(event), 1):
+                if event.seq == first_seq and index <= first_index:
                     continue
                 if len(events) == limit:
                     return {"events": events, "next": f"{last[0]}.{last[1]}"}
-                events.append({"event": one.name, **one.data})
-                last = event.seq, nth  # of the things that one position tells, the how many-eth
+                events.append({"event": stream_event.name, **stream_event.data})
+                last = event.seq, index  # sequence number, and index among its events
         if len(batch) < BATCH:
             return {"events": events, "next": None}
         seq = batch[-1].seq

@@ -18,7 +18,7 @@ KEY_CHECK_SECONDS = 2.0  # seconds
 
 
 class Connection:
-    """An open connection that sends frames. `end(code)` is how it is told to go."""
+    """An open connection that sends frames. `end(code, message)` closes it."""
 
     def __init__(self, caller: Caller, end: Callable[[int, str], None] | None = None) -> None:
         self.caller, self.end = caller, end
@@ -27,7 +27,7 @@ class Connection:
         connections.add(self)
 
     def sends(self, stream: gate.Stream) -> None:
-        """The connection's run is known now."""
+        """Register the connection as a sender of the stream's run."""
         self.stream = stream
         _senders[stream.source.pk, stream.run_name] += 1
         self.renew(time.monotonic())
@@ -46,10 +46,10 @@ class Connection:
     @property
     def is_alone(self) -> bool:
         """Whether no other connection of this process sends the run."""
-        return self.stream is None or _senders[self.stream.source.pk, self.stream.run_name] <= 1
+        return self.stream is None or not _has_other_senders(self.stream)
 
     def close(self, *, lease: float | None = None) -> None:
-        """The connection is over; without another one of its run, the run has its grace time (or `lease`) left."""
+        """Unregister the connection; after the last of a run, its lease is the grace time or `lease`."""
         connections.discard(self)
         if self.stream is None:
             return
@@ -60,13 +60,47 @@ class Connection:
             self.stream.renew_lease(settings.TOOLCARDS.grace if lease is None else lease)
 
 
+class PostedBody:
+    """A body that has arrived whole: its frames, its end and the lease of its run are one commit.
+
+    `lease`: seconds, math.inf for a stream that ends with the body. An open connection of the run keeps its own lease.
+    """
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._stream: gate.Stream | None = None
+
+    def open(self, stream: gate.Stream) -> None:
+        """Register the body as a sender of the stream's run, before its first frame."""
+        self._stream, run = stream, (stream.source.pk, stream.run_name)
+        stream.urgent = stream.reports_cards = True
+        _posts[run] += 1
+        stream.is_shared = _has_other_senders(stream)
+        if run not in _senders:
+            stream.prepare_lease(self._lease)
+
+    def close(self) -> None:
+        """Unregister the body, after its commit or its failure."""
+        if self._stream is not None:
+            run = (self._stream.source.pk, self._stream.run_name)
+            _posts[run] -= 1
+            if _posts[run] <= 0:
+                del _posts[run]
+
+
+def _has_other_senders(stream: gate.Stream) -> bool:
+    run = (stream.source.pk, stream.run_name)
+    return _senders[run] + _posts[run] > 1
+
+
 connections: set[Connection] = set()
-_senders: Counter[tuple[int, str]] = Counter()
+_senders: Counter[tuple[int, str]] = Counter()  # open connections by run
+_posts: Counter[tuple[int, str]] = Counter()  # bodies whose commit is awaited, by run
 _keys_checked = 0.0
 
 
 async def check_connections() -> None:
-    """Renew leases; end the connections of keys that open no door any more."""
+    """Renew leases; end the connections of keys that are no longer valid."""
     global _keys_checked
     now = time.monotonic()
     for connection in list(connections):

@@ -1,7 +1,7 @@
-"""Readiness: whether reading, writing, sending and the bell have each worked lately, and since when one has not.
+"""Readiness: whether reading, writing, sending and the bell have worked recently, and since when one has failed.
 
-Work that passes through reports its outcomes to `outages`. Where none did lately, or a part fails, this makes sure by
-a probe: one per part at a time, shared by all who ask. A probe that is stuck stays the only one.
+Normal work reports its outcomes to `outages`. Without a recent report, or while a part fails, a probe checks it: one
+per part at a time, shared by all callers. A probe that hangs stays the only one.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Reason = dict[str, Any]
 
 
 async def watch() -> None:
-    """Notice outages, and their ends, also without traffic; for as long as the server runs."""
+    """Detect outages and their ends without traffic, while the server runs."""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         await probe_parts()
 
 
 async def probe_parts() -> None:
-    """Probe the parts that fail, or that have not worked lately."""
+    """Probe the parts that fail, or that have not worked recently."""
     await asyncio.gather(*(_Probe.join(part).end() for part in FRESH if _is_in_doubt(part)))
 
 
 async def list_reasons() -> dict[str, Reason]:
     """Return by part why the server is not ready; empty while it is."""
     bell, _ = await asyncio.gather(_find_bell_fault(), probe_parts())
-    found = {
+    reasons = {
         outage.part: _describe_outage(outage) for outage in outages.list_outages() if outage.part != outages.ANCHORING
     }
     for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.get_idle_seconds(SENDING))):
-        if part not in found and STUCK < seconds < float("inf"):
-            found[part] = _build_reason("stuck", "nothing was done for a minute", seconds)
-    if bell is not None and BELL not in found:
-        found[BELL] = _build_reason(bell.code, bell.words, 0.0)
-    return found
+        if part not in reasons and STUCK < seconds < float("inf"):
+            reasons[part] = _build_reason("stuck", "nothing was done for a minute", seconds)
+    if bell is not None and BELL not in reasons:
+        reasons[BELL] = _build_reason(bell.code, bell.words, 0.0)
+    return reasons
 
 
 def _is_in_doubt(part: str) -> bool:
@@ -66,7 +66,7 @@ def _describe_outage(outage: outages.Outage) -> Reason:
 
 
 def _build_reason(code: str, words: str, seconds: float) -> Reason:
-    """Never the driver's own text: everybody may ask, and it can hold addresses."""
+    """Build a reason without the driver's text, which can hold addresses: readiness is public."""
     since = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {"reason": code, "message": words, "since": since, "seconds": round(seconds, 1)}
 
@@ -75,30 +75,30 @@ def _build_reason(code: str, words: str, seconds: float) -> Reason:
 
 
 class _Probe:
-    """One try of a part, which everybody on the event loop waits for together."""
+    """One probe of a part, shared by all callers on the event loop."""
 
     def __init__(self, part: str) -> None:
-        self._part, self._begun = part, time.monotonic()
+        self._part, self._started = part, time.monotonic()
         self._task = asyncio.ensure_future(_TRIES[part]())
         self._task.add_done_callback(self._report)
 
     @classmethod
     def join(cls, part: str) -> _Probe:
-        """Return the probe that runs, or begin one."""
+        """Return the probe that runs, or start one."""
         running = _running.setdefault(asyncio.get_running_loop(), {})
         if part not in running or running[part]._task.done():
             running[part] = cls(part)
         return running[part]
 
     async def end(self) -> None:
-        """Wait for it, for as much as is left of its time."""
-        left = self._begun + PROBE_SECONDS - time.monotonic()
-        await asyncio.wait({self._task}, timeout=max(0.0, left))
+        """Wait for the rest of its time."""
+        remaining = self._started + PROBE_SECONDS - time.monotonic()
+        await asyncio.wait({self._task}, timeout=max(0.0, remaining))
         if not self._task.done():
             outages.report_failure(self._part, TimeoutError(f"no answer within {PROBE_SECONDS:.0f} seconds"))
 
     def _report(self, task: asyncio.Future[Any]) -> None:
-        """Report how it went, also if that was long after its time."""
+        """Report the outcome, also after the time is over."""
         if task.cancelled():
             return
         error = task.exception()
@@ -123,7 +123,7 @@ _TRIES: dict[str, Callable[[], Awaitable[Any]]] = {
 
 
 async def _find_bell_fault() -> Cause | None:
-    """Return what keeps a message from the channel layer; those who listen to it report to `outages` themselves."""
+    """Return why the channel layer takes no message; listeners report to `outages` themselves."""
     layer = get_channel_layer()
     try:
         async with asyncio.timeout(PROBE_SECONDS):

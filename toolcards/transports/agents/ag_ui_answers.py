@@ -1,0 +1,65 @@
+"""The approvals of an AG-UI run: which wait, and which answers its agent has not received yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.adapters import ADAPTERS, ApprovalAnswer
+from toolcards.clocks import clock
+from toolcards.database import retry_reads
+from toolcards.models import Approval
+
+DELIVERABLE_STATES = ("approved", "denied", "expired")  # the answers that are delivered to the agent
+
+
+class PendingAnswers:
+    """The approvals of a run that wait, and the answers not yet delivered to its agent."""
+
+    def __init__(self, rows: list[Approval]) -> None:
+        ready = [
+            row for row in rows if row.state in DELIVERABLE_STATES and (row.by_kind == "host" or not _is_held_back(row))
+        ]
+        self.waiting = len(rows) - len(ready)
+        self.ids = [row.id for row in ready]
+        self.answers = [answer for row in ready if (answer := _build_answer(row)) is not None]
+        approvals = [row.call.as_card().approval for row in rows]
+        batched = [request for request in approvals if request and _get_style(request.reply_to) == "langgraph-batch"]
+        self.batch = [
+            request.source_id for request in sorted(batched, key=lambda request: request.reply_to.get("place", 0))
+        ]
+
+
+def _is_held_back(row: Approval) -> bool:
+    return clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
+
+
+def _get_style(reply_to: Any) -> str:
+    return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
+
+
+def _build_answer(row: Approval) -> ApprovalAnswer | None:
+    card = row.call.as_card()
+    ask = card.approval
+    if ask is None or ask.id != row.id:
+        return None
+    edited = card.input if card.repair == "edited" else None
+    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
+
+
+def _load_pending_answers(run: int) -> PendingAnswers:
+    rows = Approval.objects.filter(run=run, opener="agent", channel="poll", delivered_at=None)
+    rows = rows.filter(state__in=["pending", *DELIVERABLE_STATES])
+    return PendingAnswers(list(rows.select_related("call").order_by("call__ordinal")))
+
+
+aload_pending_answers = retry_reads(_load_pending_answers)
+
+
+def encode_entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
+    """Return the answers as entries of a `resume`."""
+    encode_all = ADAPTERS["ag-ui"].encode_all
+    assert encode_all is not None
+    entries: list[dict[str, Any]] = encode_all(answers)
+    return entries
