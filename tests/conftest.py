@@ -235,14 +235,14 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         call_id: str = "call-1",
         run: str = "run-1",
     ) -> ToolCall:
-        given = {"command": "ls"} if input is None else input
+        fields = {"command": "ls"} if input is None else input
         if state in _REACHED:
-            _continue(run, [fact(call_id, tool, given) for fact in _REACHED[state]])
+            _continue(run, [fact(call_id, tool, fields) for fact in _REACHED[state]])
         else:
-            _asked(run, call_id, tool, given, state)
-        found = ToolCall.objects.get(run__name=run, call_id=call_id)
-        assert found.state == state
-        return found
+            _asked(run, call_id, tool, fields, state)
+        tool_call = ToolCall.objects.get(run__name=run, call_id=call_id)
+        assert tool_call.state == state
+        return tool_call
 
     def _continue(run: str, facts: list[Any]) -> None:
         if Run.objects.filter(source=source, name=run).exists():
@@ -250,12 +250,12 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         else:
             a_run(run, *facts)
 
-    def _asked(run: str, call_id: str, tool: str, given: Any, state: str) -> None:
+    def _asked(run: str, call_id: str, tool: str, fields: Any, state: str) -> None:
         if not gate.get_active_version_number():
             request.getfixturevalue("policy")({"default": "ask"})
         approver = request.getfixturevalue("an_approver")
-        said = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=given))
-        assert said["decision"] == "ask", said
+        decision = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=fields))
+        assert decision["decision"] == "ask", decision
         if state != "approval-requested":
             call = ToolCall.objects.get(run__name=run, call_id=call_id)
             answer = "deny" if state == "output-denied" else "approve"

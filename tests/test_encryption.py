@@ -56,21 +56,21 @@ def opened() -> str:
 
 
 def column(model: Any, name: str) -> encryption.SealedText:
-    found = model._meta.get_field(name)
-    assert isinstance(found, encryption.SealedText)
-    return found
+    result = model._meta.get_field(name)
+    assert isinstance(result, encryption.SealedText)
+    return result
 
 
 def a_story() -> list[Any]:
     """A run that says a secret, and plain words, wherever one can."""
-    written = json.dumps({"command": COMMAND})
-    cut = written.index(SECRET) + 15
+    encoded = json.dumps({"command": COMMAND})
+    cut = encoded.index(SECRET) + 15
     return [
         f.RunStarted(agent="bot", title=f"use {SECRET}", tools=[{"name": "bash", "description": PLAIN}]),
         f.TextDelta(text=f"{PLAIN} ghp_"), f.TextDelta(text=SECRET[4:]),
-        f.InputStarted("cut", "bash"), f.InputDelta("cut", written[:cut]), f.InputDelta("cut", written[cut:]),
+        f.InputStarted("cut", "bash"), f.InputDelta("cut", encoded[:cut]), f.InputDelta("cut", encoded[cut:]),
         f.InputReady("cut"), f.OutputReady("cut", {"stdout": COMMAND}),
-        f.InputStarted("open", "bash"), f.InputDelta("open", written[:cut]), f.InputDelta("open", written[cut:-1]),
+        f.InputStarted("open", "bash"), f.InputDelta("open", encoded[:cut]), f.InputDelta("open", encoded[cut:-1]),
         f.InputReady("whole", "bash", {"command": COMMAND}, True), f.OutputPartial("whole", COMMAND),
         f.OutputFailed("whole", f"failed: {COMMAND}"),
         f.InputInvalid("invalid", "bash", COMMAND, f"bad: {COMMAND}"),
@@ -138,13 +138,13 @@ def test_no_table_holds_an_original_in_the_clear(
 
 def _say_it_all(server: Server) -> None:
     """A run on a real server, in which a person edits the input and adds a note."""
-    written = json.dumps({"command": COMMAND})
-    cut = written.index(SECRET) + 15
+    encoded = json.dumps({"command": COMMAND})
+    cut = encoded.index(SECRET) + 15
     frames = [
         {"type": "run.started", "title": f"use {SECRET}"},
         {"type": "tool.input.started", "call_id": "cut", "tool": "bash"},
-        {"type": "tool.input.delta", "call_id": "cut", "delta": written[:cut]},
-        {"type": "tool.input.delta", "call_id": "cut", "delta": written[cut:]},
+        {"type": "tool.input.delta", "call_id": "cut", "delta": encoded[:cut]},
+        {"type": "tool.input.delta", "call_id": "cut", "delta": encoded[cut:]},
         {"type": "tool.input.available", "call_id": "cut", "tool": "bash", "input": {"command": COMMAND}},
         {"type": "tool.output.available", "call_id": "cut", "output": COMMAND},
         {"type": "tool.input.available", "call_id": "bad", "tool": "bash", "input": {"command": COMMAND}},
@@ -154,14 +154,14 @@ def _say_it_all(server: Server) -> None:
         for frame in frames:
             socket.send(json.dumps(frame))
             assert json.loads(socket.recv(10))["type"] in {"ack", "hello"}
-    asking = {"run": "gated", "call_id": "g", "tool": {"name": "bash"}, "args": {"command": COMMAND}}
-    status, asked, _ = server.request("POST", "/api/v1/calls/decide", asking)
-    assert (status, asked["decision"]) == (200, "ask")
+    request = {"run": "gated", "call_id": "g", "tool": {"name": "bash"}, "args": {"command": COMMAND}}
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", request)
+    assert (status, decision["decision"]) == (200, "ask")
     voter = Voter(server)
     call = voter.waiting("gated")
-    said = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "note": NOTE, "reason": SECRET}
-    path = f"/approvals/{asked['approval']['id']}/vote"
-    assert voter.post(path, page="/approvals/", decision="approve", **said)[0] == 200
+    fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "note": NOTE, "reason": SECRET}
+    path = f"/approvals/{decision['approval']['id']}/vote"
+    assert voter.post(path, page="/approvals/", decision="approve", **fields)[0] == 200
 
 
 def _held_by(folder: Path) -> dict[str, bytes]:
@@ -210,10 +210,10 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     page = client.get("/settings/audit/").content.decode()
     assert PLAIN in page and SECRET not in page
     exported = b"".join(client.get("/settings/audit/export/").streaming_content).decode()  # type: ignore[attr-defined]
-    told = "".join(json.dumps(delivery.said) for delivery in Delivery.objects.all())
+    rows = "".join(json.dumps(delivery.said) for delivery in Delivery.objects.all())
     events = client.get("/api/v1/runs/run-1/events").content.decode()
     admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
-    assert told and PLAIN not in exported + told + events and "sealed:1:" in exported
+    assert rows and PLAIN not in exported + rows + events and "sealed:1:" in exported
     assert PLAIN in admin and SECRET not in admin
     subscriptions.clear_cache()
 
@@ -234,23 +234,23 @@ def test_a_text_opens_only_where_it_was_sealed() -> None:
 
 
 def test_what_an_agent_writes_cannot_pass_for_sealed() -> None:
-    said = encryption.MARK + "what an agent wrote"
-    (sealed,) = column(ToolCall, "text").seal([said])
-    assert sealed != said and column(ToolCall, "text").open(sealed) == said
+    value = encryption.MARK + "what an agent wrote"
+    (sealed,) = column(ToolCall, "text").seal([value])
+    assert sealed != value and column(ToolCall, "text").open(sealed) == value
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "asked",
+    "value",
     [
         lambda: ToolCall.objects.filter(card__icontains="x"), lambda: Event.objects.filter(fact__contains="x"),
         lambda: Vote.objects.filter(note__startswith="x"), lambda: ToolCall.objects.filter(text__regex="x"),
         lambda: Run.objects.filter(context__contains="x"), lambda: Delivery.objects.filter(payload__contains="x"),
     ],
 )  # fmt: skip
-def test_nobody_searches_in_what_is_sealed(asked: Callable[[], Any]) -> None:
+def test_nobody_searches_in_what_is_sealed(value: Callable[[], Any]) -> None:
     with pytest.raises(FieldError):
-        list(asked())
+        list(value())
 
 
 @pytest.mark.django_db(transaction=True)
@@ -311,9 +311,9 @@ def test_a_search_that_looked_long_enough_says_so_and_can_be_gone_on_with(
 
 def test_older_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCARDS_SECRET_KEY_FALLBACKS", "one/, two ,")
-    found = Environment()
-    assert [key.get_secret_value() for key in found.secret_key_fallbacks] == ["one/", "two"]
-    assert "two" not in repr(found)
+    environment = Environment()
+    assert [key.get_secret_value() for key in environment.secret_key_fallbacks] == ["one/", "two"]
+    assert "two" not in repr(environment)
 
 
 def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_says_so(tmp_path: Path) -> None:
@@ -322,8 +322,8 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
         _say_it_all(server)
     with Server(tmp_path, secret_key=new, secret_key_fallbacks=f"{old},{'x' * 50}", default_effect="ask") as server:
         assert server.get("/api/v1/runs/loud/calls")["calls"][0]["input"]["command"].startswith(PLAIN)
-        asking = {"run": "newer", "call_id": "n", "tool": {"name": "bash"}, "args": {"command": PLAIN}}
-        assert server.request("POST", "/api/v1/calls/decide", asking)[0] == 200
+        request = {"run": "newer", "call_id": "n", "tool": {"name": "bash"}, "args": {"command": PLAIN}}
+        assert server.request("POST", "/api/v1/calls/decide", request)[0] == 200
         assert server.manage("replay", "--check").returncode == 0
     with Server(tmp_path, secret_key=new, default_effect="ask") as server:
         assert server.get("/api/v1/runs/newer/calls")["calls"][0]["input"] == {"command": PLAIN}
@@ -332,10 +332,10 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
         assert [odd["code"] for odd in closed["anomalies"]] == [CLOSED]
         body = '{"type":"tool.input.available","call_id":"more","tool":"bash","input":{}}\n'
         path = "/api/v1/ingest?protocol=native&run=loud"
-        status, said, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
-        assert (status, said["error"]["code"]) == (503, "sealed")
-        checked = server.manage("replay", "--check")
-        assert checked.returncode != 0 and "no key of ours opens" in checked.stdout
+        status, answer, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
+        assert (status, answer["error"]["code"]) == (503, "sealed")
+        completed = server.manage("replay", "--check")
+        assert completed.returncode != 0 and "no key of ours opens" in completed.stdout
 
 
 @pytest.mark.django_db(transaction=True)
@@ -360,7 +360,7 @@ def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
 ) -> None:
     call = a_call(state, input={"command": PLAIN}, tool="bash")
     Webhook.objects.create(name="w", url="https://example.com/")
-    told = Delivery.objects.create(
+    delivery = Delivery.objects.create(
         webhook=Webhook.objects.get(), target="1", event_id="e", event="test", payload='{"event": "test"}',
         created_at=1, next_at=1, state="delivered",
     )  # fmt: skip
@@ -373,7 +373,7 @@ def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
         "/approvals/", "/approvals/history/", "/policy/", f"/policy/try/?call={call.public_id}", "/sources/",
         "/admin/toolcards/toolcall/", f"/admin/toolcards/toolcall/{call.pk}/change/", "/admin/toolcards/event/",
         f"/admin/toolcards/event/{event.pk}/change/", f"/admin/toolcards/run/{call.run_id}/change/",
-        "/admin/toolcards/approval/", f"/settings/notify/deliveries/{told.pk}/", "/api/v1/runs/run-1/calls",
+        "/admin/toolcards/approval/", f"/settings/notify/deliveries/{delivery.pk}/", "/api/v1/runs/run-1/calls",
         "/api/v1/runs/run-1/events", "/api/v1/approvals",
     ]  # fmt: skip
     for page in pages:
@@ -402,9 +402,9 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
         lambda: gate.vote(an_approver, paper),
         lambda: gate.decide(source, gate.DecisionRequest(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
-        with pytest.raises(gate.RequestRefused) as refused:
+        with pytest.raises(gate.RequestRefused) as error:
             work()
-        assert refused.value.code == "sealed"
+        assert error.value.code == "sealed"
     client.force_login(an_approver)
     form = {"decision": "approve", "rev": paper.rev, "args_sha256": paper.args_sha256}
     assert client.post(f"/approvals/{paper.approval}/vote", form).status_code == 503

@@ -40,14 +40,14 @@ def hook(event: str, **more: Any) -> dict[str, Any]:
 
 
 def said(gate: Gate | str, event: str, program: str = "claude-code", *, limit: float = PATIENCE, **more: Any) -> Any:
-    given = hook(event, **more)
-    return relay(options(gate, program, limit), json.dumps(given).encode(), given)
+    result = hook(event, **more)
+    return relay(options(gate, program, limit), json.dumps(result).encode(), result)
 
 
 def lets_run(output: dict[str, Any]) -> bool:
     """Whether the program goes on by it: all but a plain deny."""
-    told = output.get("hookSpecificOutput", {})
-    return told.get("permissionDecision") != "deny" and told.get("decision", {}).get("behavior") != "deny"
+    result = output.get("hookSpecificOutput", {})
+    return result.get("permissionDecision") != "deny" and result.get("decision", {}).get("behavior") != "deny"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def gate() -> Iterator[Gate]:
 # ---------------------------------------------------------------- honest answers, in each program's words
 
 
-@pytest.mark.parametrize(("program", "tool", "wanted"), [
+@pytest.mark.parametrize(("program", "tool", "expected"), [
     ("claude-code", "bash", {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow."}),
     ("claude-code", "edited", {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow.",
                                "updatedInput": {"command": "ls -l"}}),
@@ -71,12 +71,12 @@ def gate() -> Iterator[Gate]:
     ("codex", "wipe", {"permissionDecision": "deny", "permissionDecisionReason": "The test says deny."}),
     ("codex", "silent", {}),
 ])  # fmt: skip
-def test_before_a_tool(gate: Gate, program: str, tool: str, wanted: Any) -> None:
+def test_before_a_tool(gate: Gate, program: str, tool: str, expected: Any) -> None:
     output = said(gate, "PreToolUse", program, tool_name=tool)
-    assert output == ({"hookSpecificOutput": {"hookEventName": "PreToolUse", **wanted}} if wanted else {})
+    assert output == ({"hookSpecificOutput": {"hookEventName": "PreToolUse", **expected}} if expected else {})
 
 
-@pytest.mark.parametrize(("program", "tool", "wanted"), [
+@pytest.mark.parametrize(("program", "tool", "expected"), [
     ("claude-code", "bash", {"behavior": "allow"}),
     ("claude-code", "edited", {"behavior": "allow", "updatedInput": {"command": "ls -l"}}),
     ("claude-code", "wipe", {"behavior": "deny", "message": "No."}),
@@ -84,9 +84,9 @@ def test_before_a_tool(gate: Gate, program: str, tool: str, wanted: Any) -> None
     ("codex", "wipe", {"behavior": "deny", "message": "No."}),
     ("claude-code", "silent", None), ("codex", "silent", None),
 ])  # fmt: skip
-def test_where_the_program_asks(gate: Gate, program: str, tool: str, wanted: Any) -> None:
+def test_where_the_program_asks(gate: Gate, program: str, tool: str, expected: Any) -> None:
     output = said(gate, "PermissionRequest", program, tool_name=tool)
-    assert output.get("hookSpecificOutput", {}).get("decision") == wanted
+    assert output.get("hookSpecificOutput", {}).get("decision") == expected
 
 
 def test_codex_takes_no_edit_where_it_asks_so_that_is_a_deny_that_says_it(gate: Gate) -> None:
@@ -155,8 +155,8 @@ def wrong(honest: dict[str, Any], change: dict[str, Any]) -> Answer:
         where, _, name = path.rpartition(".")
         part = answer[where] if where else answer
         if path == "updated":
-            told = answer["hookSpecificOutput"]
-            part, name = told.get("decision", told), "updatedInput"
+            payload = answer["hookSpecificOutput"]
+            part, name = payload.get("decision", payload), "updatedInput"
         if value is ...:
             part.pop(name)
         else:
@@ -211,15 +211,15 @@ def test_the_command_reads_a_hook_and_prints_its_answer(gate: Gate, tmp_path: Pa
     (tmp_path / "key").write_text("tck_a_key\n")
     text = json.dumps(hook("PreToolUse"))
     for more in (["--key-env", "OURS"], ["--key-file", str(tmp_path / "key")]):
-        done = run(text, "claude-code", "--url", gate.url, *more, OURS="tck_a_key")
-        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow", done.stderr
-        assert (done.returncode, done.stderr) == (0, "")
+        completed = run(text, "claude-code", "--url", gate.url, *more, OURS="tck_a_key")
+        assert json.loads(completed.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow", completed.stderr
+        assert (completed.returncode, completed.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}'])
 def test_what_cannot_be_read_blocks(text: str) -> None:
-    done = run(text, "claude-code", "--url", "http://127.0.0.1:9")
-    assert (done.returncode, done.stdout) == (2, "") and "nothing was run" in done.stderr
+    completed = run(text, "claude-code", "--url", "http://127.0.0.1:9")
+    assert (completed.returncode, completed.stdout) == (2, "") and "nothing was run" in completed.stderr
 
 
 def test_words_that_it_does_not_know_block() -> None:

@@ -63,7 +63,7 @@ HELD: dict[str, Any] = {
 
 def spoken(passes: bytes) -> list[Any]:
     """What an editor may make of what passed: split wherever lines may end, arrays opened, the first of two members."""
-    said: list[Any] = []
+    entries: list[Any] = []
     for part in passes.decode("utf-8", "replace").replace("\0", "").splitlines():
         try:
             value = json.loads(part.lstrip("\ufeff"), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
@@ -73,8 +73,8 @@ def spoken(passes: bytes) -> list[Any]:
         while rest:
             each = rest.pop()
             rest += each if isinstance(each, list) else []
-            said += [each] if isinstance(each, dict) else []
-    return said
+            entries += [each] if isinstance(each, dict) else []
+    return entries
 
 
 @pytest.mark.parametrize("value", HELD.values(), ids=HELD)
@@ -170,13 +170,13 @@ def test_the_relay_goes_on_whatever_the_agent_writes(tmp_path: Path) -> None:
             editor.asked.get(timeout=0.1)
         assert b"request_permission" not in b"".join(editor.lines)
         answered: dict[str, Any] = {}
-        done = threading.Event()
+        completed = threading.Event()
         for _ in range(int(PATIENCE / 0.1)):
-            said = heard.read_bytes().splitlines() if heard.exists() else []
-            answered = {json.dumps(each["id"]): each for each in map(json.loads, said)}
+            result = heard.read_bytes().splitlines() if heard.exists() else []
+            answered = {json.dumps(each["id"]): each for each in map(json.loads, result)}
             if {"1", '"a"', "2", "5", "null", "[]"} <= answered.keys():
                 break
-            done.wait(0.1)
+            completed.wait(0.1)
         assert {"1", '"a"', "2", "5", "null", "[]"} <= answered.keys()
         for each in answered.values():
             outcome = each.get("result", {}).get("outcome", {}).get("outcome")

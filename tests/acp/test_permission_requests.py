@@ -29,10 +29,10 @@ class Agent:
 
     def __init__(self, url: str, *, timeout: float = PATIENCE) -> None:
         cards = Toolcards(url, "key", timeout=timeout)
-        self.sessions = Sessions(cards, agent="agent", on_vote=lambda said: None)
+        self.sessions = Sessions(cards, agent="agent", on_vote=lambda value: None)
         self.answers: queue.Queue[tuple[Any, str]] = queue.Queue()
         self.questions = PermissionRequests(
-            cards, self.sessions, lambda question, said: self.answers.put((question.id, _option(said)))
+            cards, self.sessions, lambda question, value: self.answers.put((question.id, _option(value)))
         )
 
     def update(self, what: str, call: str, **told: Any) -> None:
@@ -50,16 +50,16 @@ class Agent:
         return self.answers.get(timeout=PATIENCE)
 
 
-def _option(said: dict[str, Any]) -> str:
-    outcome = said["outcome"]
+def _option(payload: dict[str, Any]) -> str:
+    outcome = payload["outcome"]
     return str(outcome.get("optionId", outcome["outcome"]))
 
 
 @pytest.fixture
 def agent(gate: Gate) -> Iterator[Agent]:
-    made = Agent(gate.url)
-    yield made
-    made.sessions.close()
+    created = Agent(gate.url)
+    yield created
+    created.sessions.close()
 
 
 @pytest.fixture
@@ -194,18 +194,18 @@ def told(**other: Any) -> dict[str, Any]:
     """What the server says once a person has approved."""
     args = {"command": "ls"}
     outcome = {"outcome": "selected", "optionId": "yes"}
-    said = {
+    fields = {
         "decision": "deny", "run": "r1", "call_id": "c1", "args_sha256": digest(args),
         "approval": {"id": "apr_1", "state": "approved"}, "reply": {"id": 1, "result": {"outcome": outcome}},
     }  # fmt: skip
-    return said | other
+    return fields | other
 
 
 def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
     return {"id": 1, "result": {"outcome": {"outcome": outcome, **({"optionId": option} if option else {})}}}
 
 
-@pytest.mark.parametrize(("said", "taken"), [
+@pytest.mark.parametrize(("value", "taken"), [
     ({}, "yes"),
     ({"approval": {"state": "denied"}, "reply": reply("no")}, "no"),
     ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit is a no
@@ -217,10 +217,10 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
     ({"reply": {"id": 1}}, None), ({"reply": reply("yes", "cancelled")}, None),
     ({"reply": {"id": 1, "result": []}}, None),
 ])  # fmt: skip
-def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, said: Any, taken: str | None) -> None:
+def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, value: Any, taken: str | None) -> None:
     agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
     agent.sessions.copy_agent_message(agent.request(1, "c1"))
-    result = agent.sessions.check_vote("1", told(**said))
+    result = agent.sessions.check_vote("1", told(**value))
     assert (None if result is None else _option(result)) == taken
 
 

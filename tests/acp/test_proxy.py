@@ -51,131 +51,133 @@ class Story:
 
 @pytest.fixture
 def story(ruled: Server, tmp_path: Path) -> Iterator[Callable[..., Story]]:
-    made: list[Story] = []
+    created: list[Story] = []
 
     def make(*flags: str, server: Server | None = ruled) -> Story:
-        made.append(Story(server, tmp_path, *flags))
-        return made[-1]
+        created.append(Story(server, tmp_path, *flags))
+        return created[-1]
 
     yield make
-    for each in made:
+    for each in created:
         each.editor.close()
 
 
 def card(server: Server, story: Story, state: str, call: str = "call_1") -> Any:
     def look() -> Any:
-        found = gating.calls(server, story.run).get(call)
-        return found if found and found["state"] == state else None
+        result = gating.calls(server, story.run).get(call)
+        return result if result and result["state"] == state else None
 
     return until(look)
 
 
 def test_a_rule_allows_for_this_once(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story()
-    told.begin("exit 0")
-    assert told.editor.result()["stopReason"] == "end_turn"
-    assert told.ran == ["exit 0"] and told.editor.asked.empty()
-    shown = card(ruled, told, "output-available")
+    session = story()
+    session.begin("exit 0")
+    assert session.editor.result()["stopReason"] == "end_turn"
+    assert session.ran == ["exit 0"] and session.editor.asked.empty()
+    shown = card(ruled, session, "output-available")
     assert (shown["output"], shown["tool"]["name"], shown["input"]) == ("done ☃", "bash", {"command": "exit 0"})
     assert shown["decision"]["effect"] == "allow" and not shown["anomalies"], shown
-    assert until(lambda: ruled.get(f"/api/v1/runs/{told.run}")["status"] == "finished")
+    assert until(lambda: ruled.get(f"/api/v1/runs/{session.run}")["status"] == "finished")
 
 
 def test_a_rule_denies_and_says_why(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story()
-    told.begin("echo forbidden")
-    told.editor.result()
-    assert told.ran == [] and told.answer()["outcome"] == {"outcome": "selected", "optionId": "o-3"}
-    assert "Not allowed here." in told.answer()["_meta"]["toolcards"]["reason"]
-    shown = card(ruled, told, "output-denied")
+    session = story()
+    session.begin("echo forbidden")
+    session.editor.result()
+    assert session.ran == [] and session.answer()["outcome"] == {"outcome": "selected", "optionId": "o-3"}
+    assert "Not allowed here." in session.answer()["_meta"]["toolcards"]["reason"]
+    shown = card(ruled, session, "output-denied")
     assert shown["decision"]["rule"] == "no" and not shown["anomalies"], shown
-    told.editor.close()
-    assert "Not allowed here." in told.editor.told
+    session.editor.close()
+    assert "Not allowed here." in session.editor.told
 
 
 @pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
 def test_a_person_answers(ruled: Server, story: Callable[..., Story], vote: str, state: str) -> None:
-    told = story()
-    told.begin("echo ask")
-    gating.vote(ruled, told.run, vote)
-    told.editor.result()
-    assert told.ran == (["echo ask"] if vote == "approve" else [])
-    assert not card(ruled, told, state)["anomalies"]
+    session = story()
+    session.begin("echo ask")
+    gating.vote(ruled, session.run, vote)
+    session.editor.result()
+    assert session.ran == (["echo ask"] if vote == "approve" else [])
+    assert not card(ruled, session, state)["anomalies"]
 
 
 def test_an_edit_cannot_be_carried_and_is_a_no(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story()
-    told.begin("echo ask")
-    gating.vote(ruled, told.run, "edit", edited={"command": "echo other"})
-    told.editor.result()
-    assert told.ran == [] and "cannot carry" in told.answer()["_meta"]["toolcards"]["reason"]
+    session = story()
+    session.begin("echo ask")
+    gating.vote(ruled, session.run, "edit", edited={"command": "echo other"})
+    session.editor.result()
+    assert session.ran == [] and "cannot carry" in session.answer()["_meta"]["toolcards"]["reason"]
 
 
 def test_a_cancelled_turn_takes_its_question_back(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story()
-    told.begin("echo ask")
-    gating.waiting(ruled, told.run)
-    told.editor.send(method="session/cancel", params={"sessionId": told.session})
-    assert told.editor.result()["stopReason"] == "cancelled"
-    assert told.ran == [] and told.answer()["outcome"] == {"outcome": "cancelled"}
-    assert card(ruled, told, "output-error")["cause"] == "aborted"
+    session = story()
+    session.begin("echo ask")
+    gating.waiting(ruled, session.run)
+    session.editor.send(method="session/cancel", params={"sessionId": session.session})
+    assert session.editor.result()["stopReason"] == "cancelled"
+    assert session.ran == [] and session.answer()["outcome"] == {"outcome": "cancelled"}
+    assert card(ruled, session, "output-error")["cause"] == "aborted"
     assert not [
-        each for each in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if each.get("run") == told.run
+        each for each in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if each.get("run") == session.run
     ]
 
 
 def test_the_next_turn_is_asked_about_anew(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story()
+    session = story()
     for number, command in enumerate(["exit 1", "echo forbidden", "exit 2"]):
-        told.begin(command, f"call_{number}")
-        told.editor.result()
-    assert told.ran == ["exit 1", "exit 2"]
-    assert until(lambda: len(gating.calls(ruled, told.run)) == 3)
+        session.begin(command, f"call_{number}")
+        session.editor.result()
+    assert session.ran == ["exit 1", "exit 2"]
+    assert until(lambda: len(gating.calls(ruled, session.run)) == 3)
 
 
 def test_without_a_server_the_gate_says_no_and_why(story: Callable[..., Story]) -> None:
-    told = story(server=None)
-    told.begin("exit 0")
-    told.editor.result()
-    assert told.ran == []
-    assert "could not be asked" in told.answer()["_meta"]["toolcards"]["reason"]
+    session = story(server=None)
+    session.begin("exit 0")
+    session.editor.result()
+    assert session.ran == []
+    assert "could not be asked" in session.answer()["_meta"]["toolcards"]["reason"]
 
 
 def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]) -> None:
-    told = story("--mirror", server=None)
-    told.begin("exit 0")
-    asked = told.editor.asked.get(timeout=PATIENCE)
-    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
-    told.editor.result()
-    assert told.ran == ["exit 0"] and told.editor.close() == 7
+    session = story("--mirror", server=None)
+    session.begin("exit 0")
+    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    session.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
+    session.editor.result()
+    assert session.ran == ["exit 0"] and session.editor.close() == 7
 
 
 def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story("--mirror")
-    told.begin("echo ask")
-    asked = told.editor.asked.get(timeout=PATIENCE)
-    assert gating.waiting(ruled, told.run)["call_id"] == "call_1"
-    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
-    told.editor.result()
-    assert told.ran == ["echo ask"]
-    assert not card(ruled, told, "output-available")["anomalies"]
+    session = story("--mirror")
+    session.begin("echo ask")
+    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    assert gating.waiting(ruled, session.run)["call_id"] == "call_1"
+    session.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
+    session.editor.result()
+    assert session.ran == ["echo ask"]
+    assert not card(ruled, session, "output-available")["anomalies"]
 
 
 def test_in_a_mirror_the_dashboard_may_answer_first(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story("--mirror")
-    told.begin("echo ask", linger=1)
-    asked = told.editor.asked.get(timeout=PATIENCE)
-    gating.vote(ruled, told.run, "approve")
-    until(lambda: told.ran == ["echo ask"])
-    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-3"}})  # too late
-    told.editor.result()
-    assert not card(ruled, told, "output-available")["anomalies"]
+    session = story("--mirror")
+    session.begin("echo ask", linger=1)
+    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    gating.vote(ruled, session.run, "approve")
+    until(lambda: session.ran == ["echo ask"])
+    session.editor.send(
+        id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "o-3"}}
+    )  # too late
+    session.editor.result()
+    assert not card(ruled, session, "output-available")["anomalies"]
 
 
 def test_lines_pass_as_they_came_and_the_exit_code_too(ruled: Server, story: Callable[..., Story]) -> None:
-    told = story("--mirror")
-    assert told.editor.lines[0] == b"a line that is no JSON\n"
-    assert told.editor.close() == 7
+    session = story("--mirror")
+    assert session.editor.lines[0] == b"a line that is no JSON\n"
+    assert session.editor.close() == 7
 
 
 def test_the_agent_does_not_get_the_key(ruled: Server, tmp_path: Path) -> None:

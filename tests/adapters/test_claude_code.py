@@ -16,8 +16,8 @@ CLAUDE = ADAPTERS["claude-code"]
 BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
 
 
-def hook(event: str, **said: Any) -> str:
-    return json.dumps({"session_id": "s-1", "hook_event_name": event, **said})
+def hook(event: str, **value: Any) -> str:
+    return json.dumps({"session_id": "s-1", "hook_event_name": event, **value})
 
 
 def played(*frames: str) -> Player:
@@ -80,8 +80,8 @@ def test_a_question_that_the_local_user_denied_is_denied_by_the_host() -> None:
 
 def test_a_batch_never_turns_a_result_into_something_else() -> None:
     batch = hook("PostToolBatch", tool_calls=[{**BASH, "tool_use_id": "t", "tool_response": "ok"}])
-    done = hook("PostToolUse", **BASH, tool_use_id="t", tool_response={"stdout": "ok"})
-    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), done, batch))
+    completed = hook("PostToolUse", **BASH, tool_use_id="t", tool_response={"stdout": "ok"})
+    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), completed, batch))
     assert (card.state, card.output, card.anomalies) == ("output-available", {"stdout": "ok"}, ())
 
 
@@ -95,8 +95,8 @@ def test_a_session_that_ends_while_it_asks_leaves_no_question() -> None:
 
 
 def test_a_tool_of_a_server_names_it() -> None:
-    given = hook("PreToolUse", tool_name="mcp__github__create_issue", tool_input={}, tool_use_id="t")
-    card = the_card(played(given))
+    result = hook("PreToolUse", tool_name="mcp__github__create_issue", tool_input={}, tool_use_id="t")
+    card = the_card(played(result))
     assert (card.tool.name, card.tool.source, card.tool.kind) == ("mcp__github__create_issue", "github", "edit")
 
 

@@ -90,11 +90,11 @@ def test_a_name_that_the_run_did_not_offer_is_an_unknown_tool() -> None:
             "error": {"message": "", "retryable": True, "authority": "plugin"},
         },
     )
-    found = {card.call_id: card.error for card in player.board.cards.values()}
-    assert (found["c"].code, found["c"].authority, found["c"].phase) == ("no_such_tool", "runtime", "resolve")
-    assert (found["d"].code, found["d"].authority, found["d"].phase) == ("invalid_input", "tool", "validate")
-    assert found["e"].retryable is True
-    assert (found["f"].code, found["f"].authority, found["f"].retryable) == ("tool_failed", "plugin", True)
+    by_name = {card.call_id: card.error for card in player.board.cards.values()}
+    assert (by_name["c"].code, by_name["c"].authority, by_name["c"].phase) == ("no_such_tool", "runtime", "resolve")
+    assert (by_name["d"].code, by_name["d"].authority, by_name["d"].phase) == ("invalid_input", "tool", "validate")
+    assert by_name["e"].retryable is True
+    assert (by_name["f"].code, by_name["f"].authority, by_name["f"].retryable) == ("tool_failed", "plugin", True)
 
 
 def test_the_time_to_wait_comes_along_and_what_is_no_time_is_refused() -> None:

@@ -14,13 +14,13 @@ from toolcards.core.calls import facts as f
 OPENCODE = ADAPTERS["opencode"]
 
 
-def event(kind: str, **told: Any) -> str:
-    return json.dumps({"id": "evt", "type": kind, "properties": {"sessionID": "ses_1", **told}})
+def event(kind: str, **value: Any) -> str:
+    return json.dumps({"id": "evt", "type": kind, "properties": {"sessionID": "ses_1", **value}})
 
 
 def part(status: str, tool: str = "bash", **state: Any) -> str:
-    said = {"type": "tool", "tool": tool, "callID": "c", "sessionID": "ses_1", "state": {"status": status, **state}}
-    return event("message.part.updated", part=said)
+    fields = {"type": "tool", "tool": tool, "callID": "c", "sessionID": "ses_1", "state": {"status": status, **state}}
+    return event("message.part.updated", part=fields)
 
 
 STARTED = event("session.created", info={"id": "ses_1", "title": "a title"})

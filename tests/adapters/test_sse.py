@@ -74,10 +74,10 @@ def test_lines_give_one_frame_each() -> None:
 @pytest.mark.parametrize("splitter", [EventSplitter, LineSplitter])
 def test_a_frame_beyond_the_limit_is_refused_before_it_is_whole(splitter: type[EventSplitter | LineSplitter]) -> None:
     reading = splitter(100)
-    with pytest.raises(BadFrame) as refused:
+    with pytest.raises(BadFrame) as error:
         for _ in range(20):
             reading.feed(b"data: " + b"x" * 10 if splitter is EventSplitter else b"x" * 10)
-    assert refused.value.code == "too_large"
+    assert error.value.code == "too_large"
 
 
 def test_many_data_lines_count_as_one_frame() -> None:

@@ -23,20 +23,20 @@ def played(protocol: str, turns: list[Path]) -> Player:
     return player
 
 
-@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
-def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player = played(protocol, turns)
-    by_wire = said.get("by_wire", {})
-    expected = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in said["calls"].items()}
+    by_wire = payload.get("by_wire", {})
+    expected = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in payload["calls"].items()}
     cards = [card for card in player.board.cards.values() if not card.removed]
     assert {card.call_id: card.state for card in cards} == expected
     assert len(cards) == len(expected)
-    assert player.board.status == by_wire.get("status", said["run"])
+    assert player.board.status == by_wire.get("status", payload["run"])
     assert player.skipped == []
 
 
-@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
-def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player, again = played(protocol, turns), RunState()
     for seq, (ordinal, fact) in enumerate(player.log, 1):
         read = f.load(f.dump(fact), fact.at)
@@ -47,21 +47,21 @@ def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], 
     assert again.context == player.board.context
 
 
-@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
-def test_a_recorded_scenario_breaks_no_rule_of_ours(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+def test_a_recorded_scenario_breaks_no_rule_of_ours(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     for card in played(protocol, turns).board.cards.values():
         assert not BROKEN_RULES & {code for code, _ in card.anomalies}, dump_card(card)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "turns", "said"), [case for case in RECORDED if case.values[2]["rule"] in {"silent-deny"}]
+    ("protocol", "turns", "payload"), [case for case in RECORDED if case.values[2]["rule"] in {"silent-deny"}]
 )
 def test_our_own_denial_closes_what_the_wire_leaves_open(
-    protocol: str, turns: list[Path], said: dict[str, Any]
+    protocol: str, turns: list[Path], payload: dict[str, Any]
 ) -> None:
     player = Player(protocol)
     player.body(texts_of(turns[0]))
-    for call_id, known in said["calls"].items():
+    for call_id, known in payload["calls"].items():
         card = player.board.find(call_id)
         if card and card.waiting and card.approval:
             approved = known["final"] == "output-available"
@@ -69,8 +69,8 @@ def test_our_own_denial_closes_what_the_wire_leaves_open(
             player.take(answer)
     player.body(texts_of(turns[1]))
     cards = {card.call_id: card for card in player.board.cards.values()}
-    assert {call: card.state for call, card in cards.items()} == {c: k["final"] for c, k in said["calls"].items()}
-    assert player.board.status == said["run"]
+    assert {call: card.state for call, card in cards.items()} == {c: k["final"] for c, k in payload["calls"].items()}
+    assert player.board.status == payload["run"]
     assert not any(card.anomalies for card in cards.values())
 
 

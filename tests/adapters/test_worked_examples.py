@@ -91,8 +91,8 @@ def interrupt(*entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def mark(outcome: str) -> dict[str, Any]:
-    said = json.dumps({"pydantic_ai": {"outcome": outcome}})
-    return ag("REASONING_ENCRYPTED_VALUE", subtype="message", entityId="m", encryptedValue=said)
+    text = json.dumps({"pydantic_ai": {"outcome": outcome}})
+    return ag("REASONING_ENCRYPTED_VALUE", subtype="message", entityId="m", encryptedValue=text)
 
 
 def snapshot(**tool: Any) -> dict[str, Any]:
@@ -287,10 +287,10 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("question", "said", "payload"), [pytest.param(*rest, id=name) for name, *rest in PAYLOADS])
-def test_an_answer_is_the_producers_own_resume_entry(question: Any, said: Any, payload: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("question", "value", "payload"), [pytest.param(*rest, id=name) for name, *rest in PAYLOADS])
+def test_an_answer_is_the_producers_own_resume_entry(question: Any, value: Any, payload: dict[str, Any]) -> None:
     (ask,) = asked("ag-ui", RUN, BEGIN, END, question)
-    entry = ADAPTERS["ag-ui"].encode(answer(ask, *said))
+    entry = ADAPTERS["ag-ui"].encode(answer(ask, *value))
     assert entry == {"interruptId": ask.source_id, "status": "resolved", "payload": payload}
 
 

@@ -169,8 +169,8 @@ def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
 
 def test_a_note_of_the_last_verification_that_nobody_signed_is_none(five: None) -> None:
     verification.verify_and_store()
-    kept = json.loads(verification.get_path().read_text())
-    verification.get_path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
+    document = json.loads(verification.get_path().read_text())
+    verification.get_path().write_text(json.dumps(document | {"text": document["text"].replace("whole", "Whole")}))
     assert verification.get_last_result() is None
 
 
@@ -186,7 +186,7 @@ def test_a_new_key_signs_the_anchor_and_the_old_one_still_counts(settings: Any, 
 
 
 def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(made: anchor_line.Anchor) -> None:
+    def full(created: anchor_line.Anchor) -> None:
         raise OSError(28, "No space left on device")
 
     write_acts(Act("six"))
@@ -386,8 +386,8 @@ def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) 
     write_acts(Act("seven"))
     committed()
     assert anchor_copies.send_due(1_062.0, all_of_it=True) == 1  # the server ends
-    sent = [anchor.parse_anchor(line).seq for line in copied.read_text().splitlines()]
-    assert sent == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
+    shown_text = [anchor.parse_anchor(line).seq for line in copied.read_text().splitlines()]
+    assert shown_text == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
@@ -532,8 +532,8 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, capl
     assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
     assert scheduler.verify_if_due() is None
     scheduler.source_alerts.write_audit_alert(finding)
-    told = Delivery.objects.get()
-    assert (told.event, told.severity, told.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
+    delivery = Delivery.objects.get()
+    assert (delivery.event, delivery.severity, delivery.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
     subscriptions.clear_cache()
 
 
@@ -600,9 +600,9 @@ def test_a_server_that_was_attacked_while_it_was_down(installed: tuple[Server, C
     serve()
     assert server.manage("audit", "verify").returncode == 0  # a first start raises no alarm
     serve()  # nor does a second
-    told = server.manage("audit", "verify")
-    assert told.returncode == 0 and "is whole" in told.stdout
-    kept = {name: (server.data / name).read_text() for name in FILES}
+    completed = server.manage("audit", "verify")
+    assert completed.returncode == 0 and "is whole" in completed.stdout
+    shown_text = {name: (server.data / name).read_text() for name in FILES}
 
     run("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
     assert "missing at the end" in server.manage("audit", "verify").stderr
@@ -611,7 +611,7 @@ def test_a_server_that_was_attacked_while_it_was_down(installed: tuple[Server, C
     assert "without a row in the trail" in server.manage("audit", "verify").stderr
     serve()
     for name in FILES:
-        (server.data / name).write_text(kept[name])
+        (server.data / name).write_text(shown_text[name])
     assert server.manage("audit", "verify").returncode == 1
 
     assert server.manage("audit", "reanchor").returncode == 0
@@ -629,5 +629,9 @@ def test_a_database_restored_from_a_backup_is_behind_its_anchor(tmp_path: Path) 
     shutil.copyfile(data / "toolcards.sqlite3", backup)
     assert server.manage("agentkey", "create", "another").returncode == 0
     shutil.copyfile(backup, data / "toolcards.sqlite3")
-    told = server.manage("audit", "verify")
-    assert told.returncode == 1 and "behind its anchor" in told.stderr and "restored from a backup" in told.stderr
+    completed = server.manage("audit", "verify")
+    assert (
+        completed.returncode == 1
+        and "behind its anchor" in completed.stderr
+        and "restored from a backup" in completed.stderr
+    )

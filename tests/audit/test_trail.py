@@ -121,8 +121,8 @@ def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: 
     gate.sweep()
     gate.sweep()
     group_commit.execute(run_commands.EndRun(source, "ends", "success", ""))
-    told = [(row.act, row.actor_kind, row.run) for row in AuditRow.objects.filter(act__startswith="permit.")]
-    assert told == [("permit.expired", "timeout", "lapses"), ("permit.cancelled", "gate", "ends")]
+    rows = [(row.act, row.actor_kind, row.run) for row in AuditRow.objects.filter(act__startswith="permit.")]
+    assert rows == [("permit.expired", "timeout", "lapses"), ("permit.cancelled", "gate", "ends")]
     states = dict(Approval.objects.values_list("run__name", "state"))
     assert states == {"lapses": "expired", "ends": "cancelled"}
 
@@ -224,7 +224,7 @@ TAMPERING: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("statements", "fault"), TAMPERING, ids=[" ; ".join(said)[:50] for said, _ in TAMPERING])
+@pytest.mark.parametrize(("statements", "fault"), TAMPERING, ids=[" ; ".join(value)[:50] for value, _ in TAMPERING])
 def test_tampering_shows(statements: list[str], fault: str) -> None:
     for number in range(5):
         write_acts(Act(f"act {number}", detail={"n": number}))
@@ -233,9 +233,9 @@ def test_tampering_shows(statements: list[str], fault: str) -> None:
     assert verify().fault == "" and verify().rows == 5
     sql(*statements)
     assert fault in verify().fault
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(CommandError) as error:
         call_command("audit", "verify")
-    assert refused.value.returncode == 1 and fault in str(refused.value)
+    assert error.value.returncode == 1 and fault in str(error.value)
 
 
 def test_a_trail_written_anew_does_not_fit_the_anchor(settings: Any) -> None:
@@ -358,9 +358,9 @@ def test_the_clock_verifies_once_an_hour_and_complains(
     assert scheduler.verify_if_due() and verifying.get_last_result()
     assert scheduler.verify_if_due() is None
     sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
-    found = scheduler.verify_if_due(time.time() + scheduler.VERIFICATION_SECONDS + 1)
-    assert found and found.fault and "row 2 is missing" in caplog.text
-    assert verifying.get_last_result() and verifying.get_last_result().finding == found
+    result = scheduler.verify_if_due(time.time() + scheduler.VERIFICATION_SECONDS + 1)
+    assert result and result.fault and "row 2 is missing" in caplog.text
+    assert verifying.get_last_result() and verifying.get_last_result().finding == result
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"at": "x", "finding": {}}', '{"at": 1, "finding": {"seq": 1}}'])
@@ -410,14 +410,14 @@ def _where(call: Any) -> list[str]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("state", ["approval-requested", "output-denied", "approval-responded"])
 def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state: str) -> None:
-    given = {
+    fields = {
         "command": f"curl -H 'Authorization: Bearer {SECRET}' x && PASSWORD={SECRET} ls", "env": {"API_TOKEN": SECRET},
         "argv": ["--password", SECRET], "note": f"postgres://bob:{SECRET}@h/db",
         "headers": [["Authorization", SECRET]], "variables": [{"value": SECRET, "name": "API_TOKEN"}],
         "jwk": {"kty": "oct", "k": SECRET}, "store": f"AccountName=x;AccountKey={SECRET}==",
         "text": json.dumps({"env": [{"name": "API_TOKEN", "value": SECRET}]}), f"https://u:{SECRET}@h/": 1,
     }  # fmt: skip
-    call = a_call(state, input=given, tool="bash")
+    call = a_call(state, input=fields, tool="bash")
     admin = signed_in("admin")
     seen = 0
     for url in _where(call):
@@ -425,9 +425,9 @@ def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state
         if answer.status_code == 404:
             continue  # a page that is not there yet
         assert answer.status_code == 200, url
-        said = b"".join(answer.streaming_content) if answer.streaming else answer.content
-        assert SECRET not in said.decode(), url
-        seen += "‹secret" in said.decode() or "\\u2039secret" in said.decode()
+        value = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        assert SECRET not in value.decode(), url
+        seen += "‹secret" in value.decode() or "\\u2039secret" in value.decode()
     assert seen >= 3
 
 
@@ -448,9 +448,11 @@ def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
         import sys
 
         record = logging.LogRecord("x", logging.ERROR, "f", 1, "token=%s", (SECRET,), sys.exc_info())
-    said = line.format(record)
+    result = line.format(record)
     assert (
-        SECRET not in said and "‹secret" in said.encode().decode("unicode-escape", "ignore") or "secret value" in said
+        SECRET not in result
+        and "‹secret" in result.encode().decode("unicode-escape", "ignore")
+        or "secret value" in result
     )
 
 
@@ -471,8 +473,8 @@ def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
         record = logging.LogRecord("django.request", logging.WARNING, "f", 1, "Forbidden", (), sys.exc_info())
     record.status_code = 403
     named = logs.build_configuration(style="console", level="info")
-    refused = named["filters"]["refused"]["()"]()
-    assert refused(record) and record.exc_info is None
+    refusal = named["filters"]["refused"]["()"]()
+    assert refusal(record) and record.exc_info is None
     assert "refused" in named["handlers"]["console"]["filters"]
 
 
@@ -487,8 +489,8 @@ def test_the_test_box_hides_what_it_looked_at() -> None:
             ],
         }
     )
-    given = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
-    question = dry_run.build_request("bash", given, agent=(), source="")
+    fields = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
+    question = dry_run.build_request("bash", fields, agent=(), source="")
     tried = [dry_run._build_rule_trial(entry, {}) for entry in decide(rules, question, explain=True).trace]
     assert len(tried) == 2 and "secret value" in repr(tried)
     assert SECRET not in repr(tried) and SECRET not in repr(dry_run.try_call(rules, question).nearest)

@@ -72,8 +72,8 @@ class Story:
         elif name == "restart":
             self.forget()
         elif model.rows and anchor.get_path().exists():
-            kept = verification.get_path().read_text() if verification.get_path().exists() else None
-            model.saved.append((model.anchored or 0, anchor.get_path().read_text(), kept, model.noted))
+            shown_text = verification.get_path().read_text() if verification.get_path().exists() else None
+            model.saved.append((model.anchored or 0, anchor.get_path().read_text(), shown_text, model.noted))
 
     def _happen(self, name: str) -> None:
         model = self.model

@@ -26,16 +26,16 @@ SECTION = PAGE.split("## Backup and restore")[1].split("\n## ")[0]
 def commands(nth: int, place: Path) -> list[list[str]]:
     """The commands of the section's nth block, with our folder in place of the page's."""
     block = re.findall(r"```sh\n(.*?)```", SECTION, re.DOTALL)[nth]
-    found = [shlex.split(line.split("#")[0].replace("/backup", str(place))) for line in block.strip().splitlines()]
-    assert all(words[0] == "toolcards" for words in found)
-    return [words[1:] for words in found]
+    entries = [shlex.split(line.split("#")[0].replace("/backup", str(place))) for line in block.strip().splitlines()]
+    assert all(words[0] == "toolcards" for words in entries)
+    return [words[1:] for words in entries]
 
 
 def tell(server: Server, run: str, texts: int = 3) -> None:
     frames = "".join(json.dumps({"type": "text.delta", "text": f"[{n}]"}) + "\n" for n in range(texts))
     path = f"/api/v1/ingest?protocol=native&run={run}"
-    status, said, _ = server.request("POST", path, frames, Content_Type="application/x-ndjson")
-    assert status == 200, said
+    status, body, _ = server.request("POST", path, frames, Content_Type="application/x-ndjson")
+    assert status == 200, body
 
 
 def runs(server: Server) -> set[str]:
@@ -43,15 +43,15 @@ def runs(server: Server) -> set[str]:
 
 
 def done(server: Server, *command: str) -> str:
-    ended = server.manage(*command)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    completed = server.manage(*command)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def refused(server: Server, *command: str) -> str:
-    ended = server.manage(*command)
-    assert ended.returncode and "Traceback" not in ended.stderr, ended.stdout + ended.stderr
-    return ended.stderr
+    completed = server.manage(*command)
+    assert completed.returncode and "Traceback" not in completed.stderr, completed.stdout + completed.stderr
+    return completed.stderr
 
 
 def check_the_page(server: Server, folder: Path) -> None:
@@ -65,8 +65,8 @@ def check_the_page(server: Server, folder: Path) -> None:
     tell(server, "after")
     server.stop()
     restore, *rest = commands(1, folder)
-    said = done(server, *restore)
-    assert "is kept in" in said and "Changes since the backup are undone" in said
+    result = done(server, *restore)
+    assert "is kept in" in result and "Changes since the backup are undone" in result
     for command in rest:
         assert "The audit trail is whole" in done(server, *command)
     server.start()
@@ -132,8 +132,8 @@ def test_what_would_destroy_something_is_refused(tmp_path: Path, server: Server)
 def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Path, server: Server) -> None:
     elsewhere, backup = tmp_path / "elsewhere", tmp_path / "backup.tar"
     elsewhere.mkdir(mode=0o700)
-    made = server.manage("backup", "--with-key", str(backup))
-    assert made.returncode == 0 and "holds the secret key" in made.stderr
+    completed = server.manage("backup", "--with-key", str(backup))
+    assert completed.returncode == 0 and "holds the secret key" in completed.stderr
     there = Server(elsewhere)
     assert "--with-key" in refused(there, "restore", str(backup))
     done(there, "restore", "--with-key", str(backup))

@@ -47,7 +47,7 @@ def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
         context = patient(browser.new_context(storage_state=signed_in, **how))
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda value: faults.append(value.text) if value.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(server.base + path)
         if live:

@@ -28,9 +28,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def ask_to_delete(server: Server, run: str, call_id: str) -> dict[str, Any]:
     """Ask for a call that the starter policy asks about with a high severity."""
     body = {"run": run, "call_id": call_id, "tool": "delete_file", "args": {"path": "a.py"}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert status == 200 and said["decision"] == "ask", said
-    return dict(said)
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and decision["decision"] == "ask", decision
+    return dict(decision)
 
 
 def approve(page: Any, call_id: str) -> Any:
@@ -104,16 +104,16 @@ def test_without_scripts_a_high_risk_is_denied_without_a_tick(server: Server, vi
 
 
 def test_z_takes_the_last_approval_back_before_the_agent_hears_it(server: Server, visit: Open, run: str) -> None:
-    said = ask(server, run, "u1")
+    decision = ask(server, run, "u1")
     page = visit(path_of(run))
     armed(page, "u1")
     card(page, "u1").locator("button[value=approve]").click()
     in_state(page, "approval-responded", "u1")
-    assert server.get(f"/api/v1/approvals/{said['approval']['id']}")["decision"] == "ask"
+    assert server.get(f"/api/v1/approvals/{decision['approval']['id']}")["decision"] == "ask"
     page.keyboard.press("z")
     in_state(page, "output-denied", "u1")
-    told = server.get(f"/api/v1/approvals/{said['approval']['id']}")
-    assert (told["decision"], told["permit"], told["by"]["name"]) == ("deny", None, "admin")
+    approval = server.get(f"/api/v1/approvals/{decision['approval']['id']}")
+    assert (approval["decision"], approval["permit"], approval["by"]["name"]) == ("deny", None, "admin")
 
 
 def test_undo_works_without_scripts(server: Server, visit: Open, run: str) -> None:
@@ -209,8 +209,10 @@ def test_half_a_minute_before_its_end_a_question_is_said_once(server: Server, vi
     )
     until(lambda: page.evaluate("said.length"))
     assert page.locator("article[data-call-id=t1] .countdown.last").count() == 1
-    shown = page.locator("article[data-call-id=t1] .countdown time").inner_text()
-    until(lambda: page.locator("article[data-call-id=t1] .countdown time").inner_text() != shown)  # the clock went on
+    shown_text = page.locator("article[data-call-id=t1] .countdown time").inner_text()
+    until(
+        lambda: page.locator("article[data-call-id=t1] .countdown time").inner_text() != shown_text
+    )  # the clock went on
     assert page.evaluate("said.length") == 1 and "Edit" in page.evaluate("said[0]")
 
 
@@ -238,8 +240,8 @@ def test_break_glass_shows_on_a_run_that_somebody_looks_at(server: Server, visit
     ask(server, run)
     page = visit(path_of(run))
     try:
-        said = server.manage("breakglass", "on", "--reason", "a fire", "--minutes", "5")
-        assert said.returncode == 0, said.stderr
+        completed = server.manage("breakglass", "on", "--reason", "a fire", "--minutes", "5")
+        assert completed.returncode == 0, completed.stderr
         page.wait_for_selector("[data-breakglass=on]")
     finally:
         server.manage("breakglass", "off")

@@ -75,8 +75,8 @@ def ready(page: Any) -> None:
     page.wait_for_selector("#batch button[value=approve]:not([aria-disabled])")
 
 
-def states(server: Server, asked: list[dict[str, Any]]) -> list[str]:
-    return [server.get(f"/api/v1/approvals/{one['approval']['id']}")["approval"]["state"] for one in asked]
+def states(server: Server, items: list[dict[str, Any]]) -> list[str]:
+    return [server.get(f"/api/v1/approvals/{one['approval']['id']}")["approval"]["state"] for one in items]
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def changed(server: Server, run: str, call_id: str) -> Iterator[None]:
 
 
 def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 4)
+    result = edits(server, run, 4)
     page = visit("/approvals/")
     opened(page)
     for number in (0, 1, 3):
@@ -102,7 +102,7 @@ def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Op
     page.wait_for_selector("#results:focus")
     assert page.locator("#results [data-result='200']").count() == 3
     in_state(page, "approval-responded", "c0")
-    assert states(server, asked) == ["approved", "approved", "pending", "approved"]
+    assert states(server, result) == ["approved", "approved", "pending", "approved"]
     page.wait_for_function(
         "() => document.querySelectorAll('details.alike:has(form.in)').length === 0"
     )  # one is no group
@@ -127,20 +127,20 @@ def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server
 
 
 def test_a_card_that_changed_under_the_hand_is_refused_and_says_so(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 2)
+    result = edits(server, run, 2)
     page = visit("/approvals/", java_script_enabled=False, live=False)
     opened(page)
     for number in (0, 1):
         boxes(page).nth(number).check()
     with changed(server, run, "c0"), page.expect_navigation():
         group(page).locator("button[value=approve]").click()
-    said = page.locator("#results").inner_text()
-    assert "1 approved, 1 changed since you saw them." in said and "The call has changed since you saw it" in said
-    assert states(server, asked) == ["pending", "approved"]
+    text = page.locator("#results").inner_text()
+    assert "1 approved, 1 changed since you saw them." in text and "The call has changed since you saw it" in text
+    assert states(server, result) == ["pending", "approved"]
 
 
 def test_without_scripts_several_are_denied_with_one_reason(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 3)
+    result = edits(server, run, 3)
     page = visit("/approvals/", java_script_enabled=False, live=False)
     opened(page)
     assert page.locator("[data-all]").is_hidden()
@@ -150,13 +150,13 @@ def test_without_scripts_several_are_denied_with_one_reason(server: Server, visi
     with page.expect_navigation():
         group(page).locator("button[value=deny]").click()
     assert page.url == f"{server.base}/approvals/" and "2 denied." in page.locator("main").inner_text()
-    assert states(server, asked) == ["denied", "pending", "denied"]
-    told = server.get(f"/api/v1/approvals/{asked[0]['approval']['id']}")
-    assert "not today" in told["reason"]["text"]
+    assert states(server, result) == ["denied", "pending", "denied"]
+    approval = server.get(f"/api/v1/approvals/{result[0]['approval']['id']}")
+    assert "not today" in approval["reason"]["text"]
 
 
 def test_of_two_people_the_first_answer_counts_and_the_other_is_told(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 2)
+    result = edits(server, run, 2)
     page = visit("/approvals/")
     opened(page)
     page.locator("[data-all]").check()
@@ -168,15 +168,15 @@ def test_of_two_people_the_first_answer_counts_and_the_other_is_told(server: Ser
     Voter(server).vote(quote(run, safe=""), "deny")
     group(page).locator("button[value=approve]").click()
     page.wait_for_selector("#results:focus")
-    told = page.locator("#results").inner_text()
-    assert "1 approved, 1 decided before." in told and "Already denied by admin" in told
-    assert sorted(states(server, asked)) == ["approved", "denied"]
+    text = page.locator("#results").inner_text()
+    assert "1 approved, 1 decided before." in text and "Already denied by admin" in text
+    assert sorted(states(server, result)) == ["approved", "denied"]
     in_state(page, "approval-responded", "c1")  # the answer brought the cards with it
     in_state(page, "output-denied", "c0")
 
 
 def test_a_group_that_came_or_changed_is_not_approved_at_once(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 2)
+    result = edits(server, run, 2)
     page = visit("/approvals/")
     opened(page)
     page.locator("[data-all]").check()
@@ -187,10 +187,10 @@ def test_a_group_that_came_or_changed_is_not_approved_at_once(server: Server, vi
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     group(page).locator("button[value=approve]").evaluate("button => button.click()")
     page.evaluate(GO_ON)
-    assert not posted and states(server, asked) == ["pending"] * 2
+    assert not posted and states(server, result) == ["pending"] * 2
     ready(page)
     group(page).locator("button[value=approve]").evaluate("button => button.click()")
-    until(lambda: states(server, asked) == ["approved"] * 2)
+    until(lambda: states(server, result) == ["approved"] * 2)
 
 
 def test_a_high_risk_cannot_be_approved_together(server: Server, visit: Open, run: str) -> None:
@@ -208,17 +208,17 @@ def test_a_high_risk_cannot_be_approved_together(server: Server, visit: Open, ru
 
 
 def test_all_of_a_run_is_denied_at_once(server: Server, visit: Open, run: str) -> None:
-    asked = [*edits(server, run, 2), ask(server, run, "w", text="something else")]
+    decision = [*edits(server, run, 2), ask(server, run, "w", text="something else")]
     page = visit("/approvals/")
     page.locator("#of-runs > summary").click()
     page.locator(".of-run input[name=one_reason]").fill("wrong branch")
     page.get_by_role("button", name="Deny all 3").click()
     page.wait_for_selector("#results:focus")
-    assert states(server, asked) == ["denied"] * 3
+    assert states(server, decision) == ["denied"] * 3
 
 
 def test_the_results_are_shown_though_the_group_went_before_they_came(server: Server, visit: Open, run: str) -> None:
-    asked = edits(server, run, 2)
+    result = edits(server, run, 2)
     page = visit("/approvals/")
     page.locator("#of-runs > summary").click()
 
@@ -230,14 +230,14 @@ def test_the_results_are_shown_though_the_group_went_before_they_came(server: Se
     page.route("**/approvals/votes", late)
     page.get_by_role("button", name="Deny all 2").click()
     page.wait_for_selector("#results:focus")
-    assert "2 denied." in page.locator("#results").inner_text() and states(server, asked) == ["denied"] * 2
+    assert "2 denied." in page.locator("#results").inner_text() and states(server, result) == ["denied"] * 2
 
 
 # ---------------------------------------------------------------- by keyboard
 
 
 def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, visit: Open, run: str) -> None:
-    asked = [*edits(server, run, 3), ask(server, run, "other", command="ls")]
+    decision = [*edits(server, run, 3), ask(server, run, "other", command="ls")]
     page = visit("/approvals/")
     armed(page, "c1")
     card(page, "c1").focus()
@@ -251,10 +251,10 @@ def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, vi
     page.keyboard.press("d")
     page.keyboard.type("too many")
     page.keyboard.press("Enter")  # decides nothing
-    assert states(server, asked)[:3] == ["pending"] * 3
+    assert states(server, decision)[:3] == ["pending"] * 3
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#results:focus")
-    assert states(server, asked) == ["denied"] * 3 + ["pending"]
+    assert states(server, decision) == ["denied"] * 3 + ["pending"]
     card(page, "other").focus()
     page.keyboard.press("x")
     page.wait_for_function("() => document.getElementById('say').textContent.includes('shares its shape')")
@@ -277,19 +277,19 @@ def test_keys_edit_a_call_and_make_a_rule_from_it(server: Server, visit: Open, r
 def test_the_help_names_the_keys(visit: Open) -> None:
     page = visit("/approvals/")
     page.keyboard.press("?")
-    told = page.locator("#help").inner_text()
-    assert all(word in told for word in ("edit its input", "select all of the same shape", "make a rule"))
+    text = page.locator("#help").inner_text()
+    assert all(word in text for word in ("edit its input", "select all of the same shape", "make a rule"))
 
 
 # ---------------------------------------------------------------- settling by hand, and for everybody
 
 
 def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, visit: Open, run: str) -> None:
-    said = ask(server, run)
+    decision = ask(server, run)
     Voter(server).vote(quote(run, safe=""), "approve")
-    told = until(lambda: server.get(f"/api/v1/approvals/{said['approval']['id']}").get("permit"))
-    proof = {"call_id": "c1", "args_sha256": said["args_sha256"]}
-    assert server.request("POST", f"/api/v1/permits/{told['id']}/claim", proof)[0] == 200
+    approval = until(lambda: server.get(f"/api/v1/approvals/{decision['approval']['id']}").get("permit"))
+    proof = {"call_id": "c1", "args_sha256": decision["args_sha256"]}
+    assert server.request("POST", f"/api/v1/permits/{approval['id']}/claim", proof)[0] == 200
     where = f"/api/v1/runs/{quote(run, safe='')}/end"
     assert server.request("POST", where, {"outcome": "truncated"})[0] == 200
     page = visit(path_of(run))
@@ -297,8 +297,12 @@ def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, vis
     card(page).locator("input[name=note]").fill("the branch is there")
     card(page).get_by_role("button", name="It succeeded").click()
     in_state(page, "output-available")
-    shown = card(page).inner_text()
-    assert "Settled by hand by admin at" in shown and "it succeeded." in shown and "the branch is there" in shown
+    shown_text = card(page).inner_text()
+    assert (
+        "Settled by hand by admin at" in shown_text
+        and "it succeeded." in shown_text
+        and "the branch is there" in shown_text
+    )
     result = {"run": run, "outcome": "error", "error": {"message": "no, it broke"}}
     assert server.request("POST", "/api/v1/calls/c1/result", result)[0] == 200
     in_state(page, "output-error")
@@ -317,7 +321,7 @@ def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: 
     boxes(page).nth(2).check()
     page.locator("details.alike:has(button[value=approve]) [data-all]").check()
     ready(page)
-    found: list[Any] = []
+    entries: list[Any] = []
 
     def look(what: str) -> None:
         for width in (1440, 390):
@@ -325,11 +329,11 @@ def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: 
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                 broken = axe_module.Axe().run(page).response["violations"]
-                found.extend((what, width, scheme, one["id"], one["nodes"][0]["html"][:200]) for one in broken)
+                entries.extend((what, width, scheme, one["id"], one["nodes"][0]["html"][:200]) for one in broken)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     look("groups")
     page.get_by_role("button", name="Deny all 5").click()
     page.wait_for_selector("#results:focus", timeout=PATIENCE * 1000)
     look("results")
-    assert not found
+    assert not entries

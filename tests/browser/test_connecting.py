@@ -30,8 +30,8 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     ticked(page, "key")
 
     ended: list[str] = []
-    given = {"agent": name, "wait": 2 * PATIENCE, "transport": "http"}
-    probe = threading.Thread(target=lambda: ended.append(probing.probe(server.base, key, lambda said: None, **given)))
+    fields = {"agent": name, "wait": 2 * PATIENCE, "transport": "http"}
+    probe = threading.Thread(target=lambda: ended.append(probing.probe(server.base, key, lambda value: None, **fields)))
     probe.start()
     ticked(page, "event", "held")
     run = page.locator("[data-step=held] a", has_text="show").get_attribute("href")
@@ -58,10 +58,10 @@ def test_the_pages_pass_the_accessibility_check(server: Server, visit: Open, sch
     server.request("POST", "/api/v1/ingest?protocol=native&run=connecting", [frame])
     page = visit("/sources/", color_scheme=scheme, reduced_motion="reduce")
     source = page.locator("table.sources a", has_text="automation").get_attribute("href")
-    found = []
+    entries = []
     for path in ("/connect/", "/connect/ai-sdk/", "/connect/claude-code/?source=automation", source):
         page.goto(server.base + path)
         page.wait_for_selector("body[data-live=up]")
         broken = axe.run(page).response["violations"]
-        found += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
-    assert not found
+        entries += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
+    assert not entries

@@ -23,7 +23,7 @@ def page(browser: Any, server: Any, request: pytest.FixtureRequest) -> Iterator[
     context = browser.new_context(java_script_enabled=scripts)
     opened = patient(context).new_page()
     opened.faults = []
-    opened.on("console", lambda said: opened.faults.append(said.text) if said.type == "error" else None)
+    opened.on("console", lambda value: opened.faults.append(value.text) if value.type == "error" else None)
     opened.goto(f"{server.base}/login/")
     opened.fill("[name=username]", "admin")
     opened.fill("[name=password]", server.password)
@@ -41,15 +41,15 @@ def no_scripts() -> None:
 def asked(server: Any, run: str) -> dict[str, Any]:
     """Ask for a call that the starter policy asks about."""
     body = {"run": run, "call_id": f"{run}-call", "tool": "Edit", "args": {"path": "a.py"}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert status == 200 and said["decision"] == "ask", said
-    return dict(said)
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and decision["decision"] == "ask", decision
+    return dict(decision)
 
 
-def answer(server: Any, said: dict[str, Any]) -> Any:
+def answer(server: Any, payload: dict[str, Any]) -> Any:
     """What the agent is told by now."""
-    found = server.get(f"/api/v1/approvals/{said['approval']['id']}")
-    return found if found["decision"] != "ask" else None
+    approval = server.get(f"/api/v1/approvals/{payload['approval']['id']}")
+    return approval if approval["decision"] != "ask" else None
 
 
 def a_name() -> str:
@@ -61,14 +61,14 @@ def test_a_call_that_comes_while_one_looks_is_approved_without_reload(page: Any,
     page.wait_for_selector("body[data-live=up]")
     page.evaluate("window.same = true")
     run = a_name()
-    said = asked(server, run)
+    result = asked(server, run)
     card = page.locator(f'article[data-call-id="{run}-call"]')
     card.wait_for()
     button = card.locator("button[name=decision][value=approve]")
     button.click()
     page.wait_for_selector(f'article[data-call-id="{run}-call"]:not([data-state="approval-requested"])')
-    told = until(lambda: answer(server, said))
-    assert (told["decision"], told["by"]["kind"], told["by"]["name"]) == ("allow", "human", "admin")
+    outcome = until(lambda: answer(server, result))
+    assert (outcome["decision"], outcome["by"]["kind"], outcome["by"]["name"]) == ("allow", "human", "admin")
     assert page.evaluate("window.same") is True and not page.faults
 
 
@@ -82,15 +82,15 @@ def test_an_agent_on_a_socket_hears_the_denial_and_its_reason(page: Any, server:
         card.locator("[name=reason]").fill("not this file")
         card.locator("button[name=decision][value=deny]").click()
         for message in agent:
-            told = json.loads(message)
-            if told["type"] == "decision" and told["decision"] != "ask":
+            payload = json.loads(message)
+            if payload["type"] == "decision" and payload["decision"] != "ask":
                 break
-    assert told["decision"] == "deny" and "not this file" in told["reason"]["text"]
+    assert payload["decision"] == "deny" and "not this file" in payload["reason"]["text"]
 
 
 def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: Any, server: Any) -> None:
     run = a_name()
-    said = asked(server, run)
+    result = asked(server, run)
     page.goto(f"{server.base}/approvals/")
     card = page.locator(f'article[data-call-id="{run}-call"]')
     card.locator("[name=reason]").fill("no scripts, no edit")
@@ -98,8 +98,8 @@ def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: 
         card.locator("button[name=decision][value=deny]").click()
     assert page.url == f"{server.base}/approvals/"
     assert page.locator(f'article[data-call-id="{run}-call"]').count() == 0
-    told = answer(server, said)
-    assert told["decision"] == "deny" and "no scripts, no edit" in told["reason"]["text"]
+    outcome = answer(server, result)
+    assert outcome["decision"] == "deny" and "no scripts, no edit" in outcome["reason"]["text"]
     page.goto(f"{server.base}/approvals/history/")
     assert page.get_by_text("no scripts, no edit").count() == 1
 
@@ -119,8 +119,8 @@ def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server
         page.get_by_role("button", name="Activate").click()
     assert page.url == f"{server.base}/policy/" and page.locator(".model").count() == 1
     body = {"run": tool, "call_id": "one", "tool": tool, "args": {}}
-    _, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert (said["decision"], said["reason"]["text"]) == ("deny", "Nobody needs this tool.")
+    _, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert (decision["decision"], decision["reason"]["text"]) == ("deny", "Nobody needs this tool.")
 
 
 def test_trying_a_call_answers_in_place(page: Any, server: Any) -> None:

@@ -151,8 +151,8 @@ def test_the_buttons_can_be_reached_whatever_the_length(server: Server, visit: O
 def test_the_count_is_in_the_title_of_every_page(server: Server, visit: Open, run: str) -> None:
     page = visit("/policy/")
     page.evaluate("window.sameSession = true")
-    said = ask(server, run)
-    assert said["approval"]["id"] in waiting(server)
+    decision = ask(server, run)
+    assert decision["approval"]["id"] in waiting(server)
     until(lambda: page.title().startswith(f"({len(waiting(server))}) "))
     until(lambda: page.locator("[data-waiting-count]").inner_text().endswith(str(len(waiting(server)))))
     assert page.evaluate("window.sameSession")
@@ -266,25 +266,25 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
         "/settings/notify/", "/settings/killswitch/", "/settings/breakglass/", "/settings/people/",
         "/settings/people/1/", "/settings/password/",
     ]  # fmt: skip
-    found = []
+    entries = []
     for path in paths:
         page.goto(server.base + path)
         page.wait_for_selector("body[data-live=up]")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             broken = axe_module.Axe().run(page).response["violations"]
-            found += [
+            entries += [
                 (path, scheme, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
                 for one in broken
             ]
-    assert not found
+    assert not entries
 
 
 @pytest.mark.parametrize("page", ["/runs/", "/calls/", "run"])
 def test_names_of_any_length_fit_a_phone(server: Server, visit: Open, run: str, page: str) -> None:
     started = {"type": "run.started", "agent": "agent-" + "n" * 150, "title": "t" * 150}
-    given = {"type": "tool.input.available", "call_id": "c1", "tool": "t" * 150, "input": {"path": "p" * 900}}
+    fields = {"type": "tool.input.available", "call_id": "c1", "tool": "t" * 150, "input": {"path": "p" * 900}}
     failed = {"type": "tool.output.error", "call_id": "c1", "error": {"message": "e" * 900}}
-    tell(server, run, started, given, failed)
+    tell(server, run, started, fields, failed)
     shown = visit(path_of(run) if page == "run" else page, viewport={"width": 390, "height": 800})
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390

@@ -35,8 +35,8 @@ def failed(call_id: str) -> list[dict[str, Any]]:
 def shown(page: Any) -> list[str]:
     """The calls whose cards are to be seen, in order."""
     all_cards = "[...document.querySelectorAll('article.card')]"
-    found: list[str] = page.evaluate(f"{all_cards}.filter(c => !c.closest('li[hidden]')).map(c => c.dataset.callId)")
-    return found
+    result: list[str] = page.evaluate(f"{all_cards}.filter(c => !c.closest('li[hidden]')).map(c => c.dataset.callId)")
+    return result
 
 
 # ---------------------------------------------------------------- folding
@@ -151,6 +151,6 @@ def test_a_hidden_tab_still_counts_what_waits(server: Server, visit: Open, run: 
         }"""
     )
     body = {"run": run, "call_id": "w1", "tool": "Edit", "args": {"path": "a.py"}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert status == 200 and said["approval"]["id"] in waiting(server)
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and decision["approval"]["id"] in waiting(server)
     until(lambda: page.title().startswith(f"({len(waiting(server))}) "))

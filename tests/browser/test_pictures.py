@@ -36,7 +36,7 @@ def test_the_overview_and_its_table_pass_the_accessibility_check(
 ) -> None:
     axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
     tell(server, run, *[made(number) for number in range(320)])
-    found = []
+    entries = []
     for path, folds in (
         (f"{path_of(run)}?tab=timeline", ("#map-table", "#timeline-table")),
         ("/", ("#minutes-table",)),
@@ -45,5 +45,5 @@ def test_the_overview_and_its_table_pass_the_accessibility_check(
         for fold in folds:
             page.locator(f"{fold} > summary").click()
         broken = axe_module.Axe().run(page).response["violations"]
-        found += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
-    assert not found
+        entries += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
+    assert not entries

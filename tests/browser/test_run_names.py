@@ -27,9 +27,9 @@ def server(asking: Any) -> Any:
 
 def ask(server: Server, key: str, run: str, target: str) -> str:
     body = {"run": run, "call_id": "c", "tool": "deploy", "args": {"target": target}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body, key=key)
-    assert (status, said["decision"]) == (200, "ask")
-    return str(said["approval"]["id"])
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body, key=key)
+    assert (status, decision["decision"]) == (200, "ask")
+    return str(decision["approval"]["id"])
 
 
 def state(server: Server, key: str, approval: str) -> str:

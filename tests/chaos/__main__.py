@@ -29,16 +29,16 @@ def main() -> int:
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--workers", type=int)
     parser.add_argument("--server", choices=["uvicorn", "daphne"])
-    asked = parser.parse_args()
+    args = parser.parse_args()
     setups = [
         setup for setup in SETUPS
-        if asked.store in (None, setup.store) and asked.workers in (None, setup.workers)
-        and asked.server in (None, setup.server)
+        if args.store in (None, setup.store) and args.workers in (None, setup.workers)
+        and args.server in (None, setup.server)
     ]  # fmt: skip
     machines, broken = Machines(), 0
     print(*HEAD, sep="\n", flush=True)
     try:
-        for name in asked.only:
+        for name in args.only:
             for setup in setups:
                 row = SCENARIOS[name].play(setup, machines)
                 broken += bool(row.broken)

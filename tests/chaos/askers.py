@@ -25,46 +25,46 @@ class Gated(Streamer):
     def work(self) -> None:
         """Ask, and note each answer; ends when nothing is open."""
         frames: list[str] = []
-        asked: dict[str, dict[str, Any]] = {}
-        first, made = 0, 0
-        while self.goes_on() or (asked and self.may_finish()):
+        fields: dict[str, dict[str, Any]] = {}
+        first, created = 0, 0
+        while self.goes_on() or (fields and self.may_finish()):
             base = following = first
             try:
                 with self.connect() as socket:
                     # As the shipped clients do: an answer may have been lost with the last connection.
-                    frames += [self._numbered(frames, frame, ahead) for ahead, frame in enumerate(asked.values(), 1)]
-                    while self.goes_on() or ((asked or first < len(frames)) and self.may_finish()):
-                        if self.goes_on() and len(asked) < OPEN and following == first:
-                            made += 1
-                            asked[f"g{made}"] = self._question(f"g{made}")
-                            frames.append(self._numbered(frames, asked[f"g{made}"]))
+                    frames += [self._numbered(frames, frame, ahead) for ahead, frame in enumerate(fields.values(), 1)]
+                    while self.goes_on() or ((fields or first < len(frames)) and self.may_finish()):
+                        if self.goes_on() and len(fields) < OPEN and following == first:
+                            created += 1
+                            fields[f"g{created}"] = self._question(f"g{created}")
+                            frames.append(self._numbered(frames, fields[f"g{created}"]))
                         for frame in frames[following:]:
                             socket.send(frame)
                         following = len(frames)
-                        for said in self.heard(socket):
-                            if said["type"] == "ack":
-                                first = base + said["frames"]
-                            elif said["type"] == "decision" and said["decision"] in FINAL:
-                                self._hear(said, asked, frames)
+                        for message in self.heard(socket):
+                            if message["type"] == "ack":
+                                first = base + message["frames"]
+                            elif message["type"] == "decision" and message["decision"] in FINAL:
+                                self._hear(message, fields, frames)
             except BROKEN as error:
                 self.refuse(error)
 
     def _question(self, call_id: str) -> dict[str, Any]:
         self.ledger.ask(self.run, call_id, polls=False)
-        given = {"command": f"git push origin {call_id}"}
-        return {"type": "tool.input.available", "call_id": call_id, "tool": "bash", "input": given}
+        fields = {"command": f"git push origin {call_id}"}
+        return {"type": "tool.input.available", "call_id": call_id, "tool": "bash", "input": fields}
 
     @staticmethod
     def _numbered(frames: list[str], frame: dict[str, Any], ahead: int = 1) -> str:
         return json.dumps({"n": len(frames) + ahead} | frame)
 
-    def _hear(self, said: dict[str, Any], asked: dict[str, dict[str, Any]], frames: list[str]) -> None:
-        call_id, answer = said["call_id"], said["decision"]
+    def _hear(self, fields: dict[str, Any], payload: dict[str, dict[str, Any]], frames: list[str]) -> None:
+        call_id, answer = fields["call_id"], fields["decision"]
         question = self.ledger.ask(self.run, call_id, polls=False)
         question.answers.append(answer)
-        if (said.get("by") or {}).get("kind") != "human":
-            question.refused = str((said.get("by") or {}).get("kind"))
-        if asked.pop(call_id, None) and answer == "allow":
+        if (fields.get("by") or {}).get("kind") != "human":
+            question.refused = str((fields.get("by") or {}).get("kind"))
+        if payload.pop(call_id, None) and answer == "allow":
             result = {"type": "tool.output.available", "call_id": call_id, "output": f"ran {call_id}"}
             frames.append(self._numbered(frames, result))
         self.succeed()
@@ -75,31 +75,31 @@ class Poller(Client):
 
     def work(self) -> None:
         """Ask one question after the other."""
-        agent, made = Http(self.server, timeout=40.0), 0
+        agent, created = Http(self.server, timeout=40.0), 0
         while self.goes_on():
-            made += 1
-            self._ask(agent, self.ledger.ask(self.run, f"q{made}", polls=True))
+            created += 1
+            self._ask(agent, self.ledger.ask(self.run, f"q{created}", polls=True))
             self.stop.wait(0.1)
         agent.close()
 
     def _ask(self, agent: Http, question: Asked) -> None:
         body = {"run": self.run, "call_id": question.call_id, "tool": "bash", "args": {"command": "git push"}}
-        status, said = self._tried(agent, "POST", "/api/v1/calls/decide", body)
-        while status == 200 and said["decision"] == "ask" and self.may_finish():
-            status, said = self._tried(agent, "GET", f"/api/v1/approvals/{said['approval']['id']}?wait=10")
-        if status != 200 or said["decision"] not in FINAL:
+        status, decision = self._tried(agent, "POST", "/api/v1/calls/decide", body)
+        while status == 200 and decision["decision"] == "ask" and self.may_finish():
+            status, decision = self._tried(agent, "GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=10")
+        if status != 200 or decision["decision"] not in FINAL:
             question.refused = f"{status}"
             return
-        question.answers.append(said["decision"])
-        if said["by"]["kind"] != "human":
-            question.refused = said["by"]["kind"]
-        elif said["decision"] == "allow":
-            self._run(agent, question, said)
+        question.answers.append(decision["decision"])
+        if decision["by"]["kind"] != "human":
+            question.refused = decision["by"]["kind"]
+        elif decision["decision"] == "allow":
+            self._run(agent, question, decision)
         self.succeed()
 
-    def _run(self, agent: Http, question: Asked, said: dict[str, Any]) -> None:
-        claim = {"call_id": question.call_id, "args_sha256": said["args_sha256"]}
-        path = f"/api/v1/permits/{said['permit']['id']}/claim" if said.get("permit") else ""
+    def _run(self, agent: Http, question: Asked, payload: dict[str, Any]) -> None:
+        claim = {"call_id": question.call_id, "args_sha256": payload["args_sha256"]}
+        path = f"/api/v1/permits/{payload['permit']['id']}/claim" if payload.get("permit") else ""
         status, _ = self._tried(agent, "POST", path, claim, tries=question.claims) if path else (0, None)
         if status == 200:
             result = {"run": self.run, "outcome": "ok", "output": f"ran {question.call_id}"}
@@ -109,17 +109,17 @@ class Poller(Client):
         self, agent: Http, method: str, path: str, body: Any = None, tries: list[int] | None = None
     ) -> tuple[int, Any]:
         """Send until there is an answer other than 5xx, or no time is left; `tries` takes each status."""
-        status, said = 0, None
+        status, value = 0, None
         while True:
             try:
-                status, said = agent.send(method, path, body)
+                status, value = agent.send(method, path, body)
             except LOST as error:
                 status = 0
                 self.refuse(error)
             if tries is not None:
                 tries.append(status)
             if 0 < status < 500 or not self.may_finish():
-                return status, said
+                return status, value
             if status:
                 self.refuse(f"{status}")
 

@@ -75,10 +75,10 @@ class Person(Http):
 
     def waiting(self) -> list[dict[str, Any]]:
         """Return the approvals that wait; raises one of LOST where they cannot be read."""
-        status, said = self.send("GET", "/api/v1/approvals?state=waiting&limit=50")
+        status, result = self.send("GET", "/api/v1/approvals?state=waiting&limit=50")
         if status != 200:
             raise http.client.HTTPException(f"approvals are answered {status}")
-        return list(said["approvals"])
+        return list(result["approvals"])
 
     def vote(self, approval: dict[str, Any], answer: str) -> int:
         """Answer the approval; returns the status."""
@@ -92,10 +92,10 @@ class Person(Http):
 
     def _token_of(self, page: str) -> str:
         status, text = self.send("GET", page)
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', str(text))
-        if status != 200 or not found:
+        match = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', str(text))
+        if status != 200 or not match:
             raise http.client.HTTPException(f"{page} is answered {status}")
-        return found[1]
+        return match[1]
 
     def _headers(self) -> dict[str, str]:
         return {"Cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}

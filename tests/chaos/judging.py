@@ -69,10 +69,10 @@ def judge(name: str, stage: Stage, ledger: Ledger) -> Row:
     row.samples += [f"{times} times: {why}" for why, times in ledger.refusals.most_common(8)]
     row.tracebacks = len(re.findall(r"^Traceback \(most recent call last\)", stage.log, re.MULTILINE))
     for command, passed in ((("replay", "--check"), "replay"), (("audit", "verify"), "audit")):
-        done = stage.server.manage(*command)
-        setattr(row, passed, done.returncode == 0)
-        if done.returncode:
-            row.samples.append(f"{' '.join(command)}: {(done.stdout + done.stderr).strip()[-300:]}")
+        completed = stage.server.manage(*command)
+        setattr(row, passed, completed.returncode == 0)
+        if completed.returncode:
+            row.samples.append(f"{' '.join(command)}: {(completed.stdout + completed.stderr).strip()[-300:]}")
     return row
 
 
@@ -84,35 +84,35 @@ def _read_all(row: Row, stage: Stage, ledger: Ledger) -> None:
             _judge_calls(row, run, book, list(_pages(reader, f"/api/v1/runs/{quote(run)}/calls", "calls")))
 
 
-def _judge_marks(row: Row, run: str, book: Book, found: Counter[str]) -> None:
+def _judge_marks(row: Row, run: str, book: Book, value: Counter[str]) -> None:
     for mark in book.acked:
         row.acked += 1
-        row.once += found[mark] == 1
-        row.lost += not found[mark]
-    row.samples += [f"lost: {mark} of {run}" for mark in book.acked if not found[mark]][:3]
-    twice = [mark for mark in (*book.acked, *book.unknown) if found[mark] > 1]
+        row.once += value[mark] == 1
+        row.lost += not value[mark]
+    row.samples += [f"lost: {mark} of {run}" for mark in book.acked if not value[mark]][:3]
+    twice = [mark for mark in (*book.acked, *book.unknown) if value[mark] > 1]
     row.doubled += len(twice)
-    row.samples += [f"{found[mark]} times: {mark} of {run}" for mark in twice[:3]]
+    row.samples += [f"{value[mark]} times: {mark} of {run}" for mark in twice[:3]]
 
 
 def _judge_calls(row: Row, run: str, book: Book, calls: list[dict[str, Any]]) -> None:
     shown: dict[str, list[dict[str, Any]]] = {}
     for call in calls:
         shown.setdefault(call["call_id"], []).append(call)
-    for call_id, wanted in book.calls.items():
+    for call_id, expected in book.calls.items():
         row.acked += 1
         cards = shown.get(call_id, [])
         if len(cards) > 1:
             row.doubled += 1
         right = [
             card for card in cards
-            if card["state"] == "output-available" and not card["anomalies"] and wanted.items() <= card.items()
+            if card["state"] == "output-available" and not card["anomalies"] and expected.items() <= card.items()
         ]  # fmt: skip
         row.once += len(right) == len(cards) == 1
         row.lost += not right
         if not right:
-            said = [(card["state"], card["input"], card["output"], card["anomalies"]) for card in cards]
-            row.samples.append(f"a card is wrong: {call_id} of {run}: {said}"[:300])
+            entries = [(card["state"], card["input"], card["output"], card["anomalies"]) for card in cards]
+            row.samples.append(f"a card is wrong: {call_id} of {run}: {entries}"[:300])
 
 
 def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
@@ -126,8 +126,8 @@ def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
     row.told_once += right
     row.told_otherwise += not right
     if not right:
-        said = f"votes {[(vote.answer, vote.status) for vote in votes]}, answers {question.answers}"
-        row.samples.append(f"{question.call_id} of {question.run}: {said}, claims {question.claims} {question.refused}")
+        text = f"votes {[(vote.answer, vote.status) for vote in votes]}, answers {question.answers}"
+        row.samples.append(f"{question.call_id} of {question.run}: {text}, claims {question.claims} {question.refused}")
 
 
 def _marks(reader: Http, run: str) -> Iterator[str]:
@@ -140,17 +140,17 @@ def _pages(reader: Http, path: str, name: str) -> Iterator[dict[str, Any]]:
     cursor, tries = "", 0
     while True:
         try:
-            status, said = reader.send("GET", f"{path}?limit=200" + (f"&cursor={quote(cursor)}" if cursor else ""))
+            status, result = reader.send("GET", f"{path}?limit=200" + (f"&cursor={quote(cursor)}" if cursor else ""))
         except LOST as error:
-            status, said = 0, repr(error)
+            status, result = 0, repr(error)
         if status == 404:
             return
         if status != 200:
             tries += 1
-            assert tries < 20, f"{path} is answered {status} {str(said)[:300]}"
+            assert tries < 20, f"{path} is answered {status} {str(result)[:300]}"
             time.sleep(0.5)
             continue
-        yield from said[name]
-        cursor = said["next"]
+        yield from result[name]
+        cursor = result["next"]
         if not cursor:
             return

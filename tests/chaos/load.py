@@ -76,8 +76,8 @@ class Load:
 
     def await_all(self, seconds: float) -> None:
         """Wait until each client has succeeded once; raises AssertionError."""
-        end, wanted = time.monotonic() + seconds, {client.tag for client in self.clients}
-        while missing := wanted - self.ledger.clients():
+        end, expected = time.monotonic() + seconds, {client.tag for client in self.clients}
+        while missing := expected - self.ledger.clients():
             assert time.monotonic() < end, f"these clients never succeeded: {sorted(missing)}"
             time.sleep(0.05)
 

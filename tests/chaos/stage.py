@@ -187,10 +187,10 @@ def staged(setup: Setup, machines: Machines, needs: str = "", **settings: object
 
 
 def _mount_small_disk(data: Path) -> bool:
-    done = subprocess.run(
+    completed = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "toolcards-chaos", str(data)], check=False
     )
-    if done.returncode:
+    if completed.returncode:
         raise NotRun("a small disk cannot be mounted here")
     return True
 

@@ -33,7 +33,7 @@ class Streamer(Client):
 
     def work(self) -> None:
         """Send until the load ends, on one socket after the other."""
-        book, made = self.ledger.book(self.run), 0
+        book, created = self.ledger.book(self.run), 0
         while self.goes_on():
             outstanding: deque[str] = deque()
             acked = 0
@@ -41,11 +41,11 @@ class Streamer(Client):
                 with self.connect() as socket:
                     while self.goes_on() or (outstanding and self.may_finish()):
                         for _ in range(BATCH if self.goes_on() and len(outstanding) < WINDOW else 0):
-                            made += 1
-                            outstanding.append(f"{self.tag}k{made}")
+                            created += 1
+                            outstanding.append(f"{self.tag}k{created}")
                             socket.send(json.dumps(_text(outstanding[-1])))
-                        for said in self.heard(socket):
-                            for _ in range(said["frames"] - acked if said["type"] == "ack" else 0):
+                        for message in self.heard(socket):
+                            for _ in range(message["frames"] - acked if message["type"] == "ack" else 0):
                                 book.acked.append(outstanding.popleft())
                                 acked += 1
                                 self.succeed()
@@ -62,13 +62,13 @@ class Streamer(Client):
         end = time.monotonic() + PAUSE
         while (left := end - time.monotonic()) > 0:
             try:
-                said = json.loads(socket.recv(timeout=left))
+                message = json.loads(socket.recv(timeout=left))
             except TimeoutError:
                 return
-            if said["type"] == "error":
-                self.ledger.refuse(f"{self.kind}: {said.get('code')}")
-                raise ConnectionError(said.get("code"))
-            yield said
+            if message["type"] == "error":
+                self.ledger.refuse(f"{self.kind}: {message.get('code')}")
+                raise ConnectionError(message.get("code"))
+            yield message
 
 
 class NumberedStreamer(Streamer):
@@ -89,10 +89,10 @@ class NumberedStreamer(Streamer):
                         for frame in frames[following:]:
                             socket.send(frame)
                         following = len(frames)
-                        for said in self.heard(socket):
-                            if said["type"] == "ack":
-                                self._note(book, first, base + said["frames"])
-                                first = base + said["frames"]
+                        for message in self.heard(socket):
+                            if message["type"] == "ack":
+                                self._note(book, first, base + message["frames"])
+                                first = base + message["frames"]
                                 self.succeed()
             except BROKEN as error:
                 self.refuse(error)
@@ -125,10 +125,10 @@ class Poster(Client):
 
     def work(self) -> None:
         """Post one body after the other until the load ends."""
-        agent, book, made = Http(self.server), self.ledger.book(self.run), 0
+        agent, book, created = Http(self.server), self.ledger.book(self.run), 0
         while self.goes_on():
-            marks = [f"{self.tag}k{made + step}" for step in range(8)]
-            made += 8
+            marks = [f"{self.tag}k{created + step}" for step in range(8)]
+            created += 8
             accepted = self._post(agent, marks)
             (book.acked if accepted else book.unknown).extend(marks)
             self.stop.wait(PAUSE)
@@ -142,11 +142,11 @@ class Poster(Client):
             headers["Idempotency_Key"] = uuid.uuid4().hex
         while True:
             try:
-                status, said = agent.send("POST", path, self._body(marks), **headers)
+                status, result = agent.send("POST", path, self._body(marks), **headers)
                 if status == 200:
                     self.succeed()
                     return True
-                self.refuse(f"{status} {said['error']['code'] if isinstance(said, dict) else ''}")
+                self.refuse(f"{status} {result['error']['code'] if isinstance(result, dict) else ''}")
             except LOST as error:
                 self.refuse(error)
             if not self.keyed or not self.may_finish():

@@ -19,9 +19,9 @@ FEW: list[type[Client]] = [Streamer, NumberedStreamer, SlowKeyedPoster, Gated, P
 @pytest.fixture
 def machines() -> Iterator[Machines]:
     """PostgreSQL and Redis, ended after the test."""
-    found = Machines()
-    yield found
-    found.remove()
+    value = Machines()
+    yield value
+    value.remove()
 
 
 def test_a_killed_server_loses_and_doubles_nothing(machines: Machines) -> None:

@@ -22,13 +22,13 @@ Client = Callable[[Toolcards], list[Any]]
 
 
 def ask(cards: Toolcards) -> list[Any]:
-    said = cards.ask("r1", "c1", "bash", ARGS, seconds=PATIENCE)
-    return [said.args] if said.allowed else []
+    decision = cards.ask("r1", "c1", "bash", ARGS, seconds=PATIENCE)
+    return [decision.args] if decision.allowed else []
 
 
 def aask(cards: Toolcards) -> list[Any]:
-    said = asyncio.run(cards.aask("r1", "c1", "bash", ARGS, seconds=PATIENCE))
-    return [said.args] if said.allowed else []
+    result = asyncio.run(cards.aask("r1", "c1", "bash", ARGS, seconds=PATIENCE))
+    return [result.args] if result.allowed else []
 
 
 def function(cards: Toolcards) -> list[Any]:
@@ -55,9 +55,9 @@ def tampering(row: BadAnswer | None, stage: str) -> Callable[[str, Any], Answer 
 def ran(client: Client, row: BadAnswer | None, stage: str, *, timeout: float = PATIENCE, **more: Any) -> list[Any]:
     effects = {"bash": "ask" if stage == "poll" else "allow"}
     with Gate(effects, tamper=tampering(row, stage)) as gate:
-        said = client(Toolcards(gate.url, "key", timeout=timeout, **more))
+        result = client(Toolcards(gate.url, "key", timeout=timeout, **more))
         assert stage in gate.stages()  # else nothing bad was said
-        return said
+        return result
 
 
 @pytest.fixture(autouse=True)
@@ -107,15 +107,15 @@ def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
 
 def over_socket(url: str, patience: float) -> list[Any]:
     with Toolcards(url, "key").run("r1", offline=patience / 2, linger=0.2) as run:
-        said = run.call("bash", "c1").decision_now(ARGS, seconds=patience)
-        return [ARGS] if said.allowed else []
+        result = run.call("bash", "c1").decision_now(ARGS, seconds=patience)
+        return [ARGS] if result.allowed else []
 
 
 def over_socket_awaited(url: str, patience: float) -> list[Any]:
     async def work() -> list[Any]:
         async with Toolcards(url, "key").run("r1", offline=patience / 2, linger=0.2) as run:
-            said = await run.call("bash", "c1").decision(ARGS, seconds=patience)
-            return [ARGS] if said.allowed else []
+            result = await run.call("bash", "c1").decision(ARGS, seconds=patience)
+            return [ARGS] if result.allowed else []
 
     return asyncio.run(work())
 

@@ -32,10 +32,10 @@ def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: fl
     run = f"run-{uuid.uuid4().hex}"
     call = {"tool": "bash", "id": "c1", "args": ARGS}
     with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
-        told = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
-        assert stage in gate.stages(), told  # else nothing bad was said
-    assert len(told["ran"]) + len(told["said"]) == 1
-    return list(told["ran"])
+        result = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
+        assert stage in gate.stages(), result  # else nothing bad was said
+    assert len(result["ran"]) + len(result["said"]) == 1
+    return list(result["ran"])
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -58,8 +58,10 @@ def test_nothing_runs_on_a_bad_answer(node: Node, client: str, row: BadAnswer, s
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_without_a_server_nothing_runs(node: Node, client: str) -> None:
-    told = node.play(client=client, url="http://127.0.0.1:9", run="r1", calls=[{"tool": "bash", "id": "c", "args": {}}])
-    assert told["ran"] == [] and "could not be reached" in told["said"][0]
+    result = node.play(
+        client=client, url="http://127.0.0.1:9", run="r1", calls=[{"tool": "bash", "id": "c", "args": {}}]
+    )
+    assert result["ran"] == [] and "could not be reached" in result["said"][0]
 
 
 @pytest.mark.parametrize("client", EACH)
@@ -74,5 +76,5 @@ def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
 def test_a_server_that_never_answers_is_not_waited_for_for_ever(node: Node, client: str) -> None:
     call = {"tool": "bash", "id": "c", "args": {}}
     with Hole() as hole:
-        told = node.play(client=client, url=hole.url, run=uuid.uuid4().hex, calls=[call], haste=HASTE)
-    assert told["ran"] == [] and hole.swallowed
+        result = node.play(client=client, url=hole.url, run=uuid.uuid4().hex, calls=[call], haste=HASTE)
+    assert result["ran"] == [] and hole.swallowed

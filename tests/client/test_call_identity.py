@@ -80,12 +80,12 @@ def test_a_denied_tool_under_the_id_of_one_that_runs_is_asked_about_and_denied(r
 
 async def test_parallel_calls_of_one_id_are_judged_one_by_one(run: Run, gate: Gate) -> None:
     agent = Agent(run)
-    wanted = [("lookup", {"key": "a"}), ("wipe", {}), ("lookup", {"key": "b"}), ("lookup", {"key": "a"})]
-    answers = await asyncio.gather(*(agent.tools.acall(tool, args, "call_0") for tool, args in wanted))
+    expected = [("lookup", {"key": "a"}), ("wipe", {}), ("lookup", {"key": "b"}), ("lookup", {"key": "a"})]
+    answers = await asyncio.gather(*(agent.tools.acall(tool, args, "call_0") for tool, args in expected))
     assert [answer.state.removeprefix("output-") for answer in answers] == ["available", "denied"] + ["available"] * 2
     assert sorted(agent.ran) == ["lookup a", "lookup a", "lookup b"]
     assert sorted(asked(gate)) == sorted(
-        zip(["call_0", "call_0#2", "call_0#3", "call_0#4"], [tool for tool, _ in wanted], strict=True)
+        zip(["call_0", "call_0#2", "call_0#3", "call_0#4"], [tool for tool, _ in expected], strict=True)
     )
 
 
@@ -139,8 +139,8 @@ def test_another_call_under_an_id_that_was_asked_about_is_refused(
     cards = Toolcards(gate.url, "key")
     assert cards.ask("r1", "c1", "lookup", {}).allowed
     tool, args, more = changed
-    refused = cards.ask("r1", "c1", {"name": tool, **more}, args)  # type: ignore[arg-type]
-    assert (refused.effect, refused.code) == ("deny", "call_id_reused")
+    decision = cards.ask("r1", "c1", {"name": tool, **more}, args)  # type: ignore[arg-type]
+    assert (decision.effect, decision.code) == ("deny", "call_id_reused")
     assert asked(gate) == [("c1", "lookup")]
     assert cards.ask("r1", "c1", "wipe", {}, attempt=2).code == "rule_deny"
 
@@ -169,9 +169,9 @@ def test_gated_functions_that_call_each_other_are_each_asked_about(gate: Gate) -
 
 @pytest.fixture
 def registry(run: Run) -> CallRegistry:
-    found = find_registry(run)
-    assert found is not None
-    return found
+    match = find_registry(run)
+    assert match is not None
+    return match
 
 
 def test_what_a_person_approved_runs_once_and_only_as_it_was_approved(registry: CallRegistry, gate: Gate) -> None:

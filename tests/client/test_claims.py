@@ -65,9 +65,9 @@ def test_every_claim_has_an_id_of_its_own_so_a_permit_runs_one_call(gate: Gate, 
 
 def test_a_result_names_the_attempt_that_was_allowed(gate: Gate, cards: Toolcards) -> None:
     cards.ask("r1", "c1", "wipe", {})
-    said = cards.ask("r1", "c1", "bash", {}, attempt=2)
+    decision = cards.ask("r1", "c1", "bash", {}, attempt=2)
     cards.result("r1", "c1", output=1)
-    cards.result("r1", "c1", output=1, attempt=said.attempt)
+    cards.result("r1", "c1", output=1, attempt=decision.attempt)
     cards.result("r1", "c9", output=1)
     gated(cards, run="r1", tool="bash")(lambda: 1)()
     assert [body["attempt"] for body in bodies(gate, "result")] == [2, 2, 1, 1]
@@ -81,7 +81,7 @@ def test_a_result_of_a_call_written_again_names_its_second_attempt(gate: Gate, c
         return plain(honest | {"decision": "deny", "reason": reason, "places": places, "permit": None})
 
     gate.tamper = refuse_the_first
-    said = cards.ask("r1", "c1", "bash", {"a": 1}, reask=lambda problem: {"a": 2})
-    assert said.allowed and said.args == {"a": 2} and said.attempt == 2
+    decision = cards.ask("r1", "c1", "bash", {"a": 1}, reask=lambda problem: {"a": 2})
+    assert decision.allowed and decision.args == {"a": 2} and decision.attempt == 2
     cards.result("r1", "c1", output=1)
     assert [body["attempt"] for body in bodies(gate, "result")] == [2]

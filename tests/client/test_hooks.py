@@ -184,21 +184,21 @@ def test_what_a_service_asks_to_wait_is_told() -> None:
 def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcards.client import Toolcards
 
-    cards, asked = Toolcards("http://127.0.0.1:9", "key"), list[Any]()
+    cards, value = Toolcards("http://127.0.0.1:9", "key"), list[Any]()
 
     def decide(run: str, call_id: str, tool: str, args: Any, *, attempt: int = 1, **more: Any) -> Decision:
-        asked.append((tool, call_id, args, attempt))
+        value.append((tool, call_id, args, attempt))
         code = "rule_denied" if args == {"city": "Rome"} else "invalid_input"
         places = [{"pointer": "", "keyword": "required", "missing": ["city"]}]
         return Decision("deny", call_id=call_id, code=code, raw={"places": places})
 
     monkeypatch.setattr(cards, "decide", decide)
     answers = iter([{"city": "Rome"}, None])
-    assert cards.ask("r", "c", "weather", {}, reask=lambda said: next(answers)).code == "rule_denied"
-    assert asked == [("weather", "c", {}, 1), ("weather", "c", {"city": "Rome"}, 2)]
-    assert cards.ask("r", "c", "weather", {}, reask=lambda said: next(answers)).code == "invalid_input"
+    assert cards.ask("r", "c", "weather", {}, reask=lambda payload: next(answers)).code == "rule_denied"
+    assert value == [("weather", "c", {}, 1), ("weather", "c", {"city": "Rome"}, 2)]
+    assert cards.ask("r", "c", "weather", {}, reask=lambda payload: next(answers)).code == "invalid_input"
     assert cards.ask("r", "c", "weather", {}, reask=raising(KeyError())).code == "invalid_input"
-    assert len(asked) == 4
+    assert len(value) == 4
 
 
 def test_a_time_out_means_stopped_only_where_something_was_interrupted_and_no_tool_is_to_blame() -> None:

@@ -71,7 +71,7 @@ def test_a_reused_connection_that_closes_without_a_byte_is_tried_once_more(stage
 def test_it_is_tried_once_more_and_not_twice() -> None:
     honest = [None]
 
-    def tamper(stage: str, said: Any) -> Answer | None:
+    def tamper(stage: str, value: Any) -> Answer | None:
         return honest.pop() if honest else Answer([])
 
     with Gate(tamper=tamper) as gate:
@@ -141,8 +141,8 @@ def test_threads_share_a_client_and_each_gets_its_own_answer() -> None:
     def work(number: int) -> None:
         for turn in range(10):
             args = {"n": number, "turn": turn}
-            said = cards.ask("r1", f"c{number}-{turn}", "bash", args)
-            right.append(said.allowed and said.args == args)
+            decision = cards.ask("r1", f"c{number}-{turn}", "bash", args)
+            right.append(decision.allowed and decision.args == args)
 
     with Gate() as gate:
         cards = client(gate)
@@ -163,8 +163,8 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
     def child(number: int, results: Any) -> None:
         import asyncio
 
-        said = asyncio.run(cards.aask("r1", f"child-{number}", "bash", {"n": number}))
-        results.put(said.allowed and asks(cards, 100 + number))
+        result = asyncio.run(cards.aask("r1", f"child-{number}", "bash", {"n": number}))
+        results.put(result.allowed and asks(cards, 100 + number))
 
     with Gate() as gate:
         cards = client(gate)

@@ -49,8 +49,8 @@ def test_a_denied_tool_under_an_id_that_was_allowed_does_not_run(
     node: Node, gate: Gate, run: str, client: str, how: str
 ) -> None:
     """The same id and the same arguments: only the tool differs."""
-    told = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, WIPE], how=how)
-    assert told["ran"] == [["lookup", {}]] and "The test says deny." in told["said"][0], told
+    result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, WIPE], how=how)
+    assert result["ran"] == [["lookup", {}]] and "The test says deny." in result["said"][0], result
     assert sorted(tool for _, _, tool in asked(gate)) == ["lookup", "wipe"]
     assert len({(call_id, attempt) for call_id, attempt, _ in asked(gate)}) == 2
 
@@ -60,8 +60,8 @@ def test_a_denied_tool_under_an_id_that_was_allowed_does_not_run(
 def test_every_call_of_one_id_is_asked_about(node: Node, gate: Gate, run: str, client: str, how: str) -> None:
     """The same tool, other arguments, and the very same call again."""
     calls = [LOOKUP | {"args": {"n": n}} for n in (1, 2, 1)]
-    told = node.play(client=client, url=gate.url, run=run, calls=calls, how=how)
-    assert sorted(args["n"] for _, args in told["ran"]) == [1, 1, 2] and told["said"] == []
+    result = node.play(client=client, url=gate.url, run=run, calls=calls, how=how)
+    assert sorted(args["n"] for _, args in result["ran"]) == [1, 1, 2] and result["said"] == []
     assert len({(call_id, attempt) for call_id, attempt, _ in asked(gate)}) == 3
     assert sorted(call.args["n"] for call in gate.calls) == [1, 1, 2]
 
@@ -72,8 +72,8 @@ def test_an_id_whose_call_has_ended_is_a_further_attempt_and_beside_an_open_one_
 ) -> None:
     node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, LOOKUP, WIPE, LOOKUP], how="in turn")
     assert [(call_id, attempt) for call_id, attempt, _ in asked(gate)] == [("call_0", n) for n in (1, 2, 3, 4)]
-    told = lambda: sorted(body["attempt"] for stage, body in gate.asked if stage == "result")  # noqa: E731
-    until(lambda: told() == [1, 2, 4])  # the denied one did not run
+    value = lambda: sorted(body["attempt"] for stage, body in gate.asked if stage == "result")  # noqa: E731
+    until(lambda: value() == [1, 2, 4])  # the denied one did not run
     gate.calls.clear()
     node.play(client=client, url=gate.url, run=f"{run}-2", calls=[LOOKUP, LOOKUP], how="nested")
     assert [(call_id, attempt) for call_id, attempt, _ in asked(gate)] == [("call_0", 1), ("call_0#2", 1)]
@@ -103,19 +103,19 @@ def test_a_claim_names_attempt_tool_and_both_digests(node: Node, gate: Gate, run
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_person_edited_is_what_runs_or_nothing_does(node: Node, gate: Gate, run: str, client: str) -> None:
     gate.edited = {"path": "/trash"}
-    told = node.play(client=client, url=gate.url, run=run, calls=[{"tool": "ask", "id": "c", "args": {"path": "/"}}])
+    result = node.play(client=client, url=gate.url, run=run, calls=[{"tool": "ask", "id": "c", "args": {"path": "/"}}])
     if client in EDITING:
-        assert told["ran"] == [["ask", {"path": "/trash"}]], told
+        assert result["ran"] == [["ask", {"path": "/trash"}]], result
     else:
-        assert told["ran"] == [] and "/trash" in told["said"][0], told
+        assert result["ran"] == [] and "/trash" in result["said"][0], result
 
 
 @pytest.mark.parametrize("client", ["gated", "tanstack"])
 def test_an_edit_that_the_tool_does_not_take_does_not_run(node: Node, gate: Gate, run: str, client: str) -> None:
     gate.edited = {"rm": True}
     call = {"tool": "ask", "id": "c", "args": {"path": "/"}, "only": ["path"]}
-    told = node.play(client=client, url=gate.url, run=run, calls=[call])
-    assert told["ran"] == [] and "does not take them" in told["said"][0], told
+    result = node.play(client=client, url=gate.url, run=run, calls=[call])
+    assert result["ran"] == [] and "does not take them" in result["said"][0], result
     until(lambda: "result" in gate.stages())
     assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "error"
 
@@ -131,8 +131,8 @@ def test_arguments_that_change_while_a_person_is_asked_do_not_run(
 
     gate.tamper = slow
     call = {"tool": "ask", "id": "c", "args": {"path": "/tmp"}}
-    told = node.play(client=client, url=gate.url, run=run, calls=[call], mutate={"path": "/"})
-    assert told["ran"] == [["ask", {"path": "/tmp"}]], told
+    result = node.play(client=client, url=gate.url, run=run, calls=[call], mutate={"path": "/"})
+    assert result["ran"] == [["ask", {"path": "/tmp"}]], result
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -150,8 +150,8 @@ def test_a_call_that_is_stopped_while_it_waits_does_not_run(
     gate.tamper = late
     threading.Timer(1.5, held.set).start()
     call = {"tool": "ask" if stage == "poll" else "lookup", "id": "c", "args": {}}
-    told = node.play(client=client, url=gate.url, run=run, calls=[call], stopAfter=300)
-    assert told["ran"] == [] and told["said"][0].endswith("The run was stopped."), told
+    result = node.play(client=client, url=gate.url, run=run, calls=[call], stopAfter=300)
+    assert result["ran"] == [] and result["said"][0].endswith("The run was stopped."), result
     if stage == "poll":
         held.set()
         until(lambda: "withdraw" in gate.stages())
@@ -165,8 +165,8 @@ def test_no_connection_is_used_twice_so_that_none_is_met_closed(node: Node, gate
     """A server, or a proxy before it, closes idle connections when it likes."""
     gate.idle = lambda answered: True
     calls = [{"tool": "lookup", "id": f"c{n}", "args": {}} for n in range(5)]
-    told = node.play(client=client, url=gate.url, run=run, calls=calls, how="in turn")
-    assert len(told["ran"]) == 5 and told["said"] == []
+    result = node.play(client=client, url=gate.url, run=run, calls=calls, how="in turn")
+    assert len(result["ran"]) == 5 and result["said"] == []
     assert gate.connections >= 10
 
 
@@ -174,8 +174,8 @@ def test_a_question_whose_connection_closes_without_an_answer_is_not_asked_again
     node: Node, gate: Gate, run: str
 ) -> None:
     gate.tamper = lambda now, honest: Answer([]) if now == "decide" else None
-    told = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
-    assert told["ran"] == [] and gate.stages().count("decide") == 1
+    result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
+    assert result["ran"] == [] and gate.stages().count("decide") == 1
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -187,16 +187,16 @@ def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(
         return Answer([]) if stage == "claim" and gate.stages().count("claim") <= lost else None
 
     gate.tamper = tamper
-    told = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
+    result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
     claims = [body for stage, body in gate.asked if stage == "claim"]
-    assert len(told["ran"]) == ran and len(claims) == min(lost + 1, 3)
+    assert len(result["ran"]) == ran and len(claims) == min(lost + 1, 3)
     assert claims[0]["claim_id"] and all(claim == claims[0] for claim in claims)
 
 
 def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: str) -> None:
     gate.tamper = lambda now, honest: plain({}, status="410 Gone") if now == "claim" else None
-    told = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
-    assert told["ran"] == [] and gate.stages().count("claim") == 1
+    result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
+    assert result["ran"] == [] and gate.stages().count("claim") == 1
 
 
 # ---------------------------------------------------------------- what cannot be judged
@@ -206,5 +206,5 @@ def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: 
     "args", [{"n": 2**53}, {"s": "\ud800"}, {"s": "\0"}, {"deep": json.loads("[" * 40 + "]" * 40)}]
 )
 def test_arguments_that_cannot_be_judged_are_not_asked_about(node: Node, gate: Gate, run: str, args: Any) -> None:
-    told = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"args": args}])
-    assert told["ran"] == [] and "cannot be judged" in told["said"][0] and gate.asked == []
+    result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"args": args}])
+    assert result["ran"] == [] and "cannot be judged" in result["said"][0] and gate.asked == []

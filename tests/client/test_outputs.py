@@ -67,12 +67,12 @@ def test_what_has_words_can_be_used(value: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(("value", "said"), [
+@pytest.mark.parametrize(("value", "text"), [
     (Handle(), "a Handle"), ([1, {"a": Handle()}], "a Handle"), (Holder(Handle()), "a Handle"), (Mute(), "a Mute"),
     ((each for each in "ab"), "a generator"), (itself(), "a list that holds itself"),
 ])  # fmt: skip
-def test_what_has_none_cannot(value: Any, said: str) -> None:
-    assert find_output_trouble(value) == f"The result has no form in JSON: {said}."
+def test_what_has_none_cannot(value: Any, text: str) -> None:
+    assert find_output_trouble(value) == f"The result has no form in JSON: {text}."
 
 
 def test_a_coroutine_that_nobody_awaited_is_no_result() -> None:
@@ -110,14 +110,14 @@ def cards(server: Server) -> Toolcards:
 def heard() -> Iterator[list[Any]]:
     class Ears:
         def error(self, call: Any) -> None:
-            told.append((call["error"]["code"], call["side_effects"]))
+            entries.append((call["error"]["code"], call["side_effects"]))
 
         def settled(self, call: Any) -> None:
-            told.append(call["outcome"])
+            entries.append(call["outcome"])
 
-    told: list[Any] = []
+    entries: list[Any] = []
     unplug = hooks.register(Ears())
-    yield told
+    yield entries
     unplug()
 
 
@@ -129,19 +129,19 @@ def failure(server: Server, run: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("value", "said"), [
+@pytest.mark.parametrize(("value", "text"), [
     (Handle(), "no form in JSON"), ("x" * (LONGEST + 1), "is the most"), ({"n": "one"}, "does not fit its schema"),
 ], ids=["wordless", "long", "unfit"])  # fmt: skip
 @pytest.mark.parametrize("waiting", [True, False])
 def test_a_loops_model_is_told_and_the_result_is_kept_from_it(
-    server: Server, cards: Toolcards, heard: list[Any], value: Any, said: str, waiting: bool
+    server: Server, cards: Toolcards, heard: list[Any], value: Any, text: str, waiting: bool
 ) -> None:
     run = f"run-{secrets.token_hex(4)}"
     tools = Tools({"read_it": lambda: value}, outputs={"read_it": NUMBER} if isinstance(value, dict) else None)
     with cards.run(run):
         answer = asyncio.run(tools.acall("read_it", {}, "c1")) if waiting else tools.call("read_it", {}, "c1")
     assert (answer.state, answer.value, answer.ok) == ("output-error", value, False)
-    assert answer.text.startswith("bad_output: ") and said in answer.text
+    assert answer.text.startswith("bad_output: ") and text in answer.text
     assert failure(server, run) == CODE
     hooks.drain()
     assert heard == [("bad_output", "confirmed"), "error"]
@@ -150,8 +150,8 @@ def test_a_loops_model_is_told_and_the_result_is_kept_from_it(
 @pytest.mark.slow
 def test_a_result_that_its_announced_schema_does_not_take(server: Server, cards: Toolcards) -> None:
     run = f"run-{secrets.token_hex(4)}"
-    with cards.run(run, tools=[{"name": "count", "output_schema": NUMBER}]) as told:
-        call = told.call("count", "c1")
+    with cards.run(run, tools=[{"name": "count", "output_schema": NUMBER}]) as agent_run:
+        call = agent_run.call("count", "c1")
         call.allowed_now({})
         assert "/n: " in call.output({"n": None})
     assert failure(server, run) == CODE

@@ -59,8 +59,8 @@ def a_value(dice: random.Random, depth: int = 0) -> Any:
     return dice.choice([None, True, False, 0, 1, 1.0, 2.5, 9, "a", "b", "", "Rome", "{}", -3])
 
 
-def told(found: Any) -> list[Any]:
-    return sorted((one.pointer, one.keyword, sorted(one.unexpected), one.missing) for one in found)
+def told(value: Any) -> list[Any]:
+    return sorted((one.pointer, one.keyword, sorted(one.unexpected), one.missing) for one in value)
 
 
 def test_the_agents_side_finds_what_the_server_finds() -> None:
@@ -93,21 +93,21 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
 def test_mended_where_there_is_one_way_only(tool: str, args: Any, repaired: Any, code: str) -> None:
-    found, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
-    assert (found and (found.tool, found.input)) == repaired and (trouble.code if trouble else "") == code
+    match, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
+    assert (match and (match.tool, match.input)) == repaired and (trouble.code if trouble else "") == code
 
 
 # ---------------------------------------------------------------- written once more
 
 
 def rewritten(answer: Any, args: Any = None) -> Any:
-    def reask(refused: Decision) -> Any:
+    def reask(decision: Decision) -> Any:
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    found, _ = repair_loop.find_usable_call("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
-    return found and (found.tool, found.input)
+    match, _ = repair_loop.find_usable_call("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
+    return match and (match.tool, match.input)
 
 
 READER = {**WEATHER, "name": "read_file"}
@@ -123,17 +123,17 @@ READERS = input_repair.parse_offers(
 def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_arguments(answer: Any, chosen: str) -> None:
     told: list[Any] = []
 
-    def reask(refused: Decision) -> Any:
-        told.append(refused.raw["tools"])
+    def reask(decision: Decision) -> Any:
+        told.append(decision.raw["tools"])
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    refused = Decision("deny", call_id="c", code="no_such_tool")
-    assert repair_loop.choose_other_tool(reask, refused, CITY, READERS) == chosen
+    decision = Decision("deny", call_id="c", code="no_such_tool")
+    assert repair_loop.choose_other_tool(reask, decision, CITY, READERS) == chosen
     assert told == [["read_file", "Read"]]
     assert (
-        repair_loop.choose_other_tool(reask, refused, CITY, input_repair.parse_offers([MAIL])) == "" and len(told) == 1
+        repair_loop.choose_other_tool(reask, decision, CITY, input_repair.parse_offers([MAIL])) == "" and len(told) == 1
     )
 
 
@@ -152,21 +152,21 @@ def test_of_a_missing_field_only_that_field_may_come() -> None:
 
 
 def test_an_unknown_name_is_never_asked_about() -> None:
-    asked: list[Any] = []
-    assert repair_loop.find_usable_call("nope", {}, OFFERS, "c", asked.append)[1] and not asked
+    entries: list[Any] = []
+    assert repair_loop.find_usable_call("nope", {}, OFFERS, "c", entries.append)[1] and not entries
 
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair_loop, "REASK_SECONDS", 0.05)
     late = threading.Event()
 
-    def reask(refused: Decision) -> Any:
+    def reask(decision: Decision) -> Any:
         late.wait(20)
         return {"city": "Rome", "days": 3}
 
-    found, trouble = repair_loop.find_usable_call("get_weather", DAYS, OFFERS, "c", reask)
+    match, trouble = repair_loop.find_usable_call("get_weather", DAYS, OFFERS, "c", reask)
     late.set()
-    assert found is None and trouble is not None and trouble.code == "invalid_input"
+    assert match is None and trouble is not None and trouble.code == "invalid_input"
 
 
 def test_the_cap_is_ten_seconds() -> None:
@@ -223,23 +223,23 @@ async def test_a_mended_call_shows_what_it_was(ruled: Server, cards: Toolcards, 
 
 @pytest.mark.slow
 def test_tools_told_with_a_question_are_checked_by_the_server(ruled: Server, cards: Toolcards, run: str) -> None:
-    said = cards.ask(run, "c", "Get-Weather", CITY | {"zzz": 1}, tools=[WEATHER, MAIL])
-    assert said.allowed and (said.tool, said.args) == ("get_weather", CITY)
-    asked: list[Decision] = []
+    decision = cards.ask(run, "c", "Get-Weather", CITY | {"zzz": 1}, tools=[WEATHER, MAIL])
+    assert decision.allowed and (decision.tool, decision.args) == ("get_weather", CITY)
+    decisions: list[Decision] = []
 
-    def reask(refused: Decision) -> Any:
-        asked.append(refused)
+    def reask(refusal: Decision) -> Any:
+        decisions.append(refusal)
         return {"city": "Rome", "days": 3}
 
-    said = cards.ask(run, "d", "get_weather", DAYS, tools=[WEATHER, MAIL], reask=reask)
-    assert said.allowed and said.args == {"city": "Rome", "days": 3} and len(asked) == 1
-    (place,) = asked[0].raw["places"]
+    decision = cards.ask(run, "d", "get_weather", DAYS, tools=[WEATHER, MAIL], reask=reask)
+    assert decision.allowed and decision.args == {"city": "Rome", "days": 3} and len(decisions) == 1
+    (place,) = decisions[0].raw["places"]
     assert (place["pointer"], place["keyword"], place["missing"]) == ("/days", "type", [])
     assert (
-        cards.ask(run, "e", "get_weather", DAYS, reask=lambda refused: {"city": "Oslo", "days": 3}).code
+        cards.ask(run, "e", "get_weather", DAYS, reask=lambda refusal: {"city": "Oslo", "days": 3}).code
         == "invalid_input"
     )
-    assert cards.ask(run, "f", "nope", {}, reask=reask).code == "no_such_tool" and len(asked) == 1
+    assert cards.ask(run, "f", "nope", {}, reask=reask).code == "no_such_tool" and len(decisions) == 1
 
 
 @pytest.mark.slow
@@ -250,19 +250,19 @@ def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_as
     tools = [READER, MAIL, {"name": "Read"}]
 
     def ask(call: str, chosen: str) -> Decision:
-        more: dict[str, Any] = {"tools": tools, "reask": lambda refused: chosen}
+        more: dict[str, Any] = {"tools": tools, "reask": lambda refusal: chosen}
         if waits:
             return asyncio.run(cards.aask(run, call, "weather_report", CITY, **more))
         return cards.ask(run, call, "weather_report", CITY, **more)
 
-    said = ask("a", "read_file")
-    assert said.allowed and (said.tool, said.args or CITY) == ("read_file", CITY)
+    decision = ask("a", "read_file")
+    assert decision.allowed and (decision.tool, decision.args or CITY) == ("read_file", CITY)
     assert cards.result(run, "a", output=21)
     shown = card(ruled, run, "a")
     assert (shown["tool"]["name"], shown["state"], shown["anomalies"]) == ("read_file", "output-available", [])
     for call, chosen in (("b", "Read"), ("c", "send_mail"), ("d", "nope")):
-        said = ask(call, chosen)
-        assert (said.effect, said.code) == ("deny", "no_such_tool") and "weather_report" in said.text
+        decision = ask(call, chosen)
+        assert (decision.effect, decision.code) == ("deny", "no_such_tool") and "weather_report" in decision.text
     assert not [one for one in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if one.get("run") == run]
 
 
@@ -287,17 +287,18 @@ class Ears:
 
     def of(self, call: str) -> list[str]:
         hooks.drain()
-        mine = [said for said in self.heard if said["call_id"] == call]
+        mine = [message for message in self.heard if message["call_id"] == call]
         return [
-            f"{said['event'].rpartition('.')[2]}{said.get('outcome', '') and '=' + said['outcome']}" for said in mine
+            f"{message['event'].rpartition('.')[2]}{message.get('outcome', '') and '=' + message['outcome']}"
+            for message in mine
         ]
 
 
 @pytest.fixture
 def ears() -> Iterator[Ears]:
-    found = Ears(hooks.Veto("Not there."))
-    hooks.register(found)
-    yield found
+    value = Ears(hooks.Veto("Not there."))
+    hooks.register(value)
+    yield value
     hooks.drain()
     hooks.clear()
 
@@ -340,4 +341,4 @@ async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str
         assert (await registry.enter("b", "get_weather", oslo).ask(oslo)).code == "plugin_crash"
     assert ears.of("a") == ["before", "settled=aborted"]
     assert ears.of("b") == ["before", "error", "settled=error"]
-    assert len({said["id"] for said in ears.heard}) == len(ears.heard)
+    assert len({message["id"] for message in ears.heard}) == len(ears.heard)

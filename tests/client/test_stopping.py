@@ -33,16 +33,16 @@ def gate() -> Iterator[Gate]:
 
 def held(gate: Gate, stage: str) -> tuple[threading.Event, threading.Event]:
     """Hold the answer of this stage: return what says that it was asked for, and what lets it go."""
-    asked, go = threading.Event(), threading.Event()
+    value, go = threading.Event(), threading.Event()
 
     def tamper(now: str, honest: Any) -> Answer | None:
         if now == stage:
-            asked.set()
+            value.set()
             go.wait(PATIENCE)
         return None
 
     gate.tamper = tamper
-    return asked, go
+    return value, go
 
 
 # ---------------------------------------------------------------- cancelled
@@ -55,7 +55,7 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
     gate: Gate, stage: str, tool: str, afterwards: str
 ) -> None:
     """Also where the answer comes after the task is gone: a question that was opened, a permit that was claimed."""
-    asked, go = held(gate, stage)
+    result, go = held(gate, stage)
     ran: list[str] = []
 
     @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool=tool)
@@ -63,7 +63,7 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
         ran.append(tool)
 
     task = asyncio.create_task(work())
-    assert await asyncio.to_thread(asked.wait, PATIENCE)
+    assert await asyncio.to_thread(result.wait, PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -75,23 +75,23 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
 
 
 async def test_over_a_socket_too(gate: Gate) -> None:
-    asked, go = held(gate, "message")
+    result, go = held(gate, "message")
     ran: list[str] = []
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:
         task = asyncio.create_task(Tools({"bash": lambda: ran.append("bash")}, run).acall("bash", {}, "c"))
-        assert await asyncio.to_thread(asked.wait, PATIENCE)
+        assert await asyncio.to_thread(result.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         go.set()
         await asyncio.wait_for(run.flushed(), PATIENCE)
-    told = [frame["error"]["code"] for kind, frame in gate.asked if kind == "tool.output.error"]
-    assert (ran, told) == ([], ["aborted"])
+    entries = [frame["error"]["code"] for kind, frame in gate.asked if kind == "tool.output.error"]
+    assert (ran, entries) == ([], ["aborted"])
 
 
 async def test_arguments_that_change_while_somebody_is_asked_do_not_run(gate: Gate) -> None:
     """Another task holds the same object: what was judged is what runs, or what is told as edited."""
-    asked, go = held(gate, "poll")
+    result, go = held(gate, "poll")
     ran: list[Any] = []
     shared = {"paths": ["/tmp"]}
 
@@ -100,7 +100,7 @@ async def test_arguments_that_change_while_somebody_is_asked_do_not_run(gate: Ga
         ran.append(where)
 
     task = asyncio.create_task(delete(shared))
-    assert await asyncio.to_thread(asked.wait, PATIENCE)
+    assert await asyncio.to_thread(result.wait, PATIENCE)
     shared["paths"].append("/")
     go.set()
     await task
@@ -108,12 +108,12 @@ async def test_arguments_that_change_while_somebody_is_asked_do_not_run(gate: Ga
 
 
 async def test_nor_in_a_loop_of_ones_own(gate: Gate) -> None:
-    asked, go = held(gate, "message")
+    result, go = held(gate, "message")
     ran: list[Any] = []
     args = {"paths": ["/tmp"]}
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:
         task = asyncio.create_task(Tools({"bash": lambda paths: ran.append(paths)}, run).acall("bash", args, "c"))
-        assert await asyncio.to_thread(asked.wait, PATIENCE)
+        assert await asyncio.to_thread(result.wait, PATIENCE)
         args["paths"].append("/")
         go.set()
         await task
@@ -216,14 +216,14 @@ def test_a_run_opens_with_its_first_use_and_ends_once_nobody_uses_it(gate: Gate)
 
 
 def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
-    asked, go = held(gate, "message")
+    result, go = held(gate, "message")
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
     registry = find_registry(runs.run("thread"))
     assert registry is not None
     call = registry.enter("c", "bash", {})
     waiting = threading.Thread(target=lambda: call.ask_now({}))
     waiting.start()
-    assert asked.wait(PATIENCE)
+    assert result.wait(PATIENCE)
     time.sleep(0.5)
     assert ended(gate) == 0  # asked about
     go.set()
@@ -250,8 +250,8 @@ from toolcards.client import Toolcards
 from toolcards.client.auto_runs import AutoRuns
 AutoRuns(Toolcards({gate.url!r}, "key"), agent="scribe").run("thread")
 """
-    done = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (0, "")
     until(lambda: ended(gate) == 1)
 
 

@@ -24,11 +24,11 @@ class Script:
         with contextlib.suppress(ConnectionClosed):
             await behave(self, socket)
 
-    async def frames(self, socket, wanted):
+    async def frames(self, socket, expected):
         got = []
-        while len(got) < wanted:
-            said = json.loads(await socket.recv())
-            got += said if isinstance(said, list) else [said]
+        while len(got) < expected:
+            message = json.loads(await socket.recv())
+            got += message if isinstance(message, list) else [message]
         self.got += got
         return got
 
@@ -119,11 +119,11 @@ async def test_edited_arguments_are_the_ones_to_run():
         assert await run.call("bash", "c1").allowed({"command": "rm"}) == {"command": "ls -l"}
 
 
-@pytest.mark.parametrize("said", [{"decision": "sure"}, {"decision": None}, {}])
-async def test_an_unknown_decision_denies(said):
+@pytest.mark.parametrize("value", [{"decision": "sure"}, {"decision": None}, {}])
+async def test_an_unknown_decision_denies(value):
     async def odd(script, socket):
         await script.frames(socket, 3)
-        await socket.send(json.dumps({"type": "decision", "run": "r1", "call_id": "c1", **said}))
+        await socket.send(json.dumps({"type": "decision", "run": "r1", "call_id": "c1", **value}))
         await ack_all(script, socket)
 
     async with playing(Script(odd), linger=0.1) as run:

@@ -49,14 +49,14 @@ def states(server: Server, run: str) -> dict[str, str]:
 
 
 def test_a_run_in_plain_code(ruled: Server, cards: Toolcards, run: str) -> None:
-    with cards.run(run, agent="scribe") as told:
-        assert current() is told
-        first = told.call("read_file", "c1")
+    with cards.run(run, agent="scribe") as agent_run:
+        assert current() is agent_run
+        first = agent_run.call("read_file", "c1")
         first.delta('{"path":"a"}')
         assert first.allowed_now({"path": "a"}) == {"path": "a"}
         first.output({"lines": 3})
         with pytest.raises(Denied, match="Not allowed here"):
-            told.call("bash", "c2").allowed_now({"command": "echo forbidden"})
+            agent_run.call("bash", "c2").allowed_now({"command": "echo forbidden"})
     assert current() is None
     assert states(ruled, run) == {"c1": "output-available", "c2": "output-denied"}
     assert ruled.get(f"/api/v1/runs/{run}")["status"] == "finished"
@@ -64,35 +64,35 @@ def test_a_run_in_plain_code(ruled: Server, cards: Toolcards, run: str) -> None:
 
 def test_calls_of_many_threads_share_a_run(ruled: Server, cards: Toolcards, run: str) -> None:
     def work(number: int) -> None:
-        call = told.call("read_file", f"c{number}")
+        call = agent_run.call("read_file", f"c{number}")
         for piece in ('{"path"', ':"a', f'{number}"}}'):
             call.delta(piece)
         call.allowed_now({"path": f"a{number}"})
         call.output(number)
 
-    with cards.run(run) as told:
+    with cards.run(run) as agent_run:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert states(ruled, run) == {f"c{number}": "output-available" for number in range(20)}
-    assert not told.refused
+    assert not agent_run.refused
 
 
 async def test_a_run_of_plain_code_may_be_awaited(ruled: Server, cards: Toolcards, run: str) -> None:
-    with cards.run(run) as told:
-        assert await told.call("read_file", "c1").allowed({"path": "a"}) == {"path": "a"}
+    with cards.run(run) as agent_run:
+        assert await agent_run.call("read_file", "c1").allowed({"path": "a"}) == {"path": "a"}
 
 
 def test_too_much_to_tell_is_told_short(ruled: Server, cards: Toolcards, run: str) -> None:
-    with cards.run(run, gate=False) as told:
-        call = told.call("read_file", "c1")
+    with cards.run(run, gate=False) as agent_run:
+        call = agent_run.call("read_file", "c1")
         call.available({"path": "a"})
         call.output("x" * 3_000_000)
     card = gating.calls(ruled, run)["c1"]
     assert card["state"] == "output-available" and "3000000 characters" in card["output"]
-    assert told.dead is None
+    assert agent_run.dead is None
 
 
 # ---------------------------------------------------------------- functions
@@ -106,9 +106,9 @@ async def test_an_async_function_waits_for_a_person(ruled: Server, cards: Toolca
         ran.append(command)
         return "done"
 
-    asking = asyncio.create_task(execute("echo ask"))
+    task = asyncio.create_task(execute("echo ask"))
     await asyncio.to_thread(gating.vote, ruled, run, "edit", edited={"command": "echo other"})
-    assert (await asking, ran) == ("done", ["echo other"])
+    assert (await task, ran) == ("done", ["echo other"])
     with pytest.raises(Denied, match="Not allowed here"):
         await execute("echo forbidden")
     assert sorted(states(ruled, run).values()) == ["output-available", "output-denied"]
@@ -119,11 +119,11 @@ async def test_a_cancelled_function_takes_its_question_back(ruled: Server, cards
     async def execute(command: str) -> str:
         raise AssertionError("it ran")
 
-    asking = asyncio.create_task(execute("echo ask"))
+    task = asyncio.create_task(execute("echo ask"))
     await asyncio.to_thread(gating.waiting, ruled, run)
-    asking.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await task
     await asyncio.to_thread(until, lambda: set(states(ruled, run).values()) == {"output-error"})
 
 
@@ -154,7 +154,7 @@ async def abash(command: str) -> str:
 @pytest.mark.parametrize("function", [bash, abash])
 async def test_a_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str, function: Any) -> None:
     tools = Tools({"bash": function})
-    wanted = {
+    expected = {
         "c1": ("bash", '{"command": "exit 0"}', "output-available", "ran exit 0"),
         "c2": ("bash", {"command": "exit 1"}, "output-error", "OSError: "),
         "c3": ("bash", {"command": "echo forbidden"}, "output-denied", "Not run: "),
@@ -163,10 +163,10 @@ async def test_a_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str, fun
         "c6": ("bash", {"cmd": 1}, "output-error", "does not fit"),
     }
     async with cards.run(run):
-        answers = {name: await tools.acall(tool, args, name) for name, (tool, args, *_) in wanted.items()}
-    assert {name: answer.state for name, answer in answers.items()} == {n: w[2] for n, w in wanted.items()}
-    assert all(w[3] in answers[name].text for name, w in wanted.items()), answers
-    assert states(ruled, run) == {name: w[2] for name, w in wanted.items()}
+        answers = {name: await tools.acall(tool, args, name) for name, (tool, args, *_) in expected.items()}
+    assert {name: answer.state for name, answer in answers.items()} == {n: w[2] for n, w in expected.items()}
+    assert all(w[3] in answers[name].text for name, w in expected.items()), answers
+    assert states(ruled, run) == {name: w[2] for name, w in expected.items()}
 
 
 def test_a_plain_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str) -> None:
@@ -183,16 +183,16 @@ def test_a_plain_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str) -> 
 
 def test_without_a_server_a_call_is_denied_soon_and_says_why() -> None:
     began = time.monotonic()
-    with Toolcards(NOBODY, "key").run(offline=1) as told, pytest.raises(Denied, match="gave no answer in time"):
-        told.call("bash").allowed_now({"command": "ls"})
+    with Toolcards(NOBODY, "key").run(offline=1) as agent_run, pytest.raises(Denied, match="gave no answer in time"):
+        agent_run.call("bash").allowed_now({"command": "ls"})
     assert time.monotonic() - began < PATIENCE
 
 
 def test_without_a_server_a_watched_agent_is_not_slowed() -> None:
     began = time.monotonic()
-    with Toolcards(NOBODY, "key").run(gate=False) as told:
+    with Toolcards(NOBODY, "key").run(gate=False) as agent_run:
         for number in range(2000):
-            call = told.call("read_file", f"c{number}")
+            call = agent_run.call("read_file", f"c{number}")
             call.available({"path": "a"})
             call.output("x")
     assert time.monotonic() - began < PATIENCE
@@ -220,5 +220,5 @@ try: execute("echo forbidden")
 except Denied as no: print(no)
 """
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{program}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert done.stdout.splitlines()[0] == "ran" and "Not allowed here." in done.stdout, done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
+    assert completed.stdout.splitlines()[0] == "ran" and "Not allowed here." in completed.stdout, completed.stderr

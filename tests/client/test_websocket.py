@@ -63,9 +63,9 @@ async def test_pings_are_answered_while_waiting():
 async def test_the_servers_close_code_and_reason_are_told():
     async with a_server(lambda socket: socket.close(4401, "signed out")) as url:
         socket = await websocket.connect(url)
-        with pytest.raises(websocket.ConnectionClosed) as told:
+        with pytest.raises(websocket.ConnectionClosed) as error:
             await socket.recv()
-        assert (told.value.code, told.value.reason) == (4401, "signed out")
+        assert (error.value.code, error.value.reason) == (4401, "signed out")
         with pytest.raises(websocket.ConnectionClosed):
             await socket.send("too late")
 
@@ -97,9 +97,9 @@ async def test_headers_and_path_are_sent():
 
 async def test_a_refusal_tells_its_status():
     async with serve(echo, "127.0.0.1", 0, process_request=lambda c, r: c.respond(403, "no")) as server:
-        with pytest.raises(websocket.ConnectionClosed) as told:
+        with pytest.raises(websocket.ConnectionClosed) as error:
             await websocket.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    assert told.value.code == 403
+    assert error.value.code == 403
 
 
 async def test_a_line_break_in_a_header_is_refused():
@@ -148,9 +148,9 @@ async def test_broken_bytes_end_the_connection(name):
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
         socket = await websocket.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-        with pytest.raises(websocket.ConnectionClosed) as told:
+        with pytest.raises(websocket.ConnectionClosed) as error:
             await socket.recv()
-        assert told.value.code == code
+        assert error.value.code == code
         socket.abort()
 
 

@@ -81,12 +81,12 @@ class Place:
     def at_home(self) -> None:
         """What a person has answered at the first start in a terminal."""
         trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True, "allowedTools": []}
-        said = {
+        fields = {
             "hasCompletedOnboarding": True, "theme": "dark", "numStartups": 5,
             "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
             "projects": {str(self.project): trusted},
         }  # fmt: skip
-        (self.home / ".claude.json").write_text(json.dumps(said))
+        (self.home / ".claude.json").write_text(json.dumps(fields))
 
 
 def place(folder: Path, url: str, key: str) -> Place:
@@ -108,8 +108,8 @@ def program() -> Path:
 def _here(part: str | Call, project: Path) -> str | Call:
     if isinstance(part, str) or not isinstance(part.input, dict):
         return part
-    given = {
+    by_name = {
         name: value.replace("$CWD", str(project)) if isinstance(value, str) else value
         for name, value in part.input.items()
     }
-    return Call(part.id, part.tool, given, part.raw)
+    return Call(part.id, part.tool, by_name, part.raw)

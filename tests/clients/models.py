@@ -53,15 +53,15 @@ class FakeModel:
         self._server.shutdown()
         self._server.server_close()
 
-    def turn(self, asked: dict[str, Any]) -> Turn:
+    def turn(self, payload: dict[str, Any]) -> Turn:
         """Return what the model says now: as many turns on as it has spoken since the scenario was named."""
-        messages = asked.get("messages", [])
+        messages = payload.get("messages", [])
         self.results |= self._dialect.results(messages)
         named = [at for at, m in enumerate(messages) if m["role"] == "user" and "SCENARIO:" in json.dumps(m["content"])]
-        if not named or not asked.get("tools"):
+        if not named or not payload.get("tools"):
             return ["ok"]
-        found = re.findall(r"SCENARIO:([\w-]+)", json.dumps(messages[named[-1]]["content"]))
-        script = self.scripts.get(found[-1], [["ok"]])
+        matches = re.findall(r"SCENARIO:([\w-]+)", json.dumps(messages[named[-1]]["content"]))
+        script = self.scripts.get(matches[-1], [["ok"]])
         spoken = sum(message["role"] == "assistant" for message in messages[named[-1] :])
         return script[min(spoken, len(script) - 1)]
 
@@ -78,16 +78,16 @@ class FakeModel:
                 self._json({"object": "list", "data": [{"id": "fake-model", "object": "model"}]})
 
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
-                if "messages" not in asked or "count_tokens" in self.path:
+                payload = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
+                if "messages" not in payload or "count_tokens" in self.path:
                     self._json({"input_tokens": 10})
-                elif not asked.get("stream"):
-                    self._json(model._dialect.short(asked))
+                elif not payload.get("stream"):
+                    self._json(model._dialect.short(payload))
                 else:
-                    self._stream(model._speak(asked, model.turn(asked)))
+                    self._stream(model._speak(payload, model.turn(payload)))
 
-            def _json(self, said: Any) -> None:
-                body = json.dumps(said).encode()
+            def _json(self, value: Any) -> None:
+                body = json.dumps(value).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -131,23 +131,23 @@ class _Anthropic:
     @staticmethod
     def results(messages: list[Any]) -> dict[str, str]:
         blocks = (block for m in messages if isinstance(m["content"], list) for block in m["content"])
-        found = (block for block in blocks if block.get("type") == "tool_result")
-        return {block["tool_use_id"]: _flat(block.get("content")) for block in found}
+        value = (block for block in blocks if block.get("type") == "tool_result")
+        return {block["tool_use_id"]: _flat(block.get("content")) for block in value}
 
     @staticmethod
-    def short(asked: dict[str, Any]) -> dict[str, Any]:
+    def short(payload: dict[str, Any]) -> dict[str, Any]:
         text = [{"type": "text", "text": "ok"}]
         usage = {"input_tokens": 1, "output_tokens": 1}
-        rest = {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage, "model": asked.get("model")}
+        rest = {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage, "model": payload.get("model")}
         return {"id": "msg_short", "type": "message", "role": "assistant", "content": text} | rest
 
 
-def _messages(asked: dict[str, Any], turn: Turn) -> Iterator[str]:
-    def event(kind: str, **said: Any) -> str:
-        return f"event: {kind}\ndata: {json.dumps({'type': kind} | said)}\n\n"
+def _messages(payload: dict[str, Any], turn: Turn) -> Iterator[str]:
+    def event(kind: str, **value: Any) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind} | value)}\n\n"
 
     usage = {"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    message = {"id": "msg_fake", "type": "message", "role": "assistant", "model": asked["model"], "content": []}
+    message = {"id": "msg_fake", "type": "message", "role": "assistant", "model": payload["model"], "content": []}
     yield event("message_start", message=message | {"stop_reason": None, "stop_sequence": None, "usage": usage})
     for index, part in enumerate(turn):
         called = isinstance(part, Call)
@@ -175,22 +175,28 @@ class _OpenAI:
         return {m["tool_call_id"]: _flat(m.get("content")) for m in messages if m["role"] == "tool"}
 
     @staticmethod
-    def short(asked: dict[str, Any]) -> dict[str, Any]:
+    def short(payload: dict[str, Any]) -> dict[str, Any]:
         choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
-        return {"id": "short", "object": "chat.completion", "created": 0, "model": asked["model"], "choices": [choice]}
+        return {
+            "id": "short",
+            "object": "chat.completion",
+            "created": 0,
+            "model": payload["model"],
+            "choices": [choice],
+        }
 
 
-def _completions(asked: dict[str, Any], turn: Turn) -> Iterator[str]:
+def _completions(payload: dict[str, Any], turn: Turn) -> Iterator[str]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        said = {
+        fields = {
             "id": "fake",
             "object": "chat.completion.chunk",
             "created": 0,
-            "model": asked["model"],
+            "model": payload["model"],
             "choices": [choice],
         }
-        return f"data: {json.dumps(said)}\n\n"
+        return f"data: {json.dumps(fields)}\n\n"
 
     yield chunk({"role": "assistant", "content": ""})
     calls = [part for part in turn if isinstance(part, Call)]

@@ -47,14 +47,14 @@ class App:
         """Wait for the end; return what it told."""
         assert self._process is not None
         try:
-            said, wrong = self._process.communicate(timeout=3 * PATIENCE)
+            result, wrong = self._process.communicate(timeout=3 * PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            said, wrong = self._process.communicate()
-            raise AssertionError(f"it did not end: {said[-500:]} {wrong[-2000:]}") from None
-        assert said.strip(), wrong[-2000:]
-        told: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
-        return told
+            result, wrong = self._process.communicate()
+            raise AssertionError(f"it did not end: {result[-500:]} {wrong[-2000:]}") from None
+        assert result.strip(), wrong[-2000:]
+        payload: dict[str, Any] = json.loads(result.strip().splitlines()[-1])
+        return payload
 
     def stop(self) -> None:
         """End it, if a test did not."""

@@ -24,16 +24,16 @@ def installed(name: str, **packages: str) -> Path:
     Keyword names write `@scope/pkg` as `scope__pkg` and `-` as `_`; a Node of our own comes along.
     """
     pins = {_named(package): version for package, version in packages.items()} | {"node": NODE}
-    wanted = versions.choose(name, pins)
+    expected = versions.choose(name, pins)
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = folder / "installed.json"
-        if not done.exists() or json.loads(done.read_text()) != wanted:
-            _install(folder, wanted)
+        completed = folder / "installed.json"
+        if not completed.exists() or json.loads(completed.read_text()) != expected:
+            _install(folder, expected)
             versions.note(folder, pins, {package: _version(folder, package) for package in pins})
-            done.write_text(json.dumps(wanted))
+            completed.write_text(json.dumps(expected))
     return folder / "node_modules"
 
 
@@ -48,15 +48,15 @@ def native(modules: Path, package: str, program: str) -> Path:
     return modules / f"{package}-{platform.system().lower()}-{machine}" / program
 
 
-def _install(folder: Path, wanted: dict[str, str]) -> None:
-    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
+def _install(folder: Path, expected: dict[str, str]) -> None:
+    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": expected}))
     command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     except FileNotFoundError:
         pytest.skip("not here: npm")
     if run.returncode:
-        raise AssertionError(f"npm could not install {wanted}: {run.stderr[-2000:]}")
+        raise AssertionError(f"npm could not install {expected}: {run.stderr[-2000:]}")
 
 
 def _version(folder: Path, package: str) -> str:

@@ -39,26 +39,26 @@ CLAUDE_AGENT = {"claude-agent-sdk": "0.2.184"}
 def python(name: str = "python", packages: dict[str, str] | None = None) -> Path:
     """Return the Python of an environment that has the packages, making it if need be; "" for any version."""
     pins = packages or PACKAGES
-    wanted = versions.choose(name, pins)
+    expected = versions.choose(name, pins)
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = folder / "installed.json"
+        completed = folder / "installed.json"
         program = folder / "venv" / "bin" / "python"
-        if not done.exists() or json.loads(done.read_text()) != wanted:
-            _install(folder / "venv", program, wanted)
+        if not completed.exists() or json.loads(completed.read_text()) != expected:
+            _install(folder / "venv", program, expected)
             versions.note(folder, pins, {package: _version(program, package) for package in pins})
-            done.write_text(json.dumps(wanted))
+            completed.write_text(json.dumps(expected))
     return program
 
 
 def _install(venv: Path, program: Path, packages: dict[str, str]) -> None:
-    wanted = [
+    expected = [
         f"{name}=={version}" if version not in ("", versions.LATEST) else name for name, version in packages.items()
     ]
     pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in ([sys.executable, "-m", "venv", "--clear", str(venv)], [*pip, *wanted]):
+    for command in ([sys.executable, "-m", "venv", "--clear", str(venv)], [*pip, *expected]):
         run = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | {"PYTHONPATH": ""})
         if run.returncode:
             raise AssertionError(f"{command} failed: {run.stderr[-2000:]}")

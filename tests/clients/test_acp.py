@@ -84,11 +84,11 @@ class Agent:
     def _here(self, part: str | Call) -> str | Call:
         if isinstance(part, str):
             return part
-        given = {
+        by_name = {
             name: value.replace("$CWD", str(self.project)) if isinstance(value, str) else value
             for name, value in part.input.items()
         }
-        return Call(part.id, part.tool, given)
+        return Call(part.id, part.tool, by_name)
 
     def play(self, scenario: str) -> None:
         self.editor.prompt(self.session, f"SCENARIO:{scenario}")
@@ -104,21 +104,21 @@ class Agent:
 
 @pytest.fixture
 def agent(program: Path, server: Server, tmp_path: Path) -> Iterator[Callable[..., Agent]]:
-    made: list[Agent] = []
+    created: list[Agent] = []
 
     def make(*flags: str, url: str = server.base, **more: Any) -> Agent:
-        made.append(Agent(program, url, server.key, tmp_path, *flags, **more))
-        return made[-1]
+        created.append(Agent(program, url, server.key, tmp_path, *flags, **more))
+        return created[-1]
 
     yield make
-    for each in made:
+    for each in created:
         each.close()
 
 
 def card(server: Server, agent: Agent, call: str, state: str) -> Any:
     def look() -> Any:
-        found = gating.calls(server, agent.session).get(call)
-        return found if found and found["state"] == state else None
+        result = gating.calls(server, agent.session).get(call)
+        return result if result and result["state"] == state else None
 
     return until(look)
 
@@ -130,106 +130,106 @@ def test_an_editors_settings_work_as_printed(
     installed = tmp_path / "toolcards"
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m toolcards "$@"\n')
     installed.chmod(0o755)
-    written = json.loads(snippets.render_snippet("acp", server.base, server.key))
-    told = agent(url="http://127.0.0.1:9", written=written, path=[str(tmp_path), str(program.parent)])
-    told.play("ask")
-    gating.vote(server, told.session, "approve")
-    assert told.editor.result()["stopReason"] == "end_turn"
-    card(server, told, "call_ask", "output-available")
-    assert told.ran
+    document = json.loads(snippets.render_snippet("acp", server.base, server.key))
+    result = agent(url="http://127.0.0.1:9", written=document, path=[str(tmp_path), str(program.parent)])
+    result.play("ask")
+    gating.vote(server, result.session, "approve")
+    assert result.editor.result()["stopReason"] == "end_turn"
+    card(server, result, "call_ask", "output-available")
+    assert result.ran
 
 
 def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Callable[..., Agent]) -> None:
-    told = agent()
-    told.play("success")
-    assert told.editor.result()["stopReason"] == "end_turn"
-    shown = card(server, told, "call_ok", "output-available")
-    assert shown["tool"]["name"] == "bash" and shown["input"]["command"].startswith("echo hello") and told.ran
+    result = agent()
+    result.play("success")
+    assert result.editor.result()["stopReason"] == "end_turn"
+    shown = card(server, result, "call_ok", "output-available")
+    assert shown["tool"]["name"] == "bash" and shown["input"]["command"].startswith("echo hello") and result.ran
     assert shown["decision"]["effect"] == "allow" and "hello" in shown["output"] and not shown["anomalies"], shown
-    told.play("error")
-    told.editor.result()
-    assert card(server, told, "call_err", "output-error")["error"]["code"] == "exit_status"
-    told.play("read")
-    told.editor.result()
-    card(server, told, "call_r", "output-error")
-    told.play("unknown")
-    told.editor.result()
-    assert card(server, told, "call_u", "output-error")["error"]["code"] == "no_such_tool"
-    told.play("write")
-    told.editor.result()
-    assert card(server, told, "call_w", "output-available")["tool"]["kind"] == "edit"
-    assert (told.project / "out.txt").read_text() == "hi\n"
+    result.play("error")
+    result.editor.result()
+    assert card(server, result, "call_err", "output-error")["error"]["code"] == "exit_status"
+    result.play("read")
+    result.editor.result()
+    card(server, result, "call_r", "output-error")
+    result.play("unknown")
+    result.editor.result()
+    assert card(server, result, "call_u", "output-error")["error"]["code"] == "no_such_tool"
+    result.play("write")
+    result.editor.result()
+    assert card(server, result, "call_w", "output-available")["tool"]["kind"] == "edit"
+    assert (result.project / "out.txt").read_text() == "hi\n"
 
 
 def test_a_denied_command_does_not_run(server: Server, agent: Callable[..., Agent]) -> None:
-    told = agent()
-    told.play("deny")
-    told.editor.result()
-    assert not told.ran and not card(server, told, "call_no", "output-denied")["anomalies"]
-    assert told.editor.asked.empty()
+    result = agent()
+    result.play("deny")
+    result.editor.result()
+    assert not result.ran and not card(server, result, "call_no", "output-denied")["anomalies"]
+    assert result.editor.asked.empty()
 
 
 def test_of_two_parallel_calls_one_is_denied(server: Server, agent: Callable[..., Agent]) -> None:
     """A rejection makes opencode reject whatever else of the session waits."""
-    told = agent()
-    told.play("parallel")
-    told.editor.result()
-    card(server, told, "call_p1", "output-denied")
+    result = agent()
+    result.play("parallel")
+    result.editor.result()
+    card(server, result, "call_p1", "output-denied")
     ends = {"output-available", "output-error", "output-denied"}
-    until(lambda: gating.calls(server, told.session).get("call_p2", {}).get("state") in ends)
+    until(lambda: gating.calls(server, result.session).get("call_p2", {}).get("state") in ends)
 
 
 @pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
 def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str, state: str) -> None:
-    told = agent()
-    told.play("ask")
-    gating.vote(server, told.session, vote)
-    told.editor.result()
-    shown = card(server, told, "call_ask", state)
+    result = agent()
+    result.play("ask")
+    gating.vote(server, result.session, vote)
+    result.editor.result()
+    shown = card(server, result, "call_ask", state)
     assert shown["approval"]["state"] == ("succeeded" if vote == "approve" else "denied") and not shown["anomalies"]
-    assert told.ran is (vote == "approve")
+    assert result.ran is (vote == "approve")
 
 
 @pytest.mark.parametrize(("first", "by"), [("here", "human"), ("there", "host")])
 def test_of_dashboard_and_editor_the_first_answer_counts(
     server: Server, agent: Callable[..., Agent], first: str, by: str
 ) -> None:
-    told = agent("--mirror")
-    told.play("ask")
-    asked = told.editor.asked.get(timeout=PATIENCE)
-    gating.waiting(server, told.session)
+    result = agent("--mirror")
+    result.play("ask")
+    permission_request = result.editor.asked.get(timeout=PATIENCE)
+    gating.waiting(server, result.session)
     if first == "here":
-        gating.vote(server, told.session, "approve")
-        until(lambda: told.ran)
+        gating.vote(server, result.session, "approve")
+        until(lambda: result.ran)
     option = "once" if first == "there" else "reject"
-    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
-    told.editor.result()
-    shown = card(server, told, "call_ask", "output-available")
-    assert told.ran and (shown["approval"]["by"]["kind"], shown["approval"]["state"]) == (by, "succeeded")
+    result.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
+    result.editor.result()
+    shown = card(server, result, "call_ask", "output-available")
+    assert result.ran and (shown["approval"]["by"]["kind"], shown["approval"]["state"]) == (by, "succeeded")
 
 
 def test_a_cancelled_turn(server: Server, agent: Callable[..., Agent]) -> None:
-    told = agent()
-    told.play("ask")
-    gating.waiting(server, told.session)
-    told.editor.send(method="session/cancel", params={"sessionId": told.session})
-    assert told.editor.result()["stopReason"] == "cancelled"
-    assert card(server, told, "call_ask", "output-error")["cause"] == "aborted" and not told.ran
+    result = agent()
+    result.play("ask")
+    gating.waiting(server, result.session)
+    result.editor.send(method="session/cancel", params={"sessionId": result.session})
+    assert result.editor.result()["stopReason"] == "cancelled"
+    assert card(server, result, "call_ask", "output-error")["cause"] == "aborted" and not result.ran
 
 
 def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) -> None:
-    told = agent(url="http://127.0.0.1:9")
-    told.play("success")
-    told.editor.result()
-    assert not told.ran
-    told.editor.close()
-    assert "could not be asked" in told.editor.told
+    result = agent(url="http://127.0.0.1:9")
+    result.play("success")
+    result.editor.result()
+    assert not result.ran
+    result.editor.close()
+    assert "could not be asked" in result.editor.told
 
 
 def test_without_a_server_a_mirror_asks_the_editor(agent: Callable[..., Agent]) -> None:
-    told = agent("--mirror", url="http://127.0.0.1:9")
-    told.play("success")
-    asked = told.editor.asked.get(timeout=PATIENCE)
-    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "once"}})
-    told.editor.result()
-    assert told.ran
+    result = agent("--mirror", url="http://127.0.0.1:9")
+    result.play("success")
+    permission_request = result.editor.asked.get(timeout=PATIENCE)
+    result.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "once"}})
+    result.editor.result()
+    assert result.ran

@@ -79,14 +79,14 @@ def run(producer: str) -> str:
 @pytest.fixture
 def client(server: Server, producer: str, run: str, tmp_path: Path) -> Iterator[Starts]:
     """Give `client(scenario, answers=…, wait=…, abort=…)`: a thread that has begun."""
-    made = App(npm.installed("ag-ui", ag_ui__client="1.0.0"), "ag_ui.mjs", tmp_path)
+    created = App(npm.installed("ag-ui", ag_ui__client="1.0.0"), "ag_ui.mjs", tmp_path)
     url = f"{server.base}/api/v1/ag-ui/{producer}"
 
     def start(scenario: str, **wish: Any) -> App:
-        return made.start(scenario, **({"url": url, "key": server.key, "run": run} | wish))
+        return created.start(scenario, **({"url": url, "key": server.key, "run": run} | wish))
 
     yield start
-    made.stop()
+    created.stop()
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
 
 def vote(server: Server, run: str, call_id: str, decision: str, reason: str = "", edited: Any = None) -> None:
     def asked() -> Any:
-        found = gating.calls(server, run).get(call_id)
-        return found if found and found["state"] == "approval-requested" else None
+        result = gating.calls(server, run).get(call_id)
+        return result if result and result["state"] == "approval-requested" else None
 
     call = until(asked)
     fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
@@ -125,10 +125,10 @@ def vote(server: Server, run: str, call_id: str, decision: str, reason: str = ""
 
 
 def test_a_success(server: Server, client: Starts, run: str, producer: str) -> None:
-    told = client("success").finish()
+    result = client("success").finish()
     card = ended(server, run, "output-available")["call_a"]
     assert (card["output"], card["agent_path"]) == ({"city": "Paris", "temp": 21}, [producer])
-    assert told["errors"] == [] and json.loads(told["saw"]["call_a"]) == {"city": "Paris", "temp": 21}
+    assert result["errors"] == [] and json.loads(result["saw"]["call_a"]) == {"city": "Paris", "temp": 21}
     assert server.get(f"/api/v1/runs/{run}")["status"] == "finished"
 
 
@@ -136,8 +136,8 @@ def test_a_success(server: Server, client: Starts, run: str, producer: str) -> N
     ("scenario", "call"), [("error", "call_b"), ("empty", "call_c"), ("unknown", "call_d"), ("invalid", "call_e")]
 )
 def test_failures(server: Server, client: Starts, run: str, scenario: str, call: str) -> None:
-    told = client(scenario).finish()
-    assert told["errors"] == []
+    result = client(scenario).finish()
+    assert result["errors"] == []
     assert list(ended(server, run, "output-error")) == [call]
 
 
@@ -159,9 +159,9 @@ def test_a_client_that_stops_aborts_the_run(server: Server, client: Starts, run:
 def test_an_answer_given_in_the_clients_chat_is_the_hosts(
     server: Server, client: Starts, run: str, producer: str, ran: Any, answers: Any, state: str
 ) -> None:
-    told = client("ask", answers={"call_f": answers[producer]}).finish()
+    result = client("ask", answers={"call_f": answers[producer]}).finish()
     card = ended(server, run, state)["call_f"]
-    assert told["errors"] == [] and card["approval"]["by"]["kind"] == "host"
+    assert result["errors"] == [] and card["approval"]["by"]["kind"] == "host"
     assert ran() == ([["delete_file", "/a"]] if answers is YES else [])
 
 
@@ -174,13 +174,13 @@ def test_answers_given_here_reach_the_agent_together(
     standing = server.get(f"/api/v1/ag-ui/{producer}/resume?run={run}")
     assert standing["waiting"] and standing["resume"] == []  # one answer alone is not told
     vote(server, run, "call_h", "deny", "not today")
-    told = chat.finish()
+    result = chat.finish()
     cards = ended(server, run, "output-available", "output-denied")
     assert [card["approval"]["state"] for card in cards.values()] == ["succeeded", "denied"]
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"human"}
     assert [card["anomalies"] for card in cards.values()] == [[], []]
-    assert (told["errors"], told["turns"], ran()) == ([], 2, [["delete_file", "/a"]])
-    assert "not today" in told["saw"]["call_h"]
+    assert (result["errors"], result["turns"], ran()) == ([], 2, [["delete_file", "/a"]])
+    assert "not today" in result["saw"]["call_h"]
 
 
 @pytest.mark.parametrize("producer", BATCHES, indirect=True)
@@ -190,9 +190,9 @@ def test_an_edit_given_here_is_one_decision_of_the_batch(
     chat = client("two", wait=True)
     vote(server, run, "call_h", "edit", edited={"path": "/edited"})
     vote(server, run, "call_g", "deny", "not today")
-    told = chat.finish()
+    result = chat.finish()
     cards = ended(server, run, "output-denied", "output-available")
-    assert (told["errors"], ran()) == ([], [["delete_file", "/edited"]])
+    assert (result["errors"], ran()) == ([], [["delete_file", "/edited"]])
     assert cards["call_h"]["input"] == {"path": "/edited"}
 
 
@@ -201,35 +201,37 @@ def test_a_batch_answered_in_the_clients_chat_is_the_hosts(
     server: Server, client: Starts, run: str, producer: str, ran: Any
 ) -> None:
     decisions = [{"type": "reject", "message": "not today"}, {"type": "approve"}]
-    told = client("two", decisions=decisions).finish()
+    result = client("two", decisions=decisions).finish()
     cards = ended(server, run, "output-denied", "output-available")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
-    assert (told["errors"], ran()) == ([], [["delete_file", "/b"]])
+    assert (result["errors"], ran()) == ([], [["delete_file", "/b"]])
 
 
 def test_a_denial_here_beats_an_approval_there(
     server: Server, client: Starts, run: str, producer: str, ran: Any
 ) -> None:
     """The client would approve; by the time it does, somebody here has said no."""
-    asked = {"threadId": run, "runId": "1", "messages": [{"id": "u", "role": "user", "content": "run ask"}]}
+    fields = {"threadId": run, "runId": "1", "messages": [{"id": "u", "role": "user", "content": "run ask"}]}
     more = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
     path = f"/api/v1/ag-ui/{producer}"
-    status, said, _ = server.request("POST", path, asked | more)
+    status, body, _ = server.request("POST", path, fields | more)
     assert status == 200
     finished = next(
         event
-        for line in reversed(said.splitlines())
+        for line in reversed(body.splitlines())
         if line.startswith("data: ") and (event := json.loads(line[6:]))["type"] == "RUN_FINISHED"
     )
     vote(server, run, "call_f", "deny", "never")
     call = {"id": "call_f", "type": "function", "function": {"name": "delete_file", "arguments": '{"path": "/a"}'}}
-    history = [*asked["messages"], {"id": "a", "role": "assistant", "toolCalls": [call]}]
+    history = [*fields["messages"], {"id": "a", "role": "assistant", "toolCalls": [call]}]
     resume = [{"interruptId": finished["outcome"]["interrupts"][0]["id"], **YES[producer]}]
-    status, said, _ = server.request("POST", path, asked | more | {"runId": "2", "messages": history, "resume": resume})
-    assert status == 200 and "never" in said and ran() == []
+    status, body, _ = server.request(
+        "POST", path, fields | more | {"runId": "2", "messages": history, "resume": resume}
+    )
+    assert status == 200 and "never" in body and ran() == []
     assert ended(server, run, "output-denied")["call_f"]["approval"]["by"]["kind"] == "human"
 
 
 def test_without_the_server_the_agent_is_not_reached(client: Starts, ran: Any) -> None:
-    told = client("success", url="http://127.0.0.1:9/agui").finish()
-    assert told["errors"] and ran() == []
+    result = client("success", url="http://127.0.0.1:9/agui").finish()
+    assert result["errors"] and ran() == []

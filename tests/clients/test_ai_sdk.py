@@ -42,13 +42,13 @@ def run() -> str:
 def app(version: str, server: Server, run: str, tmp_path: Path) -> Iterator[Starts]:
     """Give `app(scenario, gate=…, answers=…, abort=…)`: a chat that has begun."""
     modules = npm.installed(f"ai-sdk-{version}", ai=VERSIONS[version], zod=ZOD)
-    made = App(modules, "ai_sdk.mjs", tmp_path)
+    created = App(modules, "ai_sdk.mjs", tmp_path)
 
     def start(scenario: str, **wish: Any) -> App:
-        return made.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
+        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
 
     yield start
-    made.stop()
+    created.stop()
 
 
 @pytest.fixture
@@ -77,20 +77,20 @@ def begun(server: Server, run: str, state: str) -> None:
     until(lambda: [card["state"] for card in gating.calls(server, run).values()] == [state])
 
 
-def text(told: dict[str, Any], call: str) -> str:
+def text(payload: dict[str, Any], call: str) -> str:
     """What the model read of the call."""
-    return str(told["saw"].get(call, {}))
+    return str(payload["saw"].get(call, {}))
 
 
 # ---------------------------------------------------------------- watching
 
 
 def test_a_success(server: Server, app: Starts, run: str) -> None:
-    told = app("success").finish()
+    result = app("success").finish()
     card = ended(server, run, "output-available")["call_ok"]
     assert (card["input"], card["output"]) == ({"city": "Paris"}, {"city": "Paris", "temp": 21})
     assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
-    assert told["ran"] == [["weather", {"city": "Paris"}]]
+    assert result["ran"] == [["weather", {"city": "Paris"}]]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_success(server: Server, app: Starts, run: str) -> None:
     ],
 )
 def test_failures(server: Server, app: Starts, run: str, version: str, scenario: str, call: str, message: str) -> None:
-    told = app(scenario).finish()
+    result = app(scenario).finish()
     card = ended(server, run, "output-error")[call]
     # Version 6 masks every error on its stream; the model reads the real one.
     assert (message if version == "7" else "An error occurred.") in card["error"]["message"]
-    assert message in text(told, call)
+    assert message in text(result, call)
 
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run: str) -> None:
@@ -126,13 +126,13 @@ def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str)
 @pytest.mark.parametrize("wish", [{}, {"beside": True}, {"keeper": True}], ids=["left", "beside", "kept"])
 def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str, wish: dict[str, bool]) -> None:
     """A page is left in the middle and opened anew, or opened twice; what is read, or kept, is watched."""
-    told = app("resume", **wish).finish()
+    result = app("resume", **wish).finish()
     cards = ended(server, run, "output-available", "output-available", "output-available")
-    assert list(cards) == ["call_r1", "call_r2", "call_r3"] and len(told["ran"]) == 3
+    assert list(cards) == ["call_r1", "call_r2", "call_r3"] and len(result["ran"]) == 3
     assert [json.loads(card["input_text"]) for card in cards.values()] == [card["input"] for card in cards.values()]
     until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
     assert len(server.get(f"/api/v1/runs/{run}/calls")["calls"]) == 3
-    assert told["errors"] == [] and set(told["states"].values()) == {"output-available"}
+    assert result["errors"] == [] and set(result["states"].values()) == {"output-available"}
 
 
 @pytest.mark.parametrize("abort", ["client", "server"])
@@ -164,11 +164,11 @@ def test_a_chat_that_is_stopped_while_arguments_stream_is_aborted(server: Server
 
 def test_answers_given_in_the_chat_are_the_hosts(server: Server, app: Starts, run: str) -> None:
     answers = [{"approved": True}, {"approved": False, "reason": "not on my watch"}]
-    told = app("chat", answers=answers).finish()
+    result = app("chat", answers=answers).finish()
     cards = ended(server, run, "output-available", "output-denied")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
     assert cards["call_c2"]["denied"]["reason"] == "not on my watch"
-    assert told["ran"] == [["delete_file", {"path": "/a"}]]
+    assert result["ran"] == [["delete_file", {"path": "/a"}]]
 
 
 def test_a_clients_own_tool_is_answered_by_it(server: Server, app: Starts, run: str) -> None:
@@ -191,9 +191,9 @@ def test_a_server_that_never_answers_is_not_waited_for(app: Starts, only: Any, r
     only("7")
     plain = app("large", watch=False).finish()
     with Hole(reads=reads) as hole:
-        told = app("large", telemetry=True, held=True, url=hole.url).finish()
-    assert (told["sent"], told["ran"], told["errors"]) == (plain["sent"], plain["ran"], [])
-    assert hole.swallowed and told["told"] == 0
+        result = app("large", telemetry=True, held=True, url=hole.url).finish()
+    assert (result["sent"], result["ran"], result["errors"]) == (plain["sent"], plain["ran"], [])
+    assert hole.swallowed and result["told"] == 0
 
 
 def test_telemetry_shows_what_is_executed(server: Server, app: Starts, run: str, version: str) -> None:
@@ -214,8 +214,8 @@ GATES = [("toolApproval", "7"), ("gated", "7"), ("gated", "6")]
 @pytest.mark.parametrize(("gate", "of"), GATES)
 def test_a_rules_no_reaches_the_model(server: Server, app: Starts, run: str, only: Any, gate: str, of: str) -> None:
     only(of)
-    told = app("deny", gate=gate).finish()
-    assert told["ran"] == [] and "Not allowed here. Try something else." in text(told, "call_no")
+    result = app("deny", gate=gate).finish()
+    assert result["ran"] == [] and "Not allowed here. Try something else." in text(result, "call_no")
     card = ended(server, run, "output-denied")["call_no"]
     assert (card["denied"]["reason"], card["denied"]["by"]["kind"]) == ("Not allowed here.", "rule")
 
@@ -225,8 +225,8 @@ def test_a_persons_yes_lets_it_run(server: Server, app: Starts, run: str, only: 
     only(of)
     chat = app("ask", gate=gate)
     gating.vote(server, run, "approve")
-    told = chat.finish()
-    assert told["ran"] == [["shell", {"command": "echo ask"}]], told
+    result = chat.finish()
+    assert result["ran"] == [["shell", {"command": "echo ask"}]], result
     card = ended(server, run, "output-available")["call_ask"]
     assert (card["approval"]["by"]["kind"], card["output"]) == ("human", {"ran": "echo ask"})
     assert card["approval"]["state"] == "succeeded"
@@ -237,8 +237,8 @@ def test_a_persons_no_reaches_the_model(server: Server, app: Starts, run: str, o
     only(of)
     chat = app("ask", gate=gate)
     gating.vote(server, run, "deny", reason="not on a Friday")
-    told = chat.finish()
-    assert told["ran"] == [] and "A person declined: not on a Friday" in text(told, "call_ask")
+    result = chat.finish()
+    assert result["ran"] == [] and "A person declined: not on a Friday" in text(result, "call_ask")
     assert ended(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "human"
 
 
@@ -254,8 +254,8 @@ def test_an_edit_that_cannot_be_handed_over_is_a_no(server: Server, app: Starts,
     only("7")
     chat = app("ask", gate="toolApproval")
     gating.vote(server, run, "edit", edited={"command": "echo edited"})
-    told = chat.finish()
-    assert told["ran"] == [] and '{"command":"echo edited"}' in text(told, "call_ask")
+    result = chat.finish()
+    assert result["ran"] == [] and '{"command":"echo edited"}' in text(result, "call_ask")
 
 
 def test_some_of_one_turn_are_gated(server: Server, app: Starts, run: str, version: str) -> None:
@@ -357,24 +357,24 @@ def test_a_stopped_chat_takes_its_question_back(server: Server, app: Starts, run
 @pytest.mark.parametrize(("gate", "of"), [*GATES, ("needsApproval", "6")])
 def test_without_the_server_nothing_gated_runs(app: Starts, only: Any, gate: str, of: str) -> None:
     only(of)
-    told = app("free", gate=gate, url="http://127.0.0.1:9").finish()
-    assert told["ran"] == []
+    result = app("free", gate=gate, url="http://127.0.0.1:9").finish()
+    assert result["ran"] == []
     if gate != "needsApproval":
-        assert "could not be reached" in text(told, "call_free")
+        assert "could not be reached" in text(result, "call_free")
 
 
 @pytest.mark.parametrize(("gate", "of"), GATES)
 def test_a_server_that_never_answers_lets_nothing_gated_run(app: Starts, only: Any, gate: str, of: str) -> None:
     only(of)
     with Hole() as hole:
-        told = app("free", gate=gate, url=hole.url).finish()
-    assert told["ran"] == [] and hole.swallowed
-    assert "could not be reached" in text(told, "call_free") and "timeout" in text(told, "call_free")
+        result = app("free", gate=gate, url=hole.url).finish()
+    assert result["ran"] == [] and hole.swallowed
+    assert "could not be reached" in text(result, "call_free") and "timeout" in text(result, "call_free")
 
 
 def test_with_a_wrong_key_nothing_gated_runs_and_the_stream_is_unharmed(app: Starts, server: Server) -> None:
-    told = app("free", gate="gated", key="tck_nobodys").finish()
-    assert (told["ran"], told["errors"], told["prompts"]) == ([], [], 2)
+    result = app("free", gate="gated", key="tck_nobodys").finish()
+    assert (result["ran"], result["errors"], result["prompts"]) == ([], [], 2)
 
 
 def test_a_server_that_restarts_while_a_person_is_asked_still_has_the_question(
@@ -385,5 +385,5 @@ def test_a_server_that_restarts_while_a_person_is_asked_still_has_the_question(
     server.kill()
     server.start()
     gating.vote(server, run, "approve")
-    told = chat.finish()
-    assert told["ran"] == [["shell", {"command": "echo ask"}]], told
+    result = chat.finish()
+    assert result["ran"] == [["shell", {"command": "echo ask"}]], result

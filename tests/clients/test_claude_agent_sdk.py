@@ -85,14 +85,14 @@ class App:
         """Return the next thing that the app tells, which has this word."""
         assert self._process.stdout is not None and self._process.stderr is not None
         line = self._process.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line else {}
-        assert word in told, (told, self._process.stderr.read()[-2000:] if not line else "")
-        return told
+        payload: dict[str, Any] = json.loads(line) if line else {}
+        assert word in payload, (payload, self._process.stderr.read()[-2000:] if not line else "")
+        return payload
 
     def results(self) -> dict[str, Any]:
         """Wait for the last word: what came of each call."""
-        found: dict[str, Any] = self.hears("results")["results"]
-        return found
+        message: dict[str, Any] = self.hears("results")["results"]
+        return message
 
     def stop(self) -> None:
         self._process.kill()
@@ -119,22 +119,22 @@ def app(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Itera
 def ended(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
     """Return the card once it is in this state."""
     until(lambda: gating.calls(server, app.run).get(call, {}).get("state") == state)
-    found: dict[str, Any] = gating.calls(server, app.run)[call]
-    return found
+    result: dict[str, Any] = gating.calls(server, app.run)[call]
+    return result
 
 
 def test_a_success(server: Server, app: Callable[..., App]) -> None:
-    told = app("success")
-    assert told.results()["toolu_ok"] == [False, "hello"]
-    ended(server, told, "toolu_ok", "output-available")
-    until(lambda: server.get(f"/api/v1/runs/{told.run}")["status"] == "finished")
+    result = app("success")
+    assert result.results()["toolu_ok"] == [False, "hello"]
+    ended(server, result, "toolu_ok", "output-available")
+    until(lambda: server.get(f"/api/v1/runs/{result.run}")["status"] == "finished")
 
 
 def test_a_rules_no_reaches_the_app_and_the_model(server: Server, app: Callable[..., App]) -> None:
-    told = app("deny", host="wait")
-    failed, said = told.results()["toolu_no"]
-    assert failed and "Not allowed here. Try something else." in said
-    assert ended(server, told, "toolu_no", "output-denied")["decision"]["effect"] == "deny"
+    report = app("deny", host="wait")
+    failed, result = report.results()["toolu_no"]
+    assert failed and "Not allowed here. Try something else." in result
+    assert ended(server, report, "toolu_no", "output-denied")["decision"]["effect"] == "deny"
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -143,26 +143,26 @@ def test_a_persons_yes_here_is_not_asked_for_again_there(
 ) -> None:
     """An isolated app reads no settings of the account; it is handed the same ones."""
     settings = str(tmp_path / "home/.claude/settings.json") if isolated else None
-    told = app("ask", host="wait", isolated=isolated, settings=settings)
-    gating.vote(server, told.run, "approve")
-    assert told.results()["toolu_ask"] == [False, "ask"]
-    card = ended(server, told, "toolu_ask", "output-available")
+    result = app("ask", host="wait", isolated=isolated, settings=settings)
+    gating.vote(server, result.run, "approve")
+    assert result.results()["toolu_ask"] == [False, "ask"]
+    card = ended(server, result, "toolu_ask", "output-available")
     assert (card["approval"]["state"], card["anomalies"]) == ("succeeded", [])
 
 
 def test_what_a_person_edited_is_what_runs(server: Server, app: Callable[..., App]) -> None:
-    told = app("ask")
-    gating.vote(server, told.run, "edit", edited={"command": "echo edited", "description": "run toolu_ask"})
-    assert told.results()["toolu_ask"] == [False, "edited"]
-    assert ended(server, told, "toolu_ask", "output-available")["input"]["command"] == "echo edited"
+    result = app("ask")
+    gating.vote(server, result.run, "edit", edited={"command": "echo edited", "description": "run toolu_ask"})
+    assert result.results()["toolu_ask"] == [False, "edited"]
+    assert ended(server, result, "toolu_ask", "output-available")["input"]["command"] == "echo edited"
 
 
 def test_an_interrupted_turn_takes_its_question_back(server: Server, app: Callable[..., App]) -> None:
-    told = app("ask", host="wait")
-    gating.waiting(server, told.run)
-    told.say("interrupt")
-    assert told.results()["toolu_ask"][0] is True
-    card = ended(server, told, "toolu_ask", "output-error")
+    result = app("ask", host="wait")
+    gating.waiting(server, result.run)
+    result.say("interrupt")
+    assert result.results()["toolu_ask"][0] is True
+    card = ended(server, result, "toolu_ask", "output-error")
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
 
 
@@ -170,38 +170,38 @@ def test_an_interrupted_turn_takes_its_question_back(server: Server, app: Callab
 def test_what_the_app_is_asked_may_be_answered_here(
     server: Server, app: Callable[..., App], decision: str, state: str
 ) -> None:
-    told = app("write", host="wait")
-    assert told.hears("asked") == {"asked": "Write", "call": "toolu_w"}
-    gating.vote(server, told.run, decision, reason="because")
-    assert told.hears("withdrawn") == {"withdrawn": "toolu_w"}
-    failed, said = told.results()["toolu_w"]
-    assert failed is (decision == "deny") and ("because" in said) is failed
-    assert ended(server, told, "toolu_w", state)["approval"]["by"]["kind"] == "human"
-    assert (told.place.project / "out.txt").exists() is (decision == "approve")
+    report = app("write", host="wait")
+    assert report.hears("asked") == {"asked": "Write", "call": "toolu_w"}
+    gating.vote(server, report.run, decision, reason="because")
+    assert report.hears("withdrawn") == {"withdrawn": "toolu_w"}
+    failed, result = report.results()["toolu_w"]
+    assert failed is (decision == "deny") and ("because" in result) is failed
+    assert ended(server, report, "toolu_w", state)["approval"]["by"]["kind"] == "human"
+    assert (report.place.project / "out.txt").exists() is (decision == "approve")
 
 
 @pytest.mark.parametrize(("answer", "state"), [("allow", "output-available"), ("deny", "output-denied")])
 def test_what_the_app_is_asked_may_be_answered_there(
     server: Server, app: Callable[..., App], answer: str, state: str
 ) -> None:
-    told = app("write", host="wait")
-    told.hears("asked")
-    gating.waiting(server, told.run)
-    told.say(answer)
-    assert told.results()["toolu_w"][0] is (answer == "deny")
-    card = ended(server, told, "toolu_w", state)
+    result = app("write", host="wait")
+    result.hears("asked")
+    gating.waiting(server, result.run)
+    result.say(answer)
+    assert result.results()["toolu_w"][0] is (answer == "deny")
+    card = ended(server, result, "toolu_w", state)
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
 
 
 def test_without_the_server_nothing_runs_and_the_model_is_told_why(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
-        told = app("touch", allowed=["Bash"])
-        failed, said = told.results()["toolu_t"]
+        report = app("touch", allowed=["Bash"])
+        failed, result = report.results()["toolu_t"]
     finally:
         server.start()
-    assert failed and "Connection refused" in said and "Connection refused" in told.place.model.results["toolu_t"]
-    assert not (told.place.project / "ran.txt").exists()
+    assert failed and "Connection refused" in result and "Connection refused" in report.place.model.results["toolu_t"]
+    assert not (report.place.project / "ran.txt").exists()
 
 
 # ---------------------------------------------------------------- an app whose own callback asks the gate
@@ -211,26 +211,26 @@ def test_without_the_server_nothing_runs_and_the_model_is_told_why(server: Serve
 def test_a_callback_of_the_apps_own_asks_the_gate(
     server: Server, app: Callable[..., App], decision: str, written: str | None
 ) -> None:
-    told = app("ask-write", host="gate", isolated=True)
+    report = app("ask-write", host="gate", isolated=True)
     edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
-    gating.vote(server, told.run, decision, reason="because", edited=edited)
-    told.hears("asked")
-    failed, said = told.results()["toolu_aw"]
-    assert failed is (decision == "deny") and ("because" in said) is failed
-    path = told.place.project / "ran.txt"
+    gating.vote(server, report.run, decision, reason="because", edited=edited)
+    report.hears("asked")
+    failed, result = report.results()["toolu_aw"]
+    assert failed is (decision == "deny") and ("because" in result) is failed
+    path = report.place.project / "ran.txt"
     assert (path.read_text() if path.exists() else None) == written
 
 
 def test_a_callback_without_the_server_is_a_no(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
-        told = app("touch", host="gate", isolated=True)
-        told.hears("asked")
-        failed, said = told.results()["toolu_t"]
+        report = app("touch", host="gate", isolated=True)
+        report.hears("asked")
+        failed, result = report.results()["toolu_t"]
     finally:
         server.start()
-    assert failed and ("could not be asked" in said or "could not be reached" in said)
-    assert not (told.place.project / "ran.txt").exists()
+    assert failed and ("could not be asked" in result or "could not be reached" in result)
+    assert not (report.place.project / "ran.txt").exists()
 
 
 # ---------------------------------------------------------------- an app whose own hooks ask the gate
@@ -243,30 +243,30 @@ typescript = pytest.mark.parametrize("app", ["typescript"], indirect=True)
 def test_hooks_of_the_apps_own_ask_the_gate_and_tell_the_outcome(
     server: Server, app: Callable[..., App], decision: str, written: str | None
 ) -> None:
-    told = app("ask-write", host="hooks", isolated=True)
+    report = app("ask-write", host="hooks", isolated=True)
     edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
-    gating.vote(server, told.run, decision, reason="because", edited=edited)
-    failed, said = told.results()["toolu_aw"]
-    assert failed is (decision == "deny") and ("because" in said) is failed
-    path = told.place.project / "ran.txt"
+    gating.vote(server, report.run, decision, reason="because", edited=edited)
+    failed, result = report.results()["toolu_aw"]
+    assert failed is (decision == "deny") and ("because" in result) is failed
+    path = report.place.project / "ran.txt"
     assert (path.read_text() if path.exists() else None) == written
-    card = ended(server, told, "toolu_aw", "output-denied" if decision == "deny" else "output-available")
+    card = ended(server, report, "toolu_aw", "output-denied" if decision == "deny" else "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
 
 
 @typescript
 def test_hooks_of_the_apps_own_tell_a_failure(server: Server, app: Callable[..., App]) -> None:
-    told = app("error", host="hooks", isolated=True)
-    assert told.results()["toolu_err"][0] is True
-    assert ended(server, told, "toolu_err", "output-error")["decision"]["effect"] == "allow"
+    result = app("error", host="hooks", isolated=True)
+    assert result.results()["toolu_err"][0] is True
+    assert ended(server, result, "toolu_err", "output-error")["decision"]["effect"] == "allow"
 
 
 @typescript
 def test_hooks_of_the_apps_own_without_the_server_are_a_no(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
-        told = app("touch", host="hooks", isolated=True, allowed=["Bash"])
-        failed, said = told.results()["toolu_t"]
+        report = app("touch", host="hooks", isolated=True, allowed=["Bash"])
+        failed, result = report.results()["toolu_t"]
     finally:
         server.start()
-    assert failed and "could not be reached" in said and not (told.place.project / "ran.txt").exists()
+    assert failed and "could not be reached" in result and not (report.place.project / "ran.txt").exists()

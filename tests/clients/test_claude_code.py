@@ -62,11 +62,11 @@ class Claude:
         """Wait for the end; return what the program printed."""
         assert self.process is not None
         try:
-            said, wrong = self.process.communicate(timeout=3 * PATIENCE)
+            result, wrong = self.process.communicate(timeout=3 * PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            said, wrong = self.process.communicate()
-        return said + wrong
+            result, wrong = self.process.communicate()
+        return result + wrong
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +259,8 @@ def test_a_server_that_never_answers_lets_nothing_run(claude: Claude) -> None:
         )
         path = claude.place.settings
         path.write_text(re.sub(r'"timeout": \d+', '"timeout": 2', path.read_text()))
-        said = claude.start("touch", "--allowedTools", "Bash").finish()
-    assert not (claude.project / "ran.txt").exists() and hole.swallowed, said
+        result = claude.start("touch", "--allowedTools", "Bash").finish()
+    assert not (claude.project / "ran.txt").exists() and hole.swallowed, result
     assert "hook" in claude.model.results["toolu_t"]
 
 

@@ -41,8 +41,8 @@ class Session:
 
     def card(self, call: str) -> dict[str, Any]:
         """Return the card, {} while there is none."""
-        found: dict[str, Any] = gating.calls(self._server, self.run).get(call, {})
-        return found
+        result: dict[str, Any] = gating.calls(self._server, self.run).get(call, {})
+        return result
 
     def ended(self, call: str, state: str) -> dict[str, Any]:
         """Return the card once it is in this state."""
@@ -138,10 +138,10 @@ def test_the_question_on_the_screen_is_answered_here(
     session = claude("write")
     session.sees("Do you want to create")
     gating.vote(server, session.run, decision, reason="because")
-    said = session.told("toolu_w")
+    result = session.told("toolu_w")
     assert session.ended("toolu_w", state)["approval"]["by"]["kind"] == "human"
     assert (session.place.project / "out.txt").exists() is (decision == "approve")
-    assert decision == "approve" or "because" in said
+    assert decision == "approve" or "because" in result
 
 
 def test_the_question_on_the_screen_is_answered_there(server: Server, claude: Callable[..., Session]) -> None:
@@ -171,10 +171,10 @@ def test_without_the_server_nothing_runs_and_the_model_is_told_why(
     server.stop()
     try:
         session = claude("touch", "--allowedTools=Bash")
-        said = session.told("toolu_t")
+        result = session.told("toolu_t")
     finally:
         server.start()
-    assert "gave no answer that can be used" in said and "Connection refused" in said
+    assert "gave no answer that can be used" in result and "Connection refused" in result
     assert not (session.place.project / "ran.txt").exists()
 
 

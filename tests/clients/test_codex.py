@@ -58,8 +58,8 @@ class Model:
                 self._send("application/json", b'{"object": "list", "data": []}')
 
             def do_POST(self) -> None:
-                said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self._send("text/event-stream", "".join(model.events(said)).encode())
+                payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._send("text/event-stream", "".join(model.events(payload)).encode())
 
             def _send(self, kind: str, body: bytes) -> None:
                 self.send_response(200)
@@ -75,15 +75,15 @@ class Model:
         self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def events(self, asked: dict[str, Any]) -> Iterator[str]:
-        name = re.findall(r"SCENARIO:([\w-]+)", json.dumps(asked["input"]))[-1]
-        self.results = [item["output"] for item in asked["input"] if item["type"] == "function_call_output"]
-        script, done = SCRIPTS[name], len(self.results)
+    def events(self, payload: dict[str, Any]) -> Iterator[str]:
+        name = re.findall(r"SCENARIO:([\w-]+)", json.dumps(payload["input"]))[-1]
+        self.results = [item["output"] for item in payload["input"] if item["type"] == "function_call_output"]
+        script, completed = SCRIPTS[name], len(self.results)
         item: dict[str, Any] = {"type": "message", "role": "assistant", "id": "m"}
         item["content"] = [{"type": "output_text", "text": "Done."}]
-        if done < len(script):
-            tool, args = script[done]
-            item = {"type": "function_call", "id": f"fc_{done}", "call_id": "call_0", "name": tool}
+        if completed < len(script):
+            tool, args = script[completed]
+            item = {"type": "function_call", "id": f"fc_{completed}", "call_id": "call_0", "name": tool}
             item["arguments"] = json.dumps(args)
         usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
         for kind, more in (
@@ -133,8 +133,8 @@ class Codex:
         """Return the session's id, once the program has said it: the run's name."""
         assert self.process is not None and self.process.stdout is not None
         while not self.run and (line := self.process.stdout.readline()):
-            found = re.match(r"session id: (\S+)", line)
-            self.run = found[1] if found else ""
+            match = re.match(r"session id: (\S+)", line)
+            self.run = match[1] if match else ""
         return self.run
 
     def finish(self) -> str:
@@ -161,9 +161,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def codex(server: Server, tmp_path: Path) -> Iterator[Codex]:
-    made = Codex(tmp_path, server.base, server.key)
-    yield made
-    made.stop()
+    created = Codex(tmp_path, server.base, server.key)
+    yield created
+    created.stop()
 
 
 def ended(server: Server, codex: Codex) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def test_a_success_is_shown_under_the_agents_name_and_the_run_ends(server: Serve
     card = ended(server, codex.start("success"))["call_0"]
     assert (card["state"], card["tool"]["name"], card["tool"]["kind"]) == ("output-available", "Bash", "execute")
     assert card["input"] == {"command": "echo hello > ran.txt; echo hello"} and "hello" in card["output"]
-    shown = server.get(f"/api/v1/runs/{codex.run}")
-    assert (shown["agent"], shown["status"], codex.ran) == ("Codex", "finished", True)
+    response = server.get(f"/api/v1/runs/{codex.run}")
+    assert (response["agent"], response["status"], codex.ran) == ("Codex", "finished", True)
 
 
 def test_a_rules_no_reaches_the_model(server: Server, codex: Codex) -> None:

@@ -36,8 +36,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
     data = tmp_path / "server"
     data.mkdir()
     with Seen(data) as running:
-        made = running.manage("agentkey", "create", "reader", "--scopes", "read", "read:all")
-        running.reader = made.stdout.split()[-1]
+        completed = running.manage("agentkey", "create", "reader", "--scopes", "read", "read:all")
+        running.reader = completed.stdout.split()[-1]
         yield running
 
 
@@ -54,15 +54,15 @@ def place(tmp_path: Path) -> Iterator[claude_code.Place]:
 
 def test_two_commands_hold_and_release_a_call(server: Server, place: claude_code.Place) -> None:
     program = claude_code.program()
-    said = connected(server, place.home, program)
-    assert "The probe was held, approved and released." in said and "Without a server it runs nothing" in said
+    result = connected(server, place.home, program)
+    assert "The probe was held, approved and released." in result and "Without a server it runs nothing" in result
 
     claude = Claude(program, place).start("touch")
     assert gating.waiting(server, claude.session)["tool"]["name"] == "Bash"
     assert not (place.project / "ran.txt").exists()
     gating.vote(server, claude.session, "approve")
-    told = claude.finish()
-    assert (place.project / "ran.txt").exists(), told
+    report = claude.finish()
+    assert (place.project / "ran.txt").exists(), report
     until(lambda: gating.calls(server, claude.session)["toolu_t"]["state"] == "output-available")
 
     server.stop()
@@ -86,12 +86,12 @@ def connected(server: Server, home: Path, program: Path) -> str:
         typed.stdin.write("y\n")
         typed.stdin.flush()
         gating.vote(server, probe(server), "approve")
-        said, wrong = typed.communicate(timeout=3 * PATIENCE)
+        result, wrong = typed.communicate(timeout=3 * PATIENCE)
     finally:
         typed.kill()
         typed.wait()
     assert typed.returncode == 0, wrong
-    return said
+    return result
 
 
 def probe(server: Server) -> str:

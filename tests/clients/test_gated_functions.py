@@ -36,12 +36,12 @@ def played(url: str, key: str, home: Path, framework: str, scenario: str) -> tup
     packages, run = FRAMEWORKS[framework], f"{framework}-{secrets.token_hex(3)}"
     python = pip.python("crewai" if packages is pip.CREWAI else "gated", packages)
     env = {"HOME": str(home), "PYTHONPATH": str(PROGRAM.parents[3]), "TOOLCARDS_URL": url, "TOOLCARDS_AGENT_KEY": key}
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(python), str(PROGRAM), framework, scenario, run], env=env | QUIET, capture_output=True, text=True,
         timeout=6 * PATIENCE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return run, json.loads(done.stdout.splitlines()[-1])
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    return run, json.loads(completed.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -49,18 +49,18 @@ def played(url: str, key: str, home: Path, framework: str, scenario: str) -> tup
 def test_a_gated_function_is_judged_once_in_a_named_run_that_ends(
     server: Server, tmp_path: Path, framework: str, scenario: str
 ) -> None:
-    run, told = played(server.base, server.key, tmp_path, framework, scenario)
-    shown = server.get(f"/api/v1/runs/{run}")
-    assert (shown["agent"], shown["status"]) == ("scribe", "finished")
+    run, result = played(server.base, server.key, tmp_path, framework, scenario)
+    response = server.get(f"/api/v1/runs/{run}")
+    assert (response["agent"], response["status"]) == ("scribe", "finished")
     (card,) = gating.calls(server, run).values()
     assert card["tool"]["name"] == "delete_file"
     if scenario == "ok":
-        assert (told["ran"], card["state"]) == (["a.txt"], "output-available") and "deleted" in told["seen"]
+        assert (result["ran"], card["state"]) == (["a.txt"], "output-available") and "deleted" in result["seen"]
     else:
-        assert (told["ran"], card["state"]) == ([], "output-denied") and "Not allowed here." in told["seen"]
+        assert (result["ran"], card["state"]) == ([], "output-denied") and "Not allowed here." in result["seen"]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_without_a_server_the_tool_does_not_run_and_the_model_reads_why(tmp_path: Path, framework: str) -> None:
-    _, told = played("http://127.0.0.1:9", "tck_none", tmp_path, framework, "ok")
-    assert told["ran"] == [] and "The gate could not be asked" in told["seen"]
+    _, result = played("http://127.0.0.1:9", "tck_none", tmp_path, framework, "ok")
+    assert result["ran"] == [] and "The gate could not be asked" in result["seen"]

@@ -151,8 +151,8 @@ def _settings(model: str) -> dict[str, Any]:
 
 
 def _told(process: subprocess.Popen[str]) -> str:
-    base, said = told_address(process)
-    assert base, f"opencode did not start: {said}"
+    base, result = told_address(process)
+    assert base, f"opencode did not start: {result}"
     return base
 
 
@@ -160,8 +160,8 @@ def ended(server: Server, run: str, status: str = "finished") -> dict[str, Any]:
     """Return the cards once the run has ended."""
 
     def look() -> bool:
-        code, said, _ = server.request("GET", f"/api/v1/runs/{run}")
-        return code == 200 and said["status"] == status
+        code, body, _ = server.request("GET", f"/api/v1/runs/{run}")
+        return code == 200 and body["status"] == status
 
     until(look)
     return gating.calls(server, run)
@@ -228,8 +228,8 @@ def test_its_own_question_is_answered_here(server: Server, opencode: Opencode, d
 
 def test_its_own_question_may_be_answered_there(server: Server, opencode: Opencode) -> None:
     run = opencode.start("write")
-    asked = gating.waiting(server, run)["approval"]["source_id"]
-    opencode.call("POST", f"/permission/{asked}/reply", {"reply": "reject", "message": "no"})
+    result = gating.waiting(server, run)["approval"]["source_id"]
+    opencode.call("POST", f"/permission/{result}/reply", {"reply": "reject", "message": "no"})
     card = ended(server, run)["call_w"]
     assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "host")
 
@@ -307,8 +307,8 @@ def test_a_server_that_never_answers_lets_nothing_run(tmp_path_factory: pytest.T
         opencode.start("touch")
         until(lambda: "call_t" in opencode.model.results)
         assert not (opencode.project / "ran.txt").exists() and hole.swallowed
-        said = opencode.model.results["call_t"]
-    assert "could not be reached" in said and "timeout" in said, said
+        value = opencode.model.results["call_t"]
+    assert "could not be reached" in value and "timeout" in value, value
 
 
 # Rows of the table of bad answers that depend on the runtime's own HTTP: opencode runs on Bun.

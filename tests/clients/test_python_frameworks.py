@@ -76,8 +76,8 @@ class Program:
         assert self.process.stdout is not None
         while line := self.process.stdout.readline():
             if line.startswith("{"):
-                told: dict[str, Any] = json.loads(line)
-                return told
+                payload: dict[str, Any] = json.loads(line)
+                return payload
         raise AssertionError("the agent program is gone")
 
     def stop(self) -> None:
@@ -123,8 +123,8 @@ def settled(server: Server, run: str) -> dict[str, Any]:
     """Return the run's calls once it has ended."""
 
     def ended() -> Any:
-        status, said, _ = server.request("GET", f"/api/v1/runs/{run}")
-        return status == 200 and said["status"] not in {"running", "waiting"}
+        status, body, _ = server.request("GET", f"/api/v1/runs/{run}")
+        return status == 200 and body["status"] not in {"running", "waiting"}
 
     until(ended)
     return gating.calls(server, run)
@@ -146,11 +146,11 @@ MODES = pytest.mark.parametrize("mode", ["gate", "observe"])
 @MODES
 def test_a_success_with_arguments_as_they_are_written(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("success", mode)
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_a"]
     assert card["state"] == "output-available", card
     assert card["input"] == {"city": "Paris"} and "21" in json.dumps(card["output"])
-    assert told["ran"] == [["get_weather", "Paris"]] and "21" in told["saw"]["call_a"][1] and not told["error"]
+    assert result["ran"] == [["get_weather", "Paris"]] and "21" in result["saw"]["call_a"][1] and not result["error"]
     assert streamed(server, run, "call_a") >= 1 and not card["anomalies"]
     assert status(server, run) == "finished"
 
@@ -177,9 +177,9 @@ def test_an_error_without_words_is_an_error(server: Server, agent: Program, mode
 @MODES
 def test_an_unknown_tool(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("unknown", mode)
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_d"]
-    assert (card["state"], told["ran"]) == ("output-error", []), card
+    assert (card["state"], result["ran"]) == ("output-error", []), card
     assert card["error"]["code"] in {"no_such_tool", "tool_reported"}
 
 
@@ -187,32 +187,32 @@ def test_an_unknown_tool(server: Server, agent: Program, mode: str) -> None:
 @pytest.mark.parametrize(("scenario", "call"), [("invalid", "call_e"), ("broken", "call_f")])
 def test_arguments_that_do_not_fit(server: Server, agent: Program, mode: str, scenario: str, call: str) -> None:
     run = agent.begin(scenario, mode)
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)[call]
-    assert (card["state"], told["ran"]) == ("output-error", []), card
+    assert (card["state"], result["ran"]) == ("output-error", []), card
 
 
 def test_arguments_that_were_cut_off(server: Server, agent: Program) -> None:
     """LangChain mends them and runs the tool with what it made of them: that is what is shown, and judged."""
     run = agent.begin("cut")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_f"]
     if agent.framework == "langchain":
-        assert (card["state"], card["input"], told["ran"]) == (
+        assert (card["state"], card["input"], result["ran"]) == (
             "output-available",
             {"city": "Par"},
             [["get_weather", "Par"]],
         )
     else:
-        assert (card["state"], told["ran"]) == ("output-error", []), card
+        assert (card["state"], result["ran"]) == ("output-error", []), card
 
 
 def test_a_rule_denies_and_the_model_reads_why(server: Server, agent: Program) -> None:
     run = agent.begin("deny")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_g"]
-    assert (card["state"], card["decision"]["rule"], told["ran"]) == ("output-denied", "no", []), card
-    assert "Not in this folder." in told["saw"]["call_g"][1], told
+    assert (card["state"], card["decision"]["rule"], result["ran"]) == ("output-denied", "no", []), card
+    assert "Not in this folder." in result["saw"]["call_g"][1], result
     assert status(server, run) == "finished" and not card["anomalies"]
 
 
@@ -220,55 +220,55 @@ def test_a_person_approves(server: Server, agent: Program) -> None:
     run = agent.begin("ask")
     assert gating.waiting(server, run)["call_id"] == "call_h"
     gating.vote(server, run, "approve")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_h"]
-    assert (card["state"], told["ran"]) == ("output-available", [["delete_file", "/ask/a"]]), card
+    assert (card["state"], result["ran"]) == ("output-available", [["delete_file", "/ask/a"]]), card
     assert not card["anomalies"]
 
 
 def test_a_person_denies_and_the_model_reads_the_reason(server: Server, agent: Program) -> None:
     run = agent.begin("ask")
     gating.vote(server, run, "deny", reason="keep that file")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_h"]
-    assert (card["state"], told["ran"]) == ("output-denied", []), card
-    assert "keep that file" in told["saw"]["call_h"][1], told
+    assert (card["state"], result["ran"]) == ("output-denied", []), card
+    assert "keep that file" in result["saw"]["call_h"][1], result
 
 
 def test_a_person_edits_and_the_tool_gets_that(server: Server, agent: Program) -> None:
     run = agent.begin("ask")
     gating.vote(server, run, "edit", edited={"path": "/trash/a"})
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_h"]
-    assert (card["state"], told["ran"]) == ("output-available", [["delete_file", "/trash/a"]]), (card, told)
+    assert (card["state"], result["ran"]) == ("output-available", [["delete_file", "/trash/a"]]), (card, result)
     assert card["input"] == {"path": "/trash/a"}
 
 
 def test_the_librarys_own_approval_is_answered_by_the_gate(server: Server, agent: Program) -> None:
     run = agent.begin("own")
     gating.vote(server, run, "approve")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_i"]
-    assert (card["state"], told["ran"]) == ("output-available", [["drop_table", "ask_users"]]), (card, told)
+    assert (card["state"], result["ran"]) == ("output-available", [["drop_table", "ask_users"]]), (card, result)
     assert not card["anomalies"]
 
 
 def test_the_librarys_own_approval_is_refused_by_a_rule(server: Server, agent: Program) -> None:
     run = agent.begin("own-deny")
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_j"]
-    assert (card["state"], told["ran"]) == ("output-denied", []), (card, told)
-    assert "Not this table." in told["saw"]["call_j"][1], told
+    assert (card["state"], result["ran"]) == ("output-denied", []), (card, result)
+    assert "Not this table." in result["saw"]["call_j"][1], result
 
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, agent: Program) -> None:
     run = agent.begin("parallel")
-    told = agent.end()
+    result = agent.end()
     states = {call: card["state"] for call, card in settled(server, run).items()}
-    assert states["call_m"] == "output-denied" and ["delete_file", "/forbidden/b"] not in told["ran"]
+    assert states["call_m"] == "output-denied" and ["delete_file", "/forbidden/b"] not in result["ran"]
     assert states["call_l"] == "output-error"
-    if not told["error"]:  # a plain exception ends the run of two of the libraries
-        assert states["call_k"] == states["call_n"] == "output-available", told
+    if not result["error"]:  # a plain exception ends the run of two of the libraries
+        assert states["call_k"] == states["call_n"] == "output-available", result
 
 
 def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> None:
@@ -308,49 +308,49 @@ def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server
     run = agent.begin("abort-asking")
     gating.waiting(server, run)
     agent.stop_it()
-    told = agent.end()
+    result = agent.end()
     card = settled(server, run)["call_p"]
-    assert (card["state"], told["ran"]) == ("output-error", []), card
+    assert (card["state"], result["ran"]) == ("output-error", []), card
     waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
     assert not [each for each in waiting if each.get("run") == run]
 
 
 def test_the_same_id_twice_is_two_calls(server: Server, agent: Program) -> None:
     run = agent.begin("twice")
-    told = agent.end()
+    result = agent.end()
     cards = settled(server, run)
     if agent.framework == "openai_agents":  # which refuses a second call of the same id and ends the run
-        assert "Use a unique call ID" in told["error"] and told["ran"] == [["get_weather", "Rome"]], told
+        assert "Use a unique call ID" in result["error"] and result["ran"] == [["get_weather", "Rome"]], result
         assert [card["state"] for card in cards.values()] == ["output-available", "output-error"]
         return
-    assert [card["input"] for card in cards.values()] == [{"city": "Rome"}, {"city": "Oslo"}], (cards, told)
+    assert [card["input"] for card in cards.values()] == [{"city": "Rome"}, {"city": "Oslo"}], (cards, result)
     assert {card["state"] for card in cards.values()} == {"output-available"}
 
 
 def test_parallel_calls_of_one_id_are_judged_one_by_one(server: Server, agent: Program) -> None:
     run = agent.begin("same-id")
-    told = agent.end()
-    assert ["delete_file", "/forbidden/c"] not in told["ran"], told
-    if agent.framework != "langchain" and told["error"]:  # the others refuse such a turn as a whole
-        assert told["ran"] == [] or agent.framework == "openai_agents", told
+    result = agent.end()
+    assert ["delete_file", "/forbidden/c"] not in result["ran"], result
+    if agent.framework != "langchain" and result["error"]:  # the others refuse such a turn as a whole
+        assert result["ran"] == [] or agent.framework == "openai_agents", result
         return
     cards = settled(server, run)
     judged = sorted((card["tool"]["name"], card["state"]) for card in cards.values())
-    assert judged == [("delete_file", "output-denied"), ("get_weather", "output-available")], (cards, told)
-    assert told["ran"] == [["get_weather", "Rome"]] and set(cards) == {"call_u", "call_u#2"}, told
+    assert judged == [("delete_file", "output-denied"), ("get_weather", "output-available")], (cards, result)
+    assert result["ran"] == [["get_weather", "Rome"]] and set(cards) == {"call_u", "call_u#2"}, result
     assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
 
 
 def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Server, agent: Program) -> None:
     run = agent.begin("nested")
-    told = agent.end()
+    result = agent.end()
     cards = settled(server, run)
-    assert sorted(told["ran"]) == [["delegate", "tidy"], ["get_weather", "Bern"]], told
+    assert sorted(result["ran"]) == [["delegate", "tidy"], ["get_weather", "Bern"]], result
     judged = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
     assert judged == {
         ("call_v", "delegate", "output-available"), ("call_v#2", "delete_file", "output-denied"),
         ("call_w", "get_weather", "output-available"),
-    }, (judged, told)  # fmt: skip
+    }, (judged, result)  # fmt: skip
     assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
 
 
@@ -362,8 +362,8 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     assert agent.end()["ran"] == [["delete_file", "/trash/a"]]
     assert settled(server, run)["call_h"]["state"] == "output-available"
     run = agent.begin("deny", "gate-sync")
-    told = agent.end()
-    assert told["ran"] == [] and "Not in this folder." in told["saw"]["call_g"][1], told
+    result = agent.end()
+    assert result["ran"] == [] and "Not in this folder." in result["saw"]["call_g"][1], result
     run = agent.begin("own", "gate-sync")
     gating.vote(server, run, "approve")
     assert agent.end()["ran"] == [["drop_table", "ask_users"]]
@@ -380,23 +380,23 @@ def test_a_langchain_graph_without_a_with_block_opens_its_run_and_ends_it(
     """As a platform runs a graph that it imports: the run begins with the first call, and ends once none comes."""
 
     def runs() -> list[Any]:
-        found: list[Any] = server.get(f"/api/v1/runs?agent={name}")["runs"]
-        return found
+        response: list[Any] = server.get(f"/api/v1/runs?agent={name}")["runs"]
+        return response
 
     name = agent.begin("success", mode)
-    told = agent.end()
-    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"], told
+    report = agent.end()
+    assert report["ran"] == [["get_weather", "Paris"]] and not report["error"], report
     until(lambda: [run["status"] for run in runs()] == ["finished"])
     (shown,) = runs()
     assert shown["run"].startswith(f"{name}-thread-7-")
     assert gating.calls(server, shown["run"])["call_a"]["state"] == "output-available"
     agent.begin("deny", mode, agent=name)
-    told = agent.end()
-    assert told["ran"] == [] and "Not in this folder." in told["saw"]["call_g"][1], told
+    report = agent.end()
+    assert report["ran"] == [] and "Not in this folder." in report["saw"]["call_g"][1], report
     until(lambda: [run["status"] for run in runs()] == ["finished", "finished"])
     agent.begin("ask", f"{mode}-closed", agent=name)
-    asked = until(lambda: next((run for run in runs() if run["status"] == "waiting"), None))
-    gating.vote(server, asked["run"], "approve")
+    result = until(lambda: next((run for run in runs() if run["status"] == "waiting"), None))
+    gating.vote(server, result["run"], "approve")
     assert agent.end()["ran"] == [["delete_file", "/ask/a"]]
     until(lambda: [run["status"] for run in runs()] == ["finished"] * 3)
 
@@ -415,10 +415,10 @@ def test_plugins_of_the_agents_process_hear_of_it(
 
 def test_plugins_hear_of_every_parallel_call_in_order(server: Server, agent: Program) -> None:
     agent.begin("parallel")
-    told = agent.end()
+    result = agent.end()
     for call in ("call_k", "call_l", "call_m", "call_n"):
-        events = [event for name, event, _ in told["heard"] if name == call]
-        assert events[0] == "before" and events[-1] == "settled" and events.count("settled") == 1, told["heard"]
+        events = [event for name, event, _ in result["heard"] if name == call]
+        assert events[0] == "before" and events[-1] == "settled" and events.count("settled") == 1, result["heard"]
 
 
 # ---------------------------------------------------------------- without a server
@@ -433,15 +433,15 @@ def alone(request: pytest.FixtureRequest, model: models.FakeModel) -> Iterator[P
 
 def test_without_a_server_a_gated_tool_does_not_run_and_the_model_reads_why(alone: Program) -> None:
     alone.begin("success")
-    told = alone.end()
-    assert told["ran"] == [], told
-    assert "Toolcards gave no answer in time" in json.dumps(told), told
+    result = alone.end()
+    assert result["ran"] == [], result
+    assert "Toolcards gave no answer in time" in json.dumps(result), result
 
 
 def test_without_a_server_an_observed_agent_just_works(alone: Program) -> None:
     alone.begin("success", "observe")
-    told = alone.end()
-    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"], told
+    result = alone.end()
+    assert result["ran"] == [["get_weather", "Paris"]] and not result["error"], result
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -450,11 +450,11 @@ def test_a_server_that_never_answers_lets_no_gated_tool_run(framework: str, mode
         program = Program(framework, hole.url, "tck_nobody_listens", model.base, OFFLINE="3")
         try:
             program.begin("success")
-            told = program.end()
+            result = program.end()
         finally:
             program.stop()
-    assert told["ran"] == [] and hole.swallowed
-    assert "Toolcards gave no answer in time" in json.dumps(told), told
+    assert result["ran"] == [] and hole.swallowed
+    assert "Toolcards gave no answer in time" in json.dumps(result), result
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -465,7 +465,7 @@ def test_an_observed_agent_does_not_wait_for_a_server_that_never_answers(
         program = Program(framework, hole.url, server.key, model.base)
         try:
             program.begin("success", "observe")
-            told = program.end()
+            result = program.end()
         finally:
             program.stop()
-    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"] and hole.swallowed, told
+    assert result["ran"] == [["get_weather", "Paris"]] and not result["error"] and hole.swallowed, result

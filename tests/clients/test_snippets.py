@@ -186,14 +186,14 @@ class Planner(BaseHTTPRequestHandler):
     """An AG-UI agent that calls one tool."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-        about = {name: asked[name] for name in ("threadId", "runId")}
+        payload = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        about = {name: payload[name] for name in ("threadId", "runId")}
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         for event in EVENTS:
-            said = event | (about if event["type"].startswith("RUN") else {})
-            self.wfile.write(f"data: {json.dumps(said)}\n\n".encode())
+            value = event | (about if event["type"].startswith("RUN") else {})
+            self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
 
     def log_message(self, *args: Any) -> None:
         """Quiet."""
@@ -220,7 +220,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, planner: str) -> Iterator[S
 def model() -> Iterator[models.FakeModel]:
     turns: models.Script = [[models.Call("c1", "delete_file", {"path": "/a"})], ["Done."]]
     fake = models.openai({})
-    fake.turn = lambda asked: turns[any(m["role"] == "tool" for m in asked["messages"])]  # type: ignore[method-assign]
+    fake.turn = lambda value: turns[any(m["role"] == "tool" for m in value["messages"])]  # type: ignore[method-assign]
     yield fake
     fake.close()
 
@@ -231,8 +231,8 @@ def connected(recipe: str, server: Server, folder: Path) -> dict[str, str]:
         connect.get_recipe(recipe).plan(connect.Target(url=server.base, key=server.key, project=folder))
     )
     env = next(file for file in folder.iterdir() if file.name.startswith(".env"))
-    said = dict(line.split("=", 1) for line in env.read_text().splitlines() if not line.startswith("#"))
-    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | said
+    text = dict(line.split("=", 1) for line in env.read_text().splitlines() if not line.startswith("#"))
+    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | text
 
 
 def answered(server: Server, before: set[str], decision: str) -> str:
@@ -252,10 +252,10 @@ def played(program: list[str], folder: Path, env: dict[str, str], server: Server
     running = subprocess.Popen(
         program, cwd=folder, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    wanted = {"approve": "output-available", "deny": "output-denied"}[decision]
+    expected = {"approve": "output-available", "deny": "output-denied"}[decision]
     try:
         run = answered(server, before, decision)
-        calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == wanted])
+        calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == expected])
         out, wrong = running.communicate(timeout=3 * PATIENCE)  # which closes its input
     finally:
         running.kill()
@@ -277,8 +277,8 @@ def test_a_route_runs_as_printed(server: Server, tmp_path: Path, name: str, deci
     (tmp_path / "yours.mjs").write_text(yours)
     (tmp_path / "app.mjs").write_text(ROUTE)
     out, tool = played([str(npm.node(modules)), "app.mjs"], tmp_path, env, server, decision)
-    told = json.loads(out.splitlines()[-1])
-    assert told["ran"] == (["/a"] if decision == "approve" else []) and tool == "delete_file"
+    payload = json.loads(out.splitlines()[-1])
+    assert payload["ran"] == (["/a"] if decision == "approve" else []) and tool == "delete_file"
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
@@ -306,12 +306,12 @@ def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path)
             ["sh", "-c", command], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         try:
-            base, said = told_address(serving)
-            assert base, said
-            asked = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
+            base, result = told_address(serving)
+            assert base, result
+            fields = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
             headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
             request = urllib.request.Request(
-                f"{base}/api/v1/ag-ui/planner", json.dumps(asked).encode(), headers, method="POST"
+                f"{base}/api/v1/ag-ui/planner", json.dumps(fields).encode(), headers, method="POST"
             )
             with urllib.request.urlopen(request, timeout=2 * PATIENCE) as answer:
                 assert b'"TOOL_CALL_RESULT"' in answer.read()
@@ -326,10 +326,10 @@ def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_pa
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "client.mjs").write_text(snippets.render_snippet("ag_ui_client", server.base))
     (tmp_path / "app.mjs").write_text(CLIENT)
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=3 * PATIENCE
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert [message["content"] for message in json.loads(done.stdout.splitlines()[-1])] == ["seen"]
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    assert [message["content"] for message in json.loads(completed.stdout.splitlines()[-1])] == ["seen"]
     card = until(lambda: gating.calls(server, "snippet-ag-ui"))["c1"]
     assert (card["state"], card["tool"]["name"], card["input"]) == ("output-available", "look", {"path": "/a"})

@@ -35,13 +35,13 @@ def run() -> str:
 def app(server: Server, run: str, tmp_path: Path) -> Iterator[Starts]:
     """Give `app(scenario, gate=…, answers=…, abort=…)`: a chat that has begun."""
     packages = {"tanstack__ai": "0.58.0", "tanstack__ai_client": "0.33.2", "zod": ZOD}
-    made = App(npm.installed("tanstack", **packages), "tanstack_ai.mjs", tmp_path)
+    created = App(npm.installed("tanstack", **packages), "tanstack_ai.mjs", tmp_path)
 
     def start(scenario: str, **wish: Any) -> App:
-        return made.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
+        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
 
     yield start
-    made.stop()
+    created.stop()
 
 
 def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
@@ -58,12 +58,12 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_a_success_over_both_transports(server: Server, app: Starts, run: str, lines: bool) -> None:
-    told = app("success", lines=lines).finish() if not lines else None
+    result = app("success", lines=lines).finish() if not lines else None
     if lines:  # the client of this test reads events only; what is mirrored is what the server sends
         app("success", lines=True).finish()
     card = ended(server, run, "output-available")["call_ok"]
     assert (card["input"], card["output"]) == ({"city": "Paris"}, {"city": "Paris", "temp": 21})
-    assert told is None or told["states"] == {"call_ok": "complete"}
+    assert result is None or result["states"] == {"call_ok": "complete"}
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_a_success_over_both_transports(server: Server, app: Starts, run: str, l
     ],
 )
 def test_failures(server: Server, app: Starts, run: str, scenario: str, call: str, message: str) -> None:
-    told = app(scenario).finish()
+    result = app(scenario).finish()
     assert message in ended(server, run, "output-error")[call]["error"]["message"]
-    assert told["states"][call] == "error" and message in told["saw"][call]
+    assert result["states"][call] == "error" and message in result["saw"][call]
 
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run: str) -> None:
@@ -96,21 +96,21 @@ def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str
 
 
 def test_a_denial_that_the_stream_never_tells_is_shown(server: Server, app: Starts, run: str) -> None:
-    told = app("chat", answers={"call_c1": True, "call_c2": False}).finish()
+    result = app("chat", answers={"call_c1": True, "call_c2": False}).finish()
     cards = ended(server, run, "output-available", "output-denied")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
-    assert told["ran"] == [["delete_file", {"path": "/a"}]]
+    assert result["ran"] == [["delete_file", {"path": "/a"}]]
 
 
 def test_what_was_edited_in_the_chat_is_shown(server: Server, app: Starts, run: str) -> None:
-    told = app("edited", editedArgs={"path": "/edited"}).finish()
-    assert told["ran"] == [["delete_file", {"path": "/edited"}]]
+    result = app("edited", editedArgs={"path": "/edited"}).finish()
+    assert result["ran"] == [["delete_file", {"path": "/edited"}]]
     assert ended(server, run, "output-available")["call_e"]["input"] == {"path": "/edited"}
 
 
 def test_a_rules_no_reaches_the_model(server: Server, app: Starts, run: str) -> None:
-    told = app("deny", gate="gate").finish()
-    assert told["ran"] == [] and "Not allowed here. Try something else." in told["saw"]["call_no"]
+    result = app("deny", gate="gate").finish()
+    assert result["ran"] == [] and "Not allowed here. Try something else." in result["saw"]["call_no"]
     assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
 
 
@@ -126,22 +126,22 @@ def test_a_persons_answer_is_obeyed(server: Server, app: Starts, run: str, decis
     chat = app("ask", gate="gate")
     edited = {"command": "echo edited"} if decision == "edit" else None
     gating.vote(server, run, decision, reason="because", edited=edited)
-    told = chat.finish()
-    assert told["ran"] == ([["shell", {"command": ran}]] if ran else [])
-    assert ran or "A person declined: because" in told["saw"]["call_ask"]
+    result = chat.finish()
+    assert result["ran"] == ([["shell", {"command": ran}]] if ran else [])
+    assert ran or "A person declined: because" in result["saw"]["call_ask"]
     approval = ended(server, run, state)["call_ask"]["approval"]
     assert (approval["by"]["kind"], approval["state"]) == ("human", "succeeded" if ran else "denied")
 
 
 def test_without_the_server_nothing_gated_runs_and_the_chat_goes_on(app: Starts) -> None:
-    told = app("free", gate="gate", url="http://127.0.0.1:9").finish()
-    assert (told["ran"], told["prompts"], told["errors"]) == ([], 2, [])
-    assert "could not be reached" in told["saw"]["call_free"]
+    result = app("free", gate="gate", url="http://127.0.0.1:9").finish()
+    assert (result["ran"], result["prompts"], result["errors"]) == ([], 2, [])
+    assert "could not be reached" in result["saw"]["call_free"]
 
 
 def test_without_the_server_a_watched_chat_is_unharmed(app: Starts) -> None:
-    told = app("success", url="http://127.0.0.1:9").finish()
-    assert (told["ran"], told["errors"], told["states"]) == (
+    result = app("success", url="http://127.0.0.1:9").finish()
+    assert (result["ran"], result["errors"], result["states"]) == (
         [["weather", {"city": "Paris"}]],
         [],
         {"call_ok": "complete"},
@@ -150,6 +150,6 @@ def test_without_the_server_a_watched_chat_is_unharmed(app: Starts) -> None:
 
 def test_a_server_that_never_answers_is_not_waited_for(app: Starts) -> None:
     with Hole() as hole:
-        told = app("success", url=hole.url).finish()
-    assert (told["ran"], told["errors"], hole.swallowed > 0) == ([["weather", {"city": "Paris"}]], [], True)
-    assert told["states"] == {"call_ok": "complete"}
+        result = app("success", url=hole.url).finish()
+    assert (result["ran"], result["errors"], hole.swallowed > 0) == ([["weather", {"city": "Paris"}]], [], True)
+    assert result["states"] == {"call_ok": "complete"}

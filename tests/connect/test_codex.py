@@ -53,8 +53,8 @@ def test_undo_restores_what_was_there(target: connect.Target, before: dict[str, 
     connect.write_changes(CODEX.plan(target))
     connect.write_changes(CODEX.undo(target))
     assert not key_file(target).exists() and not key_file(target).parents[1].exists()
-    left = hooks_json(target).read_text() if hooks_json(target).exists() else None
-    assert left == (None if before is None else json.dumps(before, indent=2))
+    shown_text = hooks_json(target).read_text() if hooks_json(target).exists() else None
+    assert shown_text == (None if before is None else json.dumps(before, indent=2))
 
 
 def test_a_project_has_hooks_of_its_own(target: connect.Target, tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def settings(target: connect.Target) -> Path:
 
 def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(target: connect.Target) -> None:
     connect.write_changes(CLAUDE.plan(target))
-    said = json.loads(settings(target).read_text())
+    payload = json.loads(settings(target).read_text())
     for event in ("PreToolUse", "PermissionRequest"):
-        (entry,) = said["hooks"][event]
+        (entry,) = payload["hooks"][event]
         (hook,) = entry["hooks"]
         assert (entry["matcher"], hook["type"], hook["onFailure"], hook["timeout"]) == (
             "*",
@@ -65,8 +65,8 @@ def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(target: connect.
         )
         assert f"hook claude-code --url {target.url} --key-file {key_file(target)} --limit {HOLD}" in hook["command"]
         assert HOLD < TIMEOUT and hook["command"].endswith("exit 2; }") and target.key not in hook["command"]
-    assert "SessionStart" not in said["hooks"]
-    assert "env" not in said and target.key not in settings(target).read_text()
+    assert "SessionStart" not in payload["hooks"]
+    assert "env" not in payload and target.key not in settings(target).read_text()
     assert key_file(target).read_text() == f"{target.key}\n"
 
 
@@ -91,10 +91,10 @@ def test_a_gating_hook_that_cannot_be_started_blocks(target: connect.Target) -> 
     connect.write_changes(CLAUDE.plan(target))
     command = json.loads(settings(target).read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
     first = command.partition(" ")[0]
-    done = subprocess.run(
+    completed = subprocess.run(
         ["/bin/sh", "-c", command.replace(first, "/nowhere/toolcards", 1)], capture_output=True, text=True
     )
-    assert done.returncode == 2 and "could not run" in done.stderr
+    assert completed.returncode == 2 and "could not run" in completed.stderr
 
 
 def test_a_file_that_holds_a_key_is_its_owners_alone(target: connect.Target) -> None:
@@ -115,8 +115,8 @@ def test_connecting_twice_is_connecting_once(target: connect.Target) -> None:
 def test_another_address_replaces_the_one_before(target: connect.Target) -> None:
     connect.write_changes(CLAUDE.plan(target))
     connect.write_changes(CLAUDE.plan(connect.Target("http://127.0.0.1:9", target.key, None, target.home)))
-    said = json.loads(settings(target).read_text())
-    (command,) = [hook["command"] for entry in said["hooks"]["Stop"] for hook in entry["hooks"]]
+    payload = json.loads(settings(target).read_text())
+    (command,) = [hook["command"] for entry in payload["hooks"]["Stop"] for hook in entry["hooks"]]
     assert "--url http://127.0.0.1:9 " in command
 
 
@@ -140,9 +140,9 @@ def test_undo_gives_back_what_was_there(target: connect.Target, before: Any, ind
 
 def test_undo_leaves_what_others_added_meanwhile(target: connect.Target) -> None:
     connect.write_changes(CLAUDE.plan(target))
-    said = json.loads(settings(target).read_text())
-    said["hooks"]["PreToolUse"].append(OTHERS["hooks"]["PreToolUse"][0])  # type: ignore[index]
-    settings(target).write_text(json.dumps(said))
+    payload = json.loads(settings(target).read_text())
+    payload["hooks"]["PreToolUse"].append(OTHERS["hooks"]["PreToolUse"][0])  # type: ignore[index]
+    settings(target).write_text(json.dumps(payload))
     connect.write_changes(CLAUDE.undo(target))
     assert json.loads(settings(target).read_text()) == {"hooks": OTHERS["hooks"]}  # type: ignore[index]
 
@@ -252,10 +252,10 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
 
     somebody = threading.Thread(target=approve)
     somebody.start()
-    said = ran("claude-code", "--yes", "--url", server.base, "--key", server.key, "--wait", "120")
+    result = ran("claude-code", "--yes", "--url", server.base, "--key", server.key, "--wait", "120")
     somebody.join()
-    assert "held, approved and released" in said
-    assert "+++" in said and server.key not in said
+    assert "held, approved and released" in result
+    assert "+++" in result and server.key not in result
     assert "nothing to do" in ran("claude-code", "--yes", "--url", server.base, "--no-wait")
     assert "* claude-code" in ran("list")
     assert "Removed" in ran("claude-code", "--undo", "--yes")
@@ -317,7 +317,7 @@ def voted(server: Server, decision: str) -> threading.Thread:
 @pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
 def test_a_probe_is_held_on_every_road(server: Server, transport: str, vote: str) -> None:
     somebody = voted(server, vote)
-    ended = probing.probe(server.base, server.key, lambda said: None, agent="a probe", wait=60, transport=transport)
+    ended = probing.probe(server.base, server.key, lambda value: None, agent="a probe", wait=60, transport=transport)
     somebody.join()
     assert ended == {"approve": "approved", "deny": "denied"}[vote]
     newest = server.get("/api/v1/runs?agent=a%20probe")["runs"][0]["run"]
@@ -336,14 +336,14 @@ def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
 def test_where_policy_asks_nobody_the_probe_asks_itself(allowing: Server, transport: str, vote: str) -> None:
     somebody = voted(allowing, vote)
-    ended = probing.probe(allowing.base, allowing.key, lambda said: None, wait=60, transport=transport)
+    ended = probing.probe(allowing.base, allowing.key, lambda value: None, wait=60, transport=transport)
     somebody.join()
     assert ended == {"approve": "approved", "deny": "denied"}[vote]
 
 
 def test_a_probe_that_nobody_answers_fails(server: Server) -> None:
     with pytest.raises(probing.ProbeFailed, match="No one answered"):
-        probing.probe(server.base, server.key, lambda said: None, wait=1, transport="http")
+        probing.probe(server.base, server.key, lambda value: None, wait=1, transport="http")
 
 
 # ---------------------------------------------------------------- libraries: an environment file and copies
@@ -390,10 +390,10 @@ def test_a_library_is_connected_once_and_undone_exactly(
 def test_the_copied_client_is_the_one_that_is_imported(project: connect.Target) -> None:
     connect.write_changes(PYTHON.plan(project))
     code = "import toolcards.client; print(toolcards.client.__file__)"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], cwd=project.project, capture_output=True, text=True, timeout=2 * PATIENCE
     )
-    assert done.stdout.strip() == f"{project.project}/toolcards/client/__init__.py", done.stderr
+    assert completed.stdout.strip() == f"{project.project}/toolcards/client/__init__.py", completed.stderr
     connect.write_changes(PYTHON.undo(project))
     assert tree(project.project or Path()) == {}  # what Python compiled is gone too
 
@@ -471,8 +471,8 @@ def test_an_editor_gets_one_more_agent_and_keeps_its_comments(target: connect.Ta
     if before:
         zed(target).write_text(before)
     connect.write_changes(ACP.plan(target))
-    said = zed(target).read_text()
-    agents = loose(said)["agent_servers"]
+    text = zed(target).read_text()
+    agents = loose(text)["agent_servers"]
     agent = agents["opencode through Toolcards"]
     assert agent["type"] == "custom" and agent["args"][-4:] == ["acp", "--", "opencode", "acp"]
     assert agent["env"] == {"TOOLCARDS_URL": target.url, "TOOLCARDS_AGENT_KEY": target.key}
@@ -515,8 +515,8 @@ def test_the_agent_in_the_editors_settings_starts_anywhere_and_is_gated(
                 ("session/prompt", {"sessionId": f"ses_{name}", "prompt": [{"type": "text", "text": prompt}]}),
             ]
         ):
-            said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            editor.stdin.write(json.dumps(said) + "\n")
+            fields = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            editor.stdin.write(json.dumps(fields) + "\n")
             editor.stdin.flush()
             if method == "session/prompt":
                 gating.vote(server, f"ses_{name}", "approve")
@@ -531,7 +531,7 @@ def test_the_agent_in_the_editors_settings_starts_anywhere_and_is_gated(
 
 def loose(text: str) -> Any:
     """JSON with comments and commas at ends, as editors read it."""
-    text = re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or "", text, flags=re.DOTALL)
+    text = re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda value: value[1] or "", text, flags=re.DOTALL)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
 
 
@@ -542,11 +542,11 @@ def loose(text: str) -> Any:
 def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -> None:
     somebody = voted(server, "approve")
     words = ["python", "--yes", "--url", server.base, "--key", server.key, "--project", str(tmp_path), "--wait", "120"]
-    said = ran(*words)
+    result = ran(*words)
     somebody.join()
-    assert "held, approved and released" in said and "@gated(cards" in said and server.key not in said
-    assert "Without a server it runs nothing (its code was run)" in said
-    assert "set -a; . ./.env" in said
+    assert "held, approved and released" in result and "@gated(cards" in result and server.key not in result
+    assert "Without a server it runs nothing (its code was run)" in result
+    assert "set -a; . ./.env" in result
     runs = [run["run"] for run in server.get("/api/v1/runs?agent=Python")["runs"]]
     calls = [call for run in runs for call in server.get(f"/api/v1/runs/{run}/calls")["calls"]]
     assert {call["tool"]["name"]: call["state"] for call in calls} == {
@@ -571,8 +571,8 @@ def test_a_probe_alone_writes_nothing(server: Server, tmp_path: Path) -> None:
 @pytest.mark.django_db
 def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path) -> None:
     words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
-    said = ran("python", *words)
-    (tmp_path / "agent.py").write_text(said[said.index("from toolcards") : said.index("The server accepts")])
+    result = ran("python", *words)
+    (tmp_path / "agent.py").write_text(result[result.index("from toolcards") : result.index("The server accepts")])
     (tmp_path / "README.md").write_text("# Read me\n")
     program = f"set -a; . ./.env; set +a; exec {sys.executable} agent.py"
     running = subprocess.Popen(
@@ -588,13 +588,13 @@ def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path)
 @pytest.mark.django_db
 def test_the_printed_requests_run_once_they_are_pasted(server: Server, tmp_path: Path) -> None:
     words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
-    said = ran("curl", *words)
-    asks = said[said.index("curl -sS") :].split("\n\n")[0]
+    result = ran("curl", *words)
+    asks = result[result.index("curl -sS") :].split("\n\n")[0]
     program = f"set -a; . ./.env; set +a; {asks}"
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-c", program], cwd=tmp_path, env=with_curl(), capture_output=True, text=True, timeout=2 * PATIENCE
     )
-    assert json.loads(done.stdout)["decision"] == "ask", done.stderr
+    assert json.loads(completed.stdout)["decision"] == "ask", completed.stderr
 
 
 @pytest.mark.django_db
@@ -639,8 +639,10 @@ def test_a_python_without_django_hands_over_to_the_checkouts_own(tmp_path: Path)
     ours.chmod(0o755)
     typed = "import runpy, sys; sys.path.insert(0, '.'); sys.argv = ['manage.py', 'connect', 'list']; "
     words = ["-S", "-I", "-c", f"{typed}runpy.run_path('manage.py', run_name='__main__')"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert done.stdout == "handed over: manage.py connect list\n", done.stderr
+    completed = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE
+    )
+    assert completed.stdout == "handed over: manage.py connect list\n", completed.stderr
 
 
 # ---------------------------------------------------------------- what programs do without a server
@@ -667,9 +669,9 @@ def test_claude_code_is_closed_by_its_hook_and_its_settings(
     assert CLAUDE.probe_offline(target) == ""
 
 
-@pytest.mark.parametrize(("version", "said"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
+@pytest.mark.parametrize(("version", "text"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
 def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
-    target: connect.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
+    target: connect.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, text: str
 ) -> None:
     assert CLAUDE.probe_offline is not None and CLAUDE.find_warning is not None
     if version:
@@ -677,7 +679,7 @@ def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
     connect.write_changes(CLAUDE.plan(target))
-    assert said in CLAUDE.find_warning(target)
+    assert text in CLAUDE.find_warning(target)
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")

@@ -27,10 +27,10 @@ def test_runserver_is_daphnes() -> None:
 
 
 def test_a_start_loads_no_server_but_its_own() -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
     )
-    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+    assert (completed.returncode, completed.stdout.strip()) == (0, ""), completed.stderr
 
 
 def test_in_an_empty_folder_everything_is_made_and_the_admin_signs_in(tmp_path: Path) -> None:

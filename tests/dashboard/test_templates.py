@@ -60,10 +60,10 @@ def test_there_is_one_card_template_per_state() -> None:
 def test_every_icon_is_in_the_sprite() -> None:
     sprite = (ROOT / "static" / "vendor" / "lucide" / "sprite.svg").read_text()
     there = set(re.findall(r'id="i-([a-z0-9-]+)"', sprite))
-    asked = {name for path in TEMPLATES for name in re.findall(r'{%\s*icon "([a-z0-9-]+)"', path.read_text())}
+    shown_text = {name for path in TEMPLATES for name in re.findall(r'{%\s*icon "([a-z0-9-]+)"', path.read_text())}
     code = (ROOT / "dashboard" / "cards" / "labels.py").read_text()
-    asked |= set(re.findall(r'StateLabel\("[^"]+", "([a-z-]+)"', code))
-    assert asked <= there
+    shown_text |= set(re.findall(r'StateLabel\("[^"]+", "([a-z-]+)"', code))
+    assert shown_text <= there
 
 
 def _luminance(colour: str) -> float:
@@ -79,8 +79,8 @@ def _contrast(one: str, other: str) -> float:
 
 def _tokens() -> dict[str, tuple[str, str]]:
     text = (ROOT / "static" / "toolcards" / "tokens.css").read_text()
-    found = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", text)
-    return {name: (light, dark) for name, light, dark in found}
+    matches = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", text)
+    return {name: (light, dark) for name, light, dark in matches}
 
 
 PAIRS = [(text, ground, 4.5) for text in ("text", "muted", "accent") for ground in ("bg", "surface", "sunken")]

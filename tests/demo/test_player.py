@@ -35,10 +35,10 @@ def _heeds_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def run_of(said: str, name: str) -> str:
-    found = re.search(rf"begins ({name}-[0-9a-f]+)", said)
-    assert found, said
-    return found[1]
+def run_of(text: str, name: str) -> str:
+    match = re.search(rf"begins ({name}-[0-9a-f]+)", text)
+    assert match, text
+    return match[1]
 
 
 def heard(demo: subprocess.Popen[str]) -> tuple[list[str], threading.Thread]:
@@ -58,54 +58,54 @@ def gated_run(lines: list[str]) -> str:
 def played(server: Server) -> tuple[str, dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
     """What the demo printed, its runs, and the states of their calls; the viewer approves."""
     demo = playing(server, "--speed", "25")
-    lines, ended = heard(demo)
+    lines, message = heard(demo)
     Voter(server).vote(gated_run(lines), "approve")
     assert demo.wait(3 * PATIENCE) == 0, "".join(lines)
-    ended.join()
-    said = "".join(lines)
-    names = {recording.run: run_of(said, recording.run) for recording in RECORDINGS}
+    message.join()
+    text = "".join(lines)
+    names = {recording.run: run_of(text, recording.run) for recording in RECORDINGS}
     runs = {short: server.get(f"/api/v1/runs/{name}") for short, name in names.items()}
     calls = {short: server.get(f"/api/v1/runs/{name}/calls")["calls"] for short, name in names.items()}
-    return said, runs, {short: {call["call_id"]: call["state"] for call in found} for short, found in calls.items()}
+    return text, runs, {short: {call["call_id"]: call["state"] for call in value} for short, value in calls.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.run)
 def test_every_run_ends_as_promised(played: Any, recording: Any) -> None:
     _, runs, states = played
-    wanted = {call: "output-available" if state == "*" else state for call, state in recording.ends.items()}
-    assert states[recording.run] == wanted
+    expected = {call: "output-available" if state == "*" else state for call, state in recording.ends.items()}
+    assert states[recording.run] == expected
     assert runs[recording.run]["status"] == recording.status
 
 
 @pytest.mark.slow
 def test_it_says_what_it_does(played: Any) -> None:
-    said = played[0]
-    assert "Ctrl+C" in said
-    assert all(recording.agent in said for recording in RECORDINGS)
+    value = played[0]
+    assert "Ctrl+C" in value
+    assert all(recording.agent in value for recording in RECORDINGS)
 
 
 @pytest.mark.slow
 def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
     with Server(tmp_path, decide_ttl=2) as server:
         demo = playing(server, "--speed", "25")
-        said = demo.communicate(timeout=3 * PATIENCE)[0]
-        assert demo.returncode == 0, said
-        calls = server.get(f"/api/v1/runs/{run_of(said, GATED.run)}/calls")["calls"]
+        result = demo.communicate(timeout=3 * PATIENCE)[0]
+        assert demo.returncode == 0, result
+        calls = server.get(f"/api/v1/runs/{run_of(result, GATED.run)}/calls")["calls"]
         last = calls[-1]
         assert (last["state"], last["approval"]["state"]) == ("output-denied", "expired")
-        assert "was denied" in said
+        assert "was denied" in result
 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_runs(server: Server) -> None:
     demo = playing(server, "--speed", "2")
-    lines, ended = heard(demo)
+    lines, message = heard(demo)
     name = gated_run(lines)
     until(lambda: server.request("GET", f"/api/v1/runs/{name}")[0] == 200)
     demo.send_signal(signal.SIGINT)
     assert demo.wait(PATIENCE) == 0, "".join(lines)
-    ended.join()
+    message.join()
     assert "Stopped" in "".join(lines)
     until(lambda: server.get(f"/api/v1/runs/{name}")["status"] == "aborted")
 
@@ -113,16 +113,16 @@ def test_ctrl_c_ends_the_runs(server: Server) -> None:
 def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
     surroundings = {name: value for name, value in os.environ.items() if name != "TOOLCARDS_AGENT_KEY"}
     command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base]
-    told = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert told.returncode == 1
-    assert "TOOLCARDS_AGENT_KEY" in told.stderr
+    completed = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=2 * PATIENCE)
+    assert completed.returncode == 1
+    assert "TOOLCARDS_AGENT_KEY" in completed.stderr
 
 
 def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
     demo = playing(server, "--key", "tck_wrong", "--speed", "50")
-    said = demo.communicate(timeout=2 * PATIENCE)[0]
+    result = demo.communicate(timeout=2 * PATIENCE)[0]
     assert demo.returncode == 1
-    assert "The demo was not played" in said and "Traceback" not in said
+    assert "The demo was not played" in result and "Traceback" not in result
 
 
 async def test_a_refusal_is_one_exception_and_no_group_of_them(server: Server) -> None:
@@ -137,6 +137,6 @@ def test_every_recording_is_played() -> None:
 def test_the_show_has_what_was_promised() -> None:
     """Streamed arguments, parallel calls, an error, an empty one, a denial, a partial output, an abort, a repair."""
     text = "".join((RUNS / recording.file).read_text() for recording in RECORDINGS)
-    wanted = ["tool.input.delta", "tool.output.error", '"message": ""', "tool.output.denied", "tool.output.partial",
+    expected = ["tool.input.delta", "tool.output.error", '"message": ""', "tool.output.denied", "tool.output.partial",
               '"outcome": "aborted"', "tool.input.repaired", "tool.input.invalid"]  # fmt: skip
-    assert [sign for sign in wanted if sign not in text] == []
+    assert [sign for sign in expected if sign not in text] == []

@@ -50,14 +50,14 @@ def test_an_approved_call_gets_a_permit_for_exactly_its_arguments(
     source: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     policy(ASK)
-    said = gate.decide(source, asking())
-    assert (said["decision"], said["permit"]) == ("ask", None)
+    decision = gate.decide(source, asking())
+    assert (decision["decision"], decision["permit"]) == ("ask", None)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
     again = gate.decide(source, asking())
     assert again["decision"] == "allow"
     assert again["by"] == {"kind": "human", "name": "ann", "ids": ["ann"]}
     assert again["permit"]["id"]
-    assert again["args_sha256"] == said["args_sha256"]
+    assert again["args_sha256"] == decision["args_sha256"]
 
 
 def test_asking_the_same_again_gives_the_same_approval(source: Any, policy: Any, an_approver: Any) -> None:
@@ -70,9 +70,9 @@ def test_asking_the_same_again_gives_the_same_approval(source: Any, policy: Any,
 def test_an_attempt_is_refused_with_other_arguments(source: Any, policy: Any, an_approver: Any) -> None:
     policy(ASK)
     gate.decide(source, asking())
-    with pytest.raises(gate.KeyReuse) as refused:
+    with pytest.raises(gate.KeyReuse) as error:
         gate.decide(source, asking(args={"command": "rm -rf /"}, attempt=1))
-    assert refused.value.details["attempt"] == 2
+    assert error.value.details["attempt"] == 2
     assert Approval.objects.get().state == "pending"
 
 
@@ -87,31 +87,31 @@ def test_other_arguments_without_an_attempt_replace_the_open_question(
 
 
 def test_without_a_policy_nothing_is_allowed(source: Any) -> None:
-    said = gate.decide(source, asking())
-    assert (said["decision"], said["by"]["kind"]) == ("deny", "gate_error")
+    decision = gate.decide(source, asking())
+    assert (decision["decision"], decision["by"]["kind"]) == ("deny", "gate_error")
 
 
 def test_nobody_there_to_ask_means_no(source: Any, policy: Any) -> None:
     policy(ASK)
-    said = gate.decide(source, asking(can_wait=False))
-    assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
+    decision = gate.decide(source, asking(can_wait=False))
+    assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")
 
 
 def test_the_second_answer_loses_and_is_told_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
     call = a_call("approval-requested")
     gate.vote(an_approver, ballot(call, "deny"))
-    with pytest.raises(gate.AlreadyDecided) as lost:
+    with pytest.raises(gate.AlreadyDecided) as error:
         gate.vote(a_person("approver", "bob"), ballot(call, "approve"))
-    assert lost.value.details["by"] == "ann"
+    assert error.value.details["by"] == "ann"
 
 
 def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
     call, outcomes, ready = a_call("approval-requested"), [], threading.Barrier(2)
 
-    def cast(person: Any, decision: str, told: gate.Ballot) -> None:
+    def cast(person: Any, decision: str, value: gate.Ballot) -> None:
         ready.wait()
         try:
-            gate.vote(person, told)
+            gate.vote(person, value)
             outcomes.append(decision)
         except gate.AlreadyDecided:
             outcomes.append("lost")
@@ -131,15 +131,15 @@ def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person
 
 def test_the_same_answer_again_is_no_second_answer(a_call: Any, an_approver: Any, ballot: Any) -> None:
     call = a_call("approval-requested")
-    told = ballot(call, "approve")
-    gate.vote(an_approver, told)
-    assert gate.vote(an_approver, told).state == "approval-responded"
+    vote = ballot(call, "approve")
+    gate.vote(an_approver, vote)
+    assert gate.vote(an_approver, vote).state == "approval-responded"
 
 
 def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver: Any, ballot: Any) -> None:
-    told = ballot(a_call("approval-requested"), "approve")
-    for change in ({"rev": told.rev - 1}, {"args_sha256": "0" * 64}):
-        other = gate.Ballot(**{name: getattr(told, name) for name in gate.Ballot.__slots__} | change)
+    vote = ballot(a_call("approval-requested"), "approve")
+    for change in ({"rev": vote.rev - 1}, {"args_sha256": "0" * 64}):
+        other = gate.Ballot(**{name: getattr(vote, name) for name in gate.Ballot.__slots__} | change)
         with pytest.raises(gate.CallChanged):
             gate.vote(an_approver, other)
     assert Approval.objects.get().state == "pending"
@@ -147,11 +147,11 @@ def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver
 
 def test_what_has_expired_cannot_be_approved(a_call: Any, an_approver: Any, ballot: Any) -> None:
     call = a_call("approval-requested")
-    told = ballot(call, "approve")
+    vote = ballot(call, "approve")
     with allow_log_writes():
         Approval.objects.update(expires_at=time.time() - 1)
     with pytest.raises(gate.TooLate):
-        gate.vote(an_approver, told)
+        gate.vote(an_approver, vote)
     assert gate.sweep() == 1
     card = ToolCall.objects.get().as_card()
     assert (card.state, card.denied_by.kind) == ("output-denied", "timeout")
@@ -207,8 +207,8 @@ def test_rebuilding_finds_and_mends_a_call_that_is_found_by_what_it_is_not(
     call = a_call("output-available")
     with allow_log_writes():
         ToolCall.objects.filter(pk=call.pk).update(**{column: wrong})
-    [said] = gate.rebuild(check=True)
-    assert column in said
+    [result] = gate.rebuild(check=True)
+    assert column in result
     gate.rebuild()
     assert gate.rebuild(check=True) == []
     assert getattr(ToolCall.objects.get(), column) == getattr(call, column)

@@ -29,8 +29,8 @@ async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
 ) -> None:
     monkeypatch.setattr(sequence_set, "MAX_GAPS", 3)
     frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
-    _, said, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
-    assert (said["accepted"], said["refused"], said["error"]["code"]) == (5, 1, "gaps")
+    _, body, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
+    assert (body["accepted"], body["refused"], body["error"]["code"]) == (5, 1, "gaps")
     assert json.loads((await Run.objects.aget()).numbers) == [4, [6, 6]]
     async with agent(run="s", mode="observe") as socket:
         await socket.say(frames[:4])
@@ -48,8 +48,8 @@ def test_a_policy_that_cannot_be_read_allows_nothing(source: Source, policy: Any
     for broken in ("{", '{"v": 1, "rules": [{"effect": "perhaps"}]}'):
         PolicyVersion.objects.filter(active=True).update(document=broken)
         policy_store._compiled.clear()
-        said = gate.decide(source, gate.DecisionRequest(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
-        assert (said["decision"], said["by"]["kind"], said["permit"]) == ("deny", "gate_error", None)
+        decision = gate.decide(source, gate.DecisionRequest(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
+        assert (decision["decision"], decision["by"]["kind"], decision["permit"]) == ("deny", "gate_error", None)
     policy_store._compiled.clear()
 
 
@@ -70,12 +70,12 @@ def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, po
 
 async def test_an_idempotency_key_stands_for_one_call(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
-    asked = QUESTION | {"idempotency_key": "k"}
-    _, first, _ = await call("POST", DECIDE, asked)
-    assert (await call("POST", DECIDE, asked))[1]["approval"]["id"] == first["approval"]["id"]
-    status, said, _ = await call("POST", DECIDE, asked | {"call_id": "d", "args": {"command": "git push --force"}})
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
-    assert (await call("POST", DECIDE, asked | {"run": "another"}))[0] == 200
+    decision = QUESTION | {"idempotency_key": "k"}
+    _, first, _ = await call("POST", DECIDE, decision)
+    assert (await call("POST", DECIDE, decision))[1]["approval"]["id"] == first["approval"]["id"]
+    status, answer, _ = await call("POST", DECIDE, decision | {"call_id": "d", "args": {"command": "git push --force"}})
+    assert (status, answer["error"]["code"]) == (409, "key_reuse")
+    assert (await call("POST", DECIDE, decision | {"run": "another"}))[0] == 200
 
 
 async def test_what_a_rule_allowed_over_a_socket_has_begun_with_a_right_to(agent: Any, call: Any, policy: Any) -> None:
@@ -94,19 +94,19 @@ async def test_a_lost_run_takes_its_questions_and_unused_answers_with_it(
     path, proof, pk = await approved(call, an_approver, ballot)
     await call("POST", DECIDE, QUESTION | {"call_id": "d"})
     waits = await ToolCall.objects.aget(call_id="d")
-    told = ballot(waits, "approve")
+    vote = ballot(waits, "approve")
     await call("POST", "/api/v1/runs/r/beat", {})
     await in_thread(let_time_pass)()
     await in_thread(gate.sweep)()
     states = {row.call_id: row.state async for row in Approval.objects.all()}
     assert set(states.values()) == {"cancelled"}
-    status, said, _ = await call("POST", path, proof)
-    assert (status, said["error"]["code"]) == (410, "run_ended")
+    status, body, _ = await call("POST", path, proof)
+    assert (status, body["error"]["code"]) == (410, "run_ended")
     with pytest.raises(gate.TooLate) as late:
-        await in_thread(lambda: gate.vote(an_approver, told))()
+        await in_thread(lambda: gate.vote(an_approver, vote))()
     assert (late.value.status, late.value.code) == (410, "run_ended")
-    _, said, _ = await call("GET", f"/api/v1/approvals/{pk}")
-    assert (said["decision"], said["reason"]["code"]) == ("deny", "run_ended")
+    _, body, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (body["decision"], body["reason"]["code"]) == ("deny", "run_ended")
 
 
 def test_an_answer_to_another_look_of_the_call_does_not_count(
@@ -123,20 +123,20 @@ def test_an_answer_to_another_look_of_the_call_does_not_count(
     assert hidden["view_sha256"] == listed["view_sha256"]
     path = f"/approvals/{listed['id']}/vote"
     assert client.post(path, hidden | {"decision": "approve", "view_sha256": "0" * 64}).status_code == 412
-    with pytest.raises(gate.CallChanged) as refused:
+    with pytest.raises(gate.CallChanged) as error:
         stale = gate.Ballot(listed["id"], "approve", int(hidden["rev"]), hidden["args_sha256"], "0" * 64)
         gate.vote(an_approver, stale)
-    assert refused.value.code == "view_stale"
+    assert error.value.code == "view_stale"
     assert client.post(path, hidden | {"decision": "approve"}).status_code == 303
 
 
 def test_what_a_person_writes_reaches_the_model_without_control_characters(
     a_call: Any, an_approver: Any, ballot: Any, source: Source
 ) -> None:
-    told = replace(
+    vote = replace(
         ballot(a_call("approval-requested"), "deny"), reason="no\x1b[2J\x00\x07\r\nnot \x9bthis" + "x" * 3000
     )
-    gate.vote(an_approver, told)
-    asking = gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
-    text = gate.decide(source, asking)["reason"]["text"]
+    gate.vote(an_approver, vote)
+    request = gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    text = gate.decide(source, request)["reason"]["text"]
     assert text.startswith("A person declined: no[2J\nnot thisxxx") and len(text) < 2_100

@@ -82,9 +82,9 @@ def test_a_plug_in_that_cannot_be_loaded_denies_every_gated_call(
     text: str, install: Any, agent: Source, client: Client, a_person: Any
 ) -> None:
     install(tickets=text, other=GUARD)
-    told = ask(agent)
-    assert (told["decision"], told["reason"]["code"], told["permit"]) == ("deny", "plugin_missing", None)
-    assert "tickets" in told["reason"]["text"] and "secret" not in str(told)
+    decision = ask(agent)
+    assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("deny", "plugin_missing", None)
+    assert "tickets" in decision["reason"]["text"] and "secret" not in str(decision)
     call = ToolCall.objects.get(call_id="c").as_card()
     assert (call.error.code, call.error.authority, call.error.retryable) == ("plugin_missing", "plugin", False)
     status, body = ready(client)
@@ -117,8 +117,8 @@ def test_a_required_guard_that_is_missing_or_guards_nothing_denies_every_gated_c
     limits(required_plugins=("tickets",))
     if plugin is not None:
         hooks.register(plugin, "tickets")
-    told = ask(agent)
-    assert (told["decision"], told["reason"]["code"]) == ("deny", "plugin_missing")
+    decision = ask(agent)
+    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_missing")
     assert ready(client)[1]["error"]["detail"]["reasons"] == [
         {"check": "plugins", "plugin": "tickets", "reason": "missing"}
     ]
@@ -201,8 +201,10 @@ PLACED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("value", "why"), PLACED, ids=[why for _, why in PLACED])
 def test_an_input_that_a_guard_puts_in_place_obeys_the_limits(value: Any, why: str, agent: Source) -> None:
     hooks.register(type("Guard", (), {"before": lambda self, call: {"input": value}})(), "guard")
-    told = ask(agent)
-    assert (told["decision"], told["reason"]["code"]) == ("deny", "plugin_crash") and why in told["reason"]["text"]
+    decision = ask(agent)
+    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_crash") and why in decision["reason"][
+        "text"
+    ]
 
 
 def test_an_input_within_the_limits_is_judged_and_runs(agent: Source, limits: Any) -> None:

@@ -63,9 +63,13 @@ def raising(error: BaseException) -> Callable[[Any], Any]:
 def test_a_veto_denies_the_call_for_its_reason(policy: Any, source: Source) -> None:
     policy({"default": "allow"})
     hooks.register(Before(raising(hooks.Veto("Not on a Friday.", "Wait for Monday."))), "calendar")
-    said = ask(source)
-    assert (said["decision"], said["reason"]["code"], said["by"]["kind"]) == ("deny", "plugin_veto", "plugin")
-    assert (said["reason"]["text"], said["reason"]["suggest"]) == ("Not on a Friday.", "Wait for Monday.")
+    decision = ask(source)
+    assert (decision["decision"], decision["reason"]["code"], decision["by"]["kind"]) == (
+        "deny",
+        "plugin_veto",
+        "plugin",
+    )
+    assert (decision["reason"]["text"], decision["reason"]["suggest"]) == ("Not on a Friday.", "Wait for Monday.")
     assert ToolCall.objects.get().state == "output-denied"
     assert ask(source)["reason"]["code"] == "plugin_veto"
 
@@ -76,10 +80,12 @@ def test_a_veto_denies_the_call_for_its_reason(policy: Any, source: Source) -> N
 def test_a_crash_is_an_error_of_the_plugin_and_not_a_denial(policy: Any, source: Source, answer: Any) -> None:
     policy({"default": "allow"})
     hooks.register(Before(answer), "broken")
-    said = ask(source)
+    decision = ask(source)
     card = ToolCall.objects.get().as_card()
-    assert said["decision"] == "deny" and said["reason"]["code"] == "plugin_crash" and said["permit"] is None
-    assert said["by"]["kind"] == "plugin"
+    assert (
+        decision["decision"] == "deny" and decision["reason"]["code"] == "plugin_crash" and decision["permit"] is None
+    )
+    assert decision["by"]["kind"] == "plugin"
     (row,) = AuditRow.objects.filter(act="decision")
     assert (row.actor_kind, row.actor) == ("plugin", "broken")
     assert (card.state, card.error.authority, card.error.retryable, card.error.phase) == (
@@ -110,9 +116,9 @@ def test_a_replaced_input_is_judged_afresh(policy: Any, source: Source) -> None:
     assert ask(source)["decision"] == "deny"
     unplug()
     hooks.register(Before(lambda call: {"input": {"command": "ls -l"}}), "kind")
-    said = ask(source, "c2")
+    decision = ask(source, "c2")
     card = ToolCall.objects.get(call_id="c2").as_card()
-    assert (said["decision"], said["args"]) == ("allow", {"command": "ls -l"})
+    assert (decision["decision"], decision["args"]) == ("allow", {"command": "ls -l"})
     assert (card.original_input, card.repair) == ({"command": "ls"}, "plug-in kind")
 
 
@@ -146,10 +152,10 @@ def test_a_success_is_told_as_before_after_settled(a_run: Any, source: Source) -
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputReady("c", 1))
     events = [delivery.said for delivery in Delivery.objects.order_by("id")]
-    assert [said["event"] for said in events] == [h.BEFORE, h.AFTER, h.SETTLED]
-    assert [said["seq"] for said in events] == sorted({said["seq"] for said in events})
-    assert {(said["run_id"], said["call_id"], said["attempt"]) for said in events} == {("r", "c", 1)}
-    assert events[-1]["outcome"] == "ok" and len({said["id"] for said in events}) == 3
+    assert [event["event"] for event in events] == [h.BEFORE, h.AFTER, h.SETTLED]
+    assert [event["seq"] for event in events] == sorted({event["seq"] for event in events})
+    assert {(event["run_id"], event["call_id"], event["attempt"]) for event in events} == {("r", "c", 1)}
+    assert events[-1]["outcome"] == "ok" and len({event["id"] for event in events}) == 3
 
 
 @pytest.mark.django_db
@@ -157,41 +163,41 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     Webhook.objects.create(name="w", url="https://example.com/")
     secret = "ghp_" + "a1B2" * 9
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", f"no {secret}", "rate_limited"))
-    said = Delivery.objects.get(event=h.ERROR).said
-    assert (said["authority"], said["retryable"], said["error"]["code"]) == ("tool", True, "rate_limited")
-    assert said["phase"] == "execute" and said["side_effects"] == "none" and said["retry"]["safe"] == "yes"
-    assert said["error"]["fingerprint"] == error_codes.make_fingerprint("bash", "rate_limited", "execute")
-    assert said["error"]["fingerprint"] != error_codes.make_fingerprint("sh", "rate_limited", "execute")
+    delivery = Delivery.objects.get(event=h.ERROR).said
+    assert (delivery["authority"], delivery["retryable"], delivery["error"]["code"]) == ("tool", True, "rate_limited")
+    assert delivery["phase"] == "execute" and delivery["side_effects"] == "none" and delivery["retry"]["safe"] == "yes"
+    assert delivery["error"]["fingerprint"] == error_codes.make_fingerprint("bash", "rate_limited", "execute")
+    assert delivery["error"]["fingerprint"] != error_codes.make_fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
     assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         {"name": "API_TOKEN", "value": "Zx9vK3qLm7"}, {"key": "db-password", "val": "Zx9vK3qLm7"},
         {"headers": [["Authorization", "Zx9vK3qLm7"]]}, {"url": "https://u:Zx9vK3qLm7@h/?sig=Zx9vK3qLm7Zx9vK3"},
         {"command": ["curl", "-H", "X-Api-Key: Zx9vK3qLm7"]}, {"path": "/x?token=Zx9vK3qLm7"},
     ],
 )  # fmt: skip
-def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, given: Any) -> None:
+def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, value: Any) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     subscriptions.clear_cache()
     for tool in ("send", "bash", "read", "fetch"):
-        a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
-    said = [delivery.said for delivery in Delivery.objects.all()]
-    texts = [json.dumps(each) + repr(formats.build_message(each, "high")) for each in said]
+        a_run(f"r-{tool}", f.InputReady("c", tool, value, True), f.OutputFailed("c", "no", "rate_limited"))
+    rows = [delivery.said for delivery in Delivery.objects.all()]
+    texts = [json.dumps(each) + repr(formats.build_message(each, "high")) for each in rows]
     assert texts and not [text for text in texts if "Zx9vK3qLm7" in text]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("said", "told"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
+@pytest.mark.parametrize(("number", "told"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
 def test_a_failure_says_when_to_try_again_where_somebody_knows(
-    a_run: Any, source: Source, said: int | None, told: int | None
+    a_run: Any, source: Source, number: int | None, told: int | None
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
-    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=said))
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=number))
     assert Delivery.objects.get(event=h.ERROR).said["retry"] == {"safe": "yes", "after_ms": told}
     card = ToolCall.objects.get().as_card()
     assert card.error.after_ms == told and build_call_json(card, run="r", id="x")["error"]["after_ms"] == told
@@ -207,9 +213,9 @@ def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing
         f.SnapshotReceived("c", "oops", error="failed"),
     )  # fmt: skip
     assert [event for event, _ in told()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
-    said = Delivery.objects.get(event=h.CORRECTED).said
-    assert (said["outcome"], said["error"]["message"], said["retryable"]) == ("error", "oops", False)
-    assert said["attempt"] == 1 and said["seq"] > Delivery.objects.get(event=h.SETTLED).said["seq"]
+    delivery = Delivery.objects.get(event=h.CORRECTED).said
+    assert (delivery["outcome"], delivery["error"]["message"], delivery["retryable"]) == ("error", "oops", False)
+    assert delivery["attempt"] == 1 and delivery["seq"] > Delivery.objects.get(event=h.SETTLED).said["seq"]
 
 
 @pytest.mark.django_db
@@ -260,9 +266,9 @@ def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "deny"})
     ask(source)
-    error, settled = Delivery.objects.get(event=h.ERROR).said, Delivery.objects.get(event=h.SETTLED).said
+    error, delivery = Delivery.objects.get(event=h.ERROR).said, Delivery.objects.get(event=h.SETTLED).said
     assert (error["error"]["code"], error["authority"], error["phase"]) == ("policy_denied", "runtime", "gate")
-    assert settled["outcome"] == "denied"
+    assert delivery["outcome"] == "denied"
 
 
 @pytest.mark.django_db
@@ -355,11 +361,11 @@ class Listener:
 
     def attempts(self) -> list[list[tuple[str, Any]]]:
         """What was heard of each attempt of each call, in order."""
-        found: dict[Any, list[tuple[str, Any]]] = {}
+        fields: dict[Any, list[tuple[str, Any]]] = {}
         for event, key, detail in self.heard:
             if event in h.TOOL_EVENTS:
-                found.setdefault(key, []).append((event, detail))
-        return list(found.values())
+                fields.setdefault(key, []).append((event, detail))
+        return list(fields.values())
 
 
 def played(seed: int) -> Listener:
@@ -438,9 +444,9 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         if forgotten:
             run_cache.clear()
     assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
-    said = [row.said for row in Delivery.objects.order_by("id")]
-    assert [one.get("outcome") for one in said if one["event"] == h.SETTLED] == ["error", "ok"]
-    assert [one["seq"] for one in said] == sorted({one["seq"] for one in said})
+    rows = [row.said for row in Delivery.objects.order_by("id")]
+    assert [one.get("outcome") for one in rows if one["event"] == h.SETTLED] == ["error", "ok"]
+    assert [one["seq"] for one in rows] == sorted({one["seq"] for one in rows})
 
 
 @pytest.mark.django_db
@@ -480,8 +486,8 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
 
     def begin() -> Run:
         source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
-        said = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
-        return Run.objects.get(pk=group_commit.execute(RecordFacts(source, "r", said)))
+        facts = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
+        return Run.objects.get(pk=group_commit.execute(RecordFacts(source, "r", facts)))
 
     run = await sync_to_async(begin)()
     whole = (await sse.read_page(run, None, 200))["events"]

@@ -98,8 +98,8 @@ def test_postgresql_refuses_to_change_events_and_retention_deletes_them(tmp_path
                 program.execute(statement)
         assert _count_events(program) > 0
         program.execute("UPDATE toolcards_run SET status = 'finished', ended_at = now() - interval '9 days'")
-        done = server.manage("retention")
-        assert done.returncode == 0, done.stderr
+        completed = server.manage("retention")
+        assert completed.returncode == 0, completed.stderr
         assert _count_events(program) == 0
         assert server.manage("replay", "--check").returncode == 0
 

@@ -117,8 +117,8 @@ def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_q
 @pytest.mark.parametrize("event", ALERTS)
 @pytest.mark.parametrize("template", list(formats.TEMPLATES))
 def test_every_alert_has_words_and_a_link(event: str, template: str) -> None:
-    said = {"event": event, "source": "release-bot", "why": "Because.", "badge": "silent", "url": "/sources/3/"}
-    message = formats.build_message(said, "medium")
+    fields = {"event": event, "source": "release-bot", "why": "Because.", "badge": "silent", "url": "/sources/3/"}
+    message = formats.build_message(fields, "medium")
     assert message.title.startswith("release-bot ") and message.text and message.link.endswith("/sources/3/")
     body, headers = formats.TEMPLATES[template](message)
     assert b"/sources/3/" in body + str(headers).encode() and event.encode() not in body

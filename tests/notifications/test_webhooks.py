@@ -46,9 +46,9 @@ def test_a_hostile_url_is_refused(url: str) -> None:
 
 
 def test_a_name_that_points_inside_is_refused_and_so_is_one_of_many_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in (["10.0.0.1"], ["93.184.216.34", "127.0.0.1"], ["::ffff:10.0.0.1"]):
+    for entry in (["10.0.0.1"], ["93.184.216.34", "127.0.0.1"], ["::ffff:10.0.0.1"]):
         monkeypatch.setattr(
-            socket, "getaddrinfo", lambda *a, found=found, **k: [(0, 0, 0, "", (ip, 443)) for ip in found]
+            socket, "getaddrinfo", lambda *a, entry=entry, **k: [(0, 0, 0, "", (ip, 443)) for ip in entry]
         )
         with pytest.raises(UnsafeUrl):
             webhooks.resolve_url("https://rebinding.example/")
@@ -138,8 +138,8 @@ def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: R
     a_run("r", *FAILED)
     assert dispatcher.send_due() == 3
     for headers, body in receiver.heard:
-        said = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
-        assert said["type"].startswith("tool.execute.") and said["data"]["run_id"] == "r"
+        verifier = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
+        assert verifier["type"].startswith("tool.execute.") and verifier["data"]["run_id"] == "r"
     assert [json.loads(body)["type"][13:] for _, body in receiver.heard] == ["before", "error", "settled"]
     assert not Delivery.objects.exclude(state="delivered").exists()
     assert b"rm" not in receiver.heard[0][1].replace(b'"summary": "rm"', b"")
@@ -208,8 +208,8 @@ def test_gone_switches_it_off(webhook: Webhook, receiver: Receiver, a_run: Any) 
     dispatcher.send_due()
     webhook.refresh_from_db()
     assert not webhook.enabled and "410" in webhook.trouble
-    told = AuditRow.objects.get(act="notify.gone")
-    assert (told.actor_kind, told.details["name"]) == ("gate", webhook.name)
+    audit_row = AuditRow.objects.get(act="notify.gone")
+    assert (audit_row.actor_kind, audit_row.details["name"]) == ("gate", webhook.name)
 
 
 def test_an_answer_that_trickles_is_cut(receiver: Receiver) -> None:
@@ -270,8 +270,8 @@ async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver,
             assert len(silent.heard) == 1  # it is still being waited for, by one thread
         finally:
             silent.pause = 0.0  # now it ends, with too many headers
-            ended = database_sync_to_async(Delivery.objects.filter(target=str(bad.pk)).exclude(error="").exists)
-            while not await ended():
+            rows = database_sync_to_async(Delivery.objects.filter(target=str(bad.pk)).exclude(error="").exists)
+            while not await rows():
                 await asyncio.sleep(0.02)
             followed.cancel()
             silent.shutdown()

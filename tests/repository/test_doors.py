@@ -418,10 +418,10 @@ def call(secret: str) -> Any:
     async def request(
         method: str, path: str, body: Any = None, *, key: str | None, **headers: str
     ) -> tuple[int, Any, dict[str, str]]:
-        given = {"host": "127.0.0.1"} | {name.replace("_", "-"): value for name, value in headers.items()}
-        given |= {"authorization": f"Bearer {key}"} if key else {}
+        by_name = {"host": "127.0.0.1"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        by_name |= {"authorization": f"Bearer {key}"} if key else {}
         raw = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        sent = [(name.encode(), value.encode()) for name, value in given.items()]
+        sent = [(name.encode(), value.encode()) for name, value in by_name.items()]
         answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=PATIENCE)
         return answer["status"], answer["body"], {}
 
@@ -430,15 +430,15 @@ def call(secret: str) -> Any:
 
 async def with_scopes(*scopes: str) -> str:
     """The secret of a key of the same source that has only these."""
-    _, made = await in_thread(lambda: AgentKey.objects.issue("an agent", scopes))()
-    return str(made)
+    _, rows = await in_thread(lambda: AgentKey.objects.issue("an agent", scopes))()
+    return str(rows)
 
 
 @pages_are_async
 async def test_without_a_live_key_no_machine_is_heard(wire: Any, secret: str) -> None:
     revoked, expired = await with_scopes(*SCOPES), await with_scopes(*SCOPES)
-    ended = AgentKey.objects.filter(digest=gate_digest(revoked))
-    await in_thread(lambda: ended.update(revoked_at="2026-01-01T00:00:00Z"))()
+    rows = AgentKey.objects.filter(digest=gate_digest(revoked))
+    await in_thread(lambda: rows.update(revoked_at="2026-01-01T00:00:00Z"))()
     lapsed = AgentKey.objects.filter(digest=gate_digest(expired))
     await in_thread(lambda: lapsed.update(expires_at="2020-01-01T00:00:00Z"))()
     before, wrong = await in_thread(state)(), []
@@ -509,8 +509,8 @@ async def test_what_belongs_to_another_source_is_not_there(call: Any, a_call: An
         status, _, _ = await call(method, path, body, key=other, content_type="application/json")
         assert status == 404, (method, path, status)
     for path in ("/api/v1/runs", "/api/v1/approvals"):
-        _, told, _ = await call("GET", path, key=other)
-        assert b"run-1" not in told and str(asked_row.pk) is not None
+        _, answer, _ = await call("GET", path, key=other)
+        assert b"run-1" not in answer and str(asked_row.pk) is not None
     assert await in_thread(unlike)(before) == []
 
 
@@ -536,8 +536,8 @@ async def closed_with(path: str, **headers: str) -> int | None:
     """The code that the socket is closed with at once; None where it stays open."""
     from dashboard.asgi import application
 
-    given = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"} | headers
-    sent = [(name.encode(), value.encode()) for name, value in given.items() if value]
+    fields = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"} | headers
+    sent = [(name.encode(), value.encode()) for name, value in fields.items() if value]
     wire = WebsocketCommunicator(application, path, headers=sent)
     connected, code = await wire.connect(timeout=PATIENCE)
     if not connected:

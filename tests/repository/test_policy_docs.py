@@ -19,9 +19,9 @@ DEFAULTS = {"allow": "ask", "ask": "allow", "deny": "allow"}  # so that the answ
 
 def rows(name):
     """The rows of the table marked so, as lists of cells."""
-    found = re.search(rf"<!-- run: {name} -->\n((?:\|.*\n)+)", PAGE)
-    assert found, f"docs/policy.md has no table marked {name}"
-    lines = found[1].splitlines()[2:]
+    match = re.search(rf"<!-- run: {name} -->\n((?:\|.*\n)+)", PAGE)
+    assert match, f"docs/policy.md has no table marked {name}"
+    lines = match[1].splitlines()[2:]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
     return [[cell.replace("\\|", "|") for cell in row] for row in cells]
 

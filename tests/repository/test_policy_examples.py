@@ -25,10 +25,10 @@ TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "cannot be told": T
 
 def tables(mark: str) -> Iterator[tuple[str, list[str]]]:
     """Give the rows of every table that is marked so, each with the mark's word."""
-    for found in re.finditer(rf"<!-- {mark}(?:: ([\w-]+))? -->\n((?:\|.*\n)+)", PAGE):
-        for line in found[2].splitlines()[2:]:
+    for entry in re.finditer(rf"<!-- {mark}(?:: ([\w-]+))? -->\n((?:\|.*\n)+)", PAGE):
+        for line in entry[2].splitlines()[2:]:
             cells = re.split(r"(?<!\\)\|", line.strip("|"))
-            yield found[1] or "", [cell.strip().strip("`").replace("\\|", "|") for cell in cells]
+            yield entry[1] or "", [cell.strip().strip("`").replace("\\|", "|") for cell in cells]
 
 
 def spelled(name: str) -> str:
@@ -44,8 +44,8 @@ def policies() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
-    tool, given, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
-    question = PolicyRequest.for_tool(tool, input=given, known=tool_kinds.is_known_tool(tool))
+    tool, value, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
+    question = PolicyRequest.for_tool(tool, input=value, known=tool_kinds.is_known_tool(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 
 
@@ -57,8 +57,8 @@ def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) 
 
 @pytest.mark.parametrize("cells", [cells for _, cells in tables("matches")])
 def test_an_operator_answers_as_the_page_says(cells: list[str]) -> None:
-    operator, wanted, value = MATCHERS[cells[0]], json.loads(cells[1]), json.loads(cells[2])
-    truth = matchers.match_value(operator, value, operator.shape.prepare(wanted))
+    operator, expected, value = MATCHERS[cells[0]], json.loads(cells[1]), json.loads(cells[2])
+    truth = matchers.match_value(operator, value, operator.shape.prepare(expected))
     assert truth is TRUTHS[cells[3].partition(":")[0]]
 
 

@@ -13,8 +13,8 @@ def say(**msg):
     sys.stdout.flush()
 
 
-def update(session, what, **told):
-    say(method="session/update", params={"sessionId": session, "update": {"sessionUpdate": what, **told}})
+def update(session, what, **value):
+    say(method="session/update", params={"sessionId": session, "update": {"sessionUpdate": what, **value}})
 
 
 def hear():
@@ -24,14 +24,14 @@ def hear():
     return json.loads(line)
 
 
-def turn(asked, session):
+def turn(value, session):
     """One call, asked about; what is run is written to the file that the prompt names."""
-    prompt = json.loads(asked["params"]["prompt"][0]["text"])
+    prompt = json.loads(value["params"]["prompt"][0]["text"])
     call = prompt["call"]
     update(session, "agent_message_chunk", content={"type": "text", "text": "Let me see."})
     update(session, "tool_call", toolCallId=call, title="bash", kind="execute", status="pending", rawInput={})
-    given = {"command": prompt["command"]}
-    update(session, "tool_call_update", toolCallId=call, status="pending", title=prompt["command"], rawInput=given)
+    fields = {"command": prompt["command"]}
+    update(session, "tool_call_update", toolCallId=call, status="pending", title=prompt["command"], rawInput=fields)
     number = next(NUMBER)
     options = [
         {"optionId": "o-1", "kind": "allow_always", "name": "Always"},
@@ -45,35 +45,35 @@ def turn(asked, session):
     )
     stopped = False
     while True:
-        heard = hear()
-        if heard.get("method") == "session/cancel":
+        message = hear()
+        if message.get("method") == "session/cancel":
             stopped = True
-        elif heard.get("id") == number:
+        elif message.get("id") == number:
             break
-    outcome = heard["result"]["outcome"]
+    outcome = message["result"]["outcome"]
     if outcome == {"outcome": "selected", "optionId": "o-2"} and not stopped:
         with Path(prompt["file"]).open("a") as ran:
             ran.write(prompt["command"] + "\n")
         update(session, "tool_call_update", toolCallId=call, status="completed", rawOutput={"output": "done ☃"})
     else:
         update(session, "tool_call_update", toolCallId=call, status="failed", rawOutput={"error": "not run"})
-    update(session, "agent_message_chunk", content={"type": "text", "text": json.dumps(heard["result"])})
+    update(session, "agent_message_chunk", content={"type": "text", "text": json.dumps(message["result"])})
     if "linger" in prompt:
         time.sleep(prompt["linger"])
-    say(id=asked["id"], result={"stopReason": "cancelled" if stopped else "end_turn"})
+    say(id=value["id"], result={"stopReason": "cancelled" if stopped else "end_turn"})
 
 
 def main():
     session = f"ses_{sys.argv[1]}"
     sys.stdout.write("a line that is no JSON\n")
     while True:
-        asked = hear()
-        if asked.get("method") == "initialize":
-            say(id=asked["id"], result={"protocolVersion": 1})
-        elif asked.get("method") == "session/new":
-            say(id=asked["id"], result={"sessionId": session})
-        elif asked.get("method") == "session/prompt":
-            turn(asked, session)
+        message = hear()
+        if message.get("method") == "initialize":
+            say(id=message["id"], result={"protocolVersion": 1})
+        elif message.get("method") == "session/new":
+            say(id=message["id"], result={"sessionId": session})
+        elif message.get("method") == "session/prompt":
+            turn(message, session)
 
 
 main()

@@ -71,9 +71,9 @@ class Editor:
         self.send(id=self.number, method=method, params=params)
 
     def result(self, seconds: float = 2 * PATIENCE) -> Any:
-        said = self.results.get(timeout=seconds)
-        assert "result" in said, said
-        return said["result"]
+        outcome = self.results.get(timeout=seconds)
+        assert "result" in outcome, outcome
+        return outcome["result"]
 
     def session(self, cwd: str = ".") -> str:
         self.begin("initialize", protocolVersion=1, clientCapabilities={})

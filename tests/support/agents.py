@@ -74,9 +74,9 @@ def agent(secret: str) -> Callable[..., Any]:
 
     @contextlib.asynccontextmanager
     async def connect(*, key: str = secret, headers: tuple[Any, ...] = (), **query: str) -> AsyncIterator[Agent]:
-        given = [(b"authorization", f"Bearer {key}".encode())] if key else []
+        entries = [(b"authorization", f"Bearer {key}".encode())] if key else []
         path = f"/ws/agent/?{urlencode({'protocol': 'native'} | query)}"
-        communicator = WebsocketCommunicator(application, path, headers=[(b"host", b"testserver"), *given, *headers])
+        communicator = WebsocketCommunicator(application, path, headers=[(b"host", b"testserver"), *entries, *headers])
         connected, _ = await communicator.connect(timeout=PATIENCE)
         assert connected
         try:
@@ -95,18 +95,18 @@ def call(secret: str) -> Callable[..., Any]:
     async def request(
         method: str, path: str, body: Any = None, *, key: str | None = secret, **headers: str
     ) -> tuple[int, Any, dict[str, str]]:
-        given = {name.replace("_", "-").lower(): value for name, value in headers.items()}
+        by_name = {name.replace("_", "-").lower(): value for name, value in headers.items()}
         if key:
-            given.setdefault("authorization", f"Bearer {key}")
+            by_name.setdefault("authorization", f"Bearer {key}")
         if not isinstance(body, (bytes, str, type(None))):
             body = json.dumps(body)
         if body is not None:
-            given.setdefault("content-type", "application/json")
-        sent = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | given).items()]
+            by_name.setdefault("content-type", "application/json")
+        sent = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | by_name).items()]
         raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body or b""
         answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=PATIENCE)
-        told = {name.decode().lower(): value.decode() for name, value in answer["headers"]}
+        shown_text = {name.decode().lower(): value.decode() for name, value in answer["headers"]}
         text = answer["body"].decode()
-        return answer["status"], json.loads(text) if "json" in told.get("content-type", "") else text, told
+        return answer["status"], json.loads(text) if "json" in shown_text.get("content-type", "") else text, shown_text
 
     return request

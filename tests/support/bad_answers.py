@@ -40,22 +40,22 @@ def _wrong(name: str, stages: tuple[str, ...], **fields: Any) -> BadAnswer:
     """The honest answer with other fields; a field of `...` is left out."""
 
     def make(honest: Json) -> Answer:
-        said = copy.deepcopy(honest)
+        result = copy.deepcopy(honest)
         for field, value in fields.items():
             if value is ...:
-                said.pop(field, None)
+                result.pop(field, None)
             else:
-                said[field] = value
-        return _as_sent(said)
+                result[field] = value
+        return _as_sent(result)
 
     return BadAnswer(name, stages, make)
 
 
-def _as_sent(said: Any) -> Answer:
+def _as_sent(value: Any) -> Answer:
     """As a WebSocket frame where it is a message, else as an HTTP answer."""
-    if isinstance(said, dict) and said.get("type") == "decision":
-        return Answer([frame(json.dumps(said).encode())], close=False)
-    return plain(said)
+    if isinstance(value, dict) and value.get("type") == "decision":
+        return Answer([frame(json.dumps(value).encode())], close=False)
+    return plain(value)
 
 
 def _text(name: str, stages: tuple[str, ...], change: Callable[[str], str]) -> BadAnswer:

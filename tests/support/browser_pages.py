@@ -44,15 +44,15 @@ def path_of(run: str) -> str:
 def tell(server: Server, run: str, *frames: dict[str, Any]) -> None:
     body = "".join(json.dumps(frame) + "\n" for frame in frames)
     where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
-    status, said, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
-    assert status == 200, said
+    status, answer, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
+    assert status == 200, answer
 
 
 def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
     body = {"run": run, "call_id": call_id, "tool": "Edit", "args": args or {"path": "a.py"}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert status == 200 and said["decision"] == "ask", said
-    return dict(said)
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and decision["decision"] == "ask", decision
+    return dict(decision)
 
 
 def card(page: Any, call_id: str = "c1") -> Any:

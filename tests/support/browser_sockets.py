@@ -35,28 +35,28 @@ async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketC
         await asyncio.sleep(0.05)
 
 
-async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = PATIENCE) -> str:
+async def text_with(websocket_communicator: WebsocketCommunicator, expected: str, seconds: float = PATIENCE) -> str:
     """Read frames until one holds that text."""
     until = asyncio.get_running_loop().time() + seconds
     seen = ""
     while asyncio.get_running_loop().time() < until:
-        seen = await opened.receive_from(timeout=seconds)
-        if wanted in seen:
+        seen = await websocket_communicator.receive_from(timeout=seconds)
+        if expected in seen:
             return seen
-    raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
+    raise AssertionError(f"{expected} did not come; last was {seen[:300]}")
 
 
-async def until_true(found: Callable[[], Any], seconds: float = PATIENCE) -> None:
+async def until_true(value: Callable[[], Any], seconds: float = PATIENCE) -> None:
     until = asyncio.get_running_loop().time() + seconds
-    while not found():
+    while not value():
         assert asyncio.get_running_loop().time() < until, "it did not come true in time"
         await asyncio.sleep(0.02)
 
 
-async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
+async def close_code(websocket_communicator: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
-        said = await opened.receive_output(timeout=seconds)
-        if said["type"] == "websocket.close":
-            return int(said["code"])
+        message = await websocket_communicator.receive_output(timeout=seconds)
+        if message["type"] == "websocket.close":
+            return int(message["code"])
     raise AssertionError("it was not closed")

@@ -22,15 +22,15 @@ def call_of(card: Card) -> ToolCall:
 
 def a_card(state: ToolCallState, **more: Any) -> Card:
     """A card in that state, with what such a card always has."""
-    told: dict[str, Any] = {"input": {"command": "git push"}, "has_input": True, "tool": CardTool("Bash", "execute")}
+    fields: dict[str, Any] = {"input": {"command": "git push"}, "has_input": True, "tool": CardTool("Bash", "execute")}
     if state is S.APPROVAL_REQUESTED:
-        told["approval"] = CardApproval(id="apr_1", votable=True, args_sha256="ab" * 32, expires_at=1.9e9)
+        fields["approval"] = CardApproval(id="apr_1", votable=True, args_sha256="ab" * 32, expires_at=1.9e9)
     if state is S.APPROVAL_RESPONDED:
-        told["approval"] = CardApproval(id="apr_1", state="approved", by=Actor("human", "ann"))
+        fields["approval"] = CardApproval(id="apr_1", state="approved", by=Actor("human", "ann"))
     if state is S.OUTPUT_AVAILABLE:
-        told |= {"output": "fine", "has_output": True}
+        fields |= {"output": "fine", "has_output": True}
     if state is S.OUTPUT_ERROR:
-        told["error"] = CardError("it broke", "oops", False, "tool")
+        fields["error"] = CardError("it broke", "oops", False, "tool")
     if state is S.OUTPUT_DENIED:
-        told |= {"denied": "not today", "denied_by": Actor("human", "ann")}
-    return Card("call-1", ordinal=1, state=state, **(told | more))
+        fields |= {"denied": "not today", "denied_by": Actor("human", "ann")}
+    return Card("call-1", ordinal=1, state=state, **(fields | more))

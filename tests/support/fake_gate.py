@@ -29,8 +29,8 @@ HEAD = "HTTP/1.1 {status}\r\n{headers}\r\n\r\n"
 
 def response(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
     """Return a whole answer; a header of None is left out. `content_length` and `content_type` are filled in."""
-    given = {"content_type": "application/json", "content_length": str(len(body)), **headers}
-    lines = "\r\n".join(f"{name.replace('_', '-')}: {value}" for name, value in given.items() if value is not None)
+    fields = {"content_type": "application/json", "content_length": str(len(body)), **headers}
+    lines = "\r\n".join(f"{name.replace('_', '-')}: {value}" for name, value in fields.items() if value is not None)
     return HEAD.format(status=status, headers=lines).encode() + body
 
 
@@ -81,12 +81,12 @@ class Call:
         """The decision object."""
         effect = effect or self.effect
         approval = {"id": self.approval, "state": "pending" if effect == "ask" else "approved"}
-        asked = self.bound
+        value = self.bound
         if effect == "ask":
-            asked["args_sha256"] = digest(self.args)
-            asked["call_sha256"] = call_digest(self.args, name=self.tool, source=self.source)
+            value["args_sha256"] = digest(self.args)
+            value["call_sha256"] = call_digest(self.args, name=self.tool, source=self.source)
         return {
-            "v": 1, "decision": effect, **asked, "by": {"kind": "rule"},
+            "v": 1, "decision": effect, **value, "by": {"kind": "rule"},
             "reason": {"code": f"rule_{effect}", "text": f"The test says {effect}."},
             "approval": approval if self.approval else None,
             "permit": {"id": self.permit, "expires_at": None} if effect == "allow" else None,
@@ -205,21 +205,25 @@ class Gate:
                     return "end", {"run": name, "status": "finished", "seq": 1}
         return "missing", {"error": {"code": "not_found", "message": "no such address"}}
 
-    def _hook(self, said: Json, raw: bytes) -> Json:
+    def _hook(self, value: Json, raw: bytes) -> Json:
         """The output of a hook, with what it answers; a call that is asked about was edited, or approved as it is."""
-        event = said["hook_event_name"]
+        event = value["hook_event_name"]
         if event not in {"PreToolUse", "PermissionRequest"}:
             return {"toolcards": {"answers": hashlib.sha256(raw).hexdigest()}}
-        asked = {"run": said["session_id"], "call_id": said.get("tool_use_id", ""), "args": said["tool_input"]}
-        call = self.judge(asked | {"tool": said["tool_name"]})
+        fields = {"run": value["session_id"], "call_id": value.get("tool_use_id", ""), "args": value["tool_input"]}
+        call = self.judge(fields | {"tool": value["tool_name"]})
         changed = {"updatedInput": call.edited} if call.edited is not None else {}
         effect = "deny" if call.effect == "deny" else "allow"
-        told: Json = {"permissionDecision": effect, "permissionDecisionReason": f"The test says {effect}.", **changed}
+        payload: Json = {
+            "permissionDecision": effect,
+            "permissionDecisionReason": f"The test says {effect}.",
+            **changed,
+        }
         if event == "PermissionRequest":
-            told = {"decision": {"behavior": effect, **({"message": "No."} if effect == "deny" else changed)}}
+            payload = {"decision": {"behavior": effect, **({"message": "No."} if effect == "deny" else changed)}}
         bound = {"answers": hashlib.sha256(raw).hexdigest(), **call.bound}
         silent = call.effect == "default"
-        output = {} if silent else {"hookSpecificOutput": {"hookEventName": event, **told}}
+        output = {} if silent else {"hookSpecificOutput": {"hookEventName": event, **payload}}
         return output | {"toolcards": bound}
 
     def _approval(self, name: str) -> Call:
@@ -227,8 +231,8 @@ class Gate:
 
     def judge(self, body: Json) -> Call:
         """Return the call of a question, judged by its tool's name; the same question gets the same answer."""
-        said = body["tool"]
-        tool, source = (said, "") if isinstance(said, str) else (said["name"], said.get("source", ""))
+        value = body["tool"]
+        tool, source = (value, "") if isinstance(value, str) else (value["name"], value.get("source", ""))
         attempt = body.get("attempt", 1)
         for call in self.calls:
             if (call.run, call.call_id, call.attempt, call.tool) == (body["run"], body["call_id"], attempt, tool):

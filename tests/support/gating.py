@@ -29,16 +29,16 @@ def policy(tool: str, field: str) -> dict[str, Any]:
 
 def activate(server: Server, document: dict[str, Any]) -> None:
     """Make the document the policy."""
-    said = json.dumps(json.dumps(document))
-    code = f"import json; from toolcards import gate; gate.activate(json.loads({said}), author='a test')"
-    done = server.manage("shell", "-c", code)
-    assert done.returncode == 0, done.stderr[-2000:]
+    text = json.dumps(json.dumps(document))
+    code = f"import json; from toolcards import gate; gate.activate(json.loads({text}), author='a test')"
+    completed = server.manage("shell", "-c", code)
+    assert completed.returncode == 0, completed.stderr[-2000:]
 
 
 def calls(server: Server, run: str) -> dict[str, Any]:
     """Return the run's calls by their ids; nothing while there is no such run."""
-    status, said, _ = server.request("GET", f"/api/v1/runs/{run}/calls")
-    return {call["call_id"]: call for call in said["calls"]} if status == 200 else {}
+    status, listing, _ = server.request("GET", f"/api/v1/runs/{run}/calls")
+    return {call["call_id"]: call for call in listing["calls"]} if status == 200 else {}
 
 
 def waiting(server: Server, run: str) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def waiting(server: Server, run: str) -> dict[str, Any]:
     def look() -> Any:
         return next((call for call in calls(server, run).values() if call["state"] == "approval-requested"), None)
 
-    found: dict[str, Any] = until(look)
-    return found
+    result: dict[str, Any] = until(look)
+    return result
 
 
 def vote(server: Server, run: str, decision: str, *, reason: str = "", edited: Any = None) -> None:

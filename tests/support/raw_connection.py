@@ -55,7 +55,7 @@ class Wire:
         """Return status and JSON (or text) of the next response; 0 where the other side just closes."""
         heard = b""
         with contextlib.suppress(ConnectionError):
-            while not (found := re.search(rb"(?s)^(.*?\r\n)\r\n(.*)$", heard)) or len(found[2]) < length(found[1]):
+            while not (match := re.search(rb"(?s)^(.*?\r\n)\r\n(.*)$", heard)) or len(match[2]) < length(match[1]):
                 piece = self.socket.recv(1 << 16)
                 if not piece:
                     break
@@ -65,8 +65,8 @@ class Wire:
 
 
 def length(head: bytes) -> int:
-    found = re.search(rb"(?i)\r\ncontent-length: (\d+)\r\n", head)
-    return int(found[1]) if found else 0
+    match = re.search(rb"(?i)\r\ncontent-length: (\d+)\r\n", head)
+    return int(match[1]) if match else 0
 
 
 def post(path: bytes, head: bytes = HEAD, *more: bytes, method: bytes = b"POST") -> bytes:

@@ -105,8 +105,8 @@ class Server:
 
     def _told(self) -> str:
         assert self.process is not None
-        base, said = told_address(self.process)
-        assert base, f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}"
+        base, result = told_address(self.process)
+        assert base, f"the server did not start: {result} {(self.data / 'server.log').read_text()[-2000:]}"
         return base
 
     # ------------------------------------------------------------ talking
@@ -126,23 +126,23 @@ class Server:
             connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
             answer = connection.getresponse()
             text = answer.read().decode()
-            said = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text
-            return answer.status, said, dict(answer.headers)
+            payload = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text
+            return answer.status, payload, dict(answer.headers)
         finally:
             connection.close()
 
     def get(self, path: str) -> Any:
         """Return the JSON of a page that must be there."""
-        status, said, _ = self.request("GET", path)
-        assert status == 200, said
-        return said
+        status, body, _ = self.request("GET", path)
+        assert status == 200, body
+        return body
 
     def socket(self, *, key: str = KEY, headers: dict[str, str] | None = None, **query: str) -> ClientConnection:
         """Open an agent socket."""
         url = f"{self.base.replace('http', 'ws', 1)}/ws/agent/?{urlencode(query)}"
-        given = {"Authorization": f"Bearer {key}"} if key else {}
+        fields = {"Authorization": f"Bearer {key}"} if key else {}
         return connect(
-            url, additional_headers=given | (headers or {}), max_size=None, compression=None, open_timeout=PATIENCE
+            url, additional_headers=fields | (headers or {}), max_size=None, compression=None, open_timeout=PATIENCE
         )
 
 
@@ -166,15 +166,15 @@ def told_address(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Return the address that the program says it serves at, "" if it never does, and all that it said."""
     assert process.stdout is not None
     # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
-    pipe, said, end = process.stdout.fileno(), b"", time.monotonic() + 2 * PATIENCE
+    pipe, value, end = process.stdout.fileno(), b"", time.monotonic() + 2 * PATIENCE
     while time.monotonic() < end:
         if select.select([pipe], [], [], 0.2)[0]:
             piece = os.read(pipe, 1 << 16)
-            said += piece
-            found = re.search(rb"(http://[\d.]+:\d+)\s", said)
-            if found or not piece:
-                return found[1].decode() if found else "", said.decode("utf-8", "replace")
-    return "", said.decode("utf-8", "replace")
+            value += piece
+            match = re.search(rb"(http://[\d.]+:\d+)\s", value)
+            if match or not piece:
+                return match[1].decode() if match else "", value.decode("utf-8", "replace")
+    return "", value.decode("utf-8", "replace")
 
 
 def held_port() -> sockets.socket:
@@ -189,11 +189,11 @@ def held_port() -> sockets.socket:
     return holder
 
 
-def until(found: Any, seconds: float = PATIENCE) -> Any:
+def until(payload: Any, seconds: float = PATIENCE) -> Any:
     """Call `found` until it returns something true; return that."""
     end = time.monotonic() + seconds
     while True:
-        value = found()
+        value = payload()
         if value or time.monotonic() > end:
             assert value, "it did not come true in time"
             return value

@@ -81,8 +81,8 @@ class Postgres:
                 if str(part).startswith("/tmp/"):
                     part.chmod(part.stat().st_mode | 0o011)
             shutil.chown(self.data, user)
-        made = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
-        subprocess.run(made, check=True, capture_output=True, user=user, cwd=self.data)
+        created = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
+        subprocess.run(created, check=True, capture_output=True, user=user, cwd=self.data)
         self.start(_postgres("createdb"), "cards")
 
     def start(self, *first: str) -> None:

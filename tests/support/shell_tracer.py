@@ -38,10 +38,10 @@ def run_all(workshops: Sequence[Workshop], lines: Sequence[str]) -> list[tuple[s
     """Run the lines, spread over the workshops, and return each with what it did."""
     shares = [lines[number :: len(workshops)] for number in range(len(workshops))]
     with ThreadPoolExecutor(len(workshops)) as pool:
-        found = pool.map(
+        result = pool.map(
             lambda pair: [(line, pair[0].run(line)) for line in pair[1]], zip(workshops, shares, strict=True)
         )
-        return [pair for share in found for pair in share]
+        return [pair for share in result for pair in share]
 
 
 class Workshop:

@@ -74,10 +74,10 @@ def bodies() -> Iterator[tuple[str, str, str, list[Path], dict[str, Any]]]:
     A newline-delimited body is a recording of its own, of the first turn.
     """
     for name, recorded in MANIFEST["sets"].items():
-        for scenario, said in recorded["scenarios"].items():
-            paths = [TRACES / name / file for file in said["files"]]
+        for scenario, value in recorded["scenarios"].items():
+            paths = [TRACES / name / file for file in value["files"]]
             turns = [path for path in paths if path.suffix in {".sse", ".jsonl"}]
-            yield name, scenario, recorded["protocol"], turns, said
+            yield name, scenario, recorded["protocol"], turns, value
             for path in paths:
                 if path.suffix == ".ndjson":
-                    yield name, f"{scenario} (ndjson)", recorded["protocol"], [path], said.get("ndjson", said)
+                    yield name, f"{scenario} (ndjson)", recorded["protocol"], [path], value.get("ndjson", value)

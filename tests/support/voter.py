@@ -44,9 +44,9 @@ class Voter:
 
     def post(self, path: str, *, page: str, **fields: str) -> tuple[int, str]:
         """Send a form with the CSRF token of that page; follows redirects as a browser does."""
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page))
-        assert found, f"no form on {page}"
-        body = urllib.parse.urlencode(fields | {"csrfmiddlewaretoken": found[1]}).encode()
+        match = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page))
+        assert match, f"no form on {page}"
+        body = urllib.parse.urlencode(fields | {"csrfmiddlewaretoken": match[1]}).encode()
         request = urllib.request.Request(self.server.base + path, body, {"Referer": self.server.base + page})
         try:
             with self._browser.open(request, timeout=2 * PATIENCE) as answer:
@@ -58,9 +58,9 @@ class Voter:
         """Return the run's call that waits, as soon as there is one."""
 
         def look() -> Any:
-            status, said, _ = self.server.request("GET", f"/api/v1/runs/{run}/calls")
-            found = said.get("calls", []) if status == 200 else []
-            return next((call for call in found if call["state"] == "approval-requested"), None)
+            status, listing, _ = self.server.request("GET", f"/api/v1/runs/{run}/calls")
+            result = listing.get("calls", []) if status == 200 else []
+            return next((call for call in result if call["state"] == "approval-requested"), None)
 
         call: dict[str, Any] = until(look)
         return call

@@ -88,8 +88,8 @@ class Person:
         self.token = self._token("/approvals/")
 
     def _token(self, page: str) -> str:
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.send("GET", page)[1])
-        return found[1] if found else ""
+        match = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.send("GET", page)[1])
+        return match[1] if match else ""
 
     def send(
         self, method: str, path: str, body: Any = None, *, form: bool = False, csrf: bool = True, **headers: str
@@ -116,13 +116,13 @@ class Person:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of its own under `POLICY`, with the people ann, ben and vic, and a source that works in prod."""
     with Server(tmp_path_factory.mktemp("attacked")) as running:
-        made = running.manage("shell", "-v", "0", "-c", MAKE)  # one process: each takes its seconds to start
-        assert made.returncode == 0, made.stderr
-        running.prod, running.limited = re.findall(r"^tck_\S+$", made.stdout, re.M)  # type: ignore[attr-defined]
+        completed = running.manage("shell", "-v", "0", "-c", MAKE)  # one process: each takes its seconds to start
+        assert completed.returncode == 0, completed.stderr
+        running.prod, running.limited = re.findall(r"^tck_\S+$", completed.stdout, re.M)  # type: ignore[attr-defined]
         root = Person(running, "admin", running.password)
         assert root.send("PUT", "/api/v1/policy/draft", POLICY)[0] == 200
-        status, said = root.send("POST", "/api/v1/policy/activate", {"expected_active": 1})
-        assert status == 200, said
+        status, result = root.send("POST", "/api/v1/policy/activate", {"expected_active": 1})
+        assert status == 200, result
         running.root = root  # type: ignore[attr-defined]
         yield running
 
@@ -140,20 +140,20 @@ def question(tool: Any, args: Any, **more: Any) -> dict[str, Any]:
 
 
 def ask(site: Server, tool: Any, args: Any, *, key: str | None = None, **more: Any) -> dict[str, Any]:
-    status, said, _ = site.request("POST", DECIDE, question(tool, args, **more), key=key or site.key)
-    assert status == 200, said
-    return said
+    status, decision, _ = site.request("POST", DECIDE, question(tool, args, **more), key=key or site.key)
+    assert status == 200, decision
+    return decision
 
 
 def waiting(
     site: Server, tool: str = "bash", args: Any = None, **more: Any
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """An approval that waits, the form of a person who sees it, and what the agent was told."""
-    said = ask(site, tool, {"command": "git push"} if args is None else args, **more)
-    assert said["decision"] == "ask", said
-    _, run, _ = site.request("GET", f"/api/v1/runs/{said['run']}/calls", key=more.get("key") or site.key)
-    form = {"decision": "approve", "rev": run["calls"][0]["rev"], "args_sha256": said["args_sha256"]}
-    return said["approval"]["id"], form, said
+    decision = ask(site, tool, {"command": "git push"} if args is None else args, **more)
+    assert decision["decision"] == "ask", decision
+    _, run, _ = site.request("GET", f"/api/v1/runs/{decision['run']}/calls", key=more.get("key") or site.key)
+    form = {"decision": "approve", "rev": run["calls"][0]["rev"], "args_sha256": decision["args_sha256"]}
+    return decision["approval"]["id"], form, decision
 
 
 # ---------------------------------------------------------------- calls that no allow rule may let through
@@ -204,15 +204,15 @@ NOT_ALLOWED += [("bash", {"command": given}) for given in LISTS] + [("bash", {"c
 
 @pytest.mark.parametrize(("tool", "args"), NOT_ALLOWED, ids=[str(n) for n in range(len(NOT_ALLOWED))])
 def test_no_rule_lets_this_pass(site: Server, tool: str, args: Any) -> None:
-    said = ask(site, tool, args)
-    assert said["decision"] in {"ask", "deny"} and said["permit"] is None, said
+    decision = ask(site, tool, args)
+    assert decision["decision"] in {"ask", "deny"} and decision["permit"] is None, decision
 
 
 @pytest.mark.parametrize("text", SHELL)
 def test_what_spells_rm_is_denied_or_asked(site: Server, text: str) -> None:
-    said = ask(site, "bash", {"command": text})
-    assert said["by"]["ids"] in (["no_rm"], []) or said["decision"] == "ask"
-    assert said["decision"] == "deny" or "''" in text or "$" in text or "`" in text or "{" in text, said
+    decision = ask(site, "bash", {"command": text})
+    assert decision["by"]["ids"] in (["no_rm"], []) or decision["decision"] == "ask"
+    assert decision["decision"] == "deny" or "''" in text or "$" in text or "`" in text or "{" in text, decision
 
 
 def test_what_is_meant_to_pass_passes(site: Server) -> None:
@@ -232,8 +232,8 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("more", "tool", "who"), CLAIMS, ids=[str(n) for n in range(len(CLAIMS))])
 def test_what_agents_claim_opens_nothing(site: Server, more: dict[str, Any], tool: str, who: str) -> None:
-    said = ask(site, tool, {}, key=getattr(site, who) if who else None, **more)
-    assert said["decision"] in {"ask", "deny"}, said
+    decision = ask(site, tool, {}, key=getattr(site, who) if who else None, **more)
+    assert decision["decision"] in {"ask", "deny"}, decision
 
 
 # ---------------------------------------------------------------- bodies that are no questions
@@ -263,8 +263,8 @@ BODIES: list[tuple[Any, set[int]]] = [
 
 @pytest.mark.parametrize(("body", "statuses"), BODIES, ids=[str(n) for n in range(len(BODIES))])
 def test_a_question_that_is_none_is_refused(site: Server, body: Any, statuses: set[int]) -> None:
-    status, said, _ = site.request("POST", DECIDE, body, Content_Type="application/json")
-    assert status in statuses and said["error"]["code"], (status, said)
+    status, decision, _ = site.request("POST", DECIDE, body, Content_Type="application/json")
+    assert status in statuses and decision["error"]["code"], (status, decision)
 
 
 def test_fields_nobody_knows_and_odd_names_change_nothing(site: Server) -> None:
@@ -285,8 +285,8 @@ DOORS = [
 
 @pytest.mark.parametrize(("method", "path", "status"), DOORS)
 def test_a_key_does_only_what_its_scopes_say(site: Server, method: str, path: str, status: int) -> None:
-    approval, _, said = waiting(site)
-    path = path.format(id=approval, run=said["run"])
+    approval, _, waiting_call = waiting(site)
+    path = path.format(id=approval, run=waiting_call["run"])
     for key, expected in ((site.limited, status), ("tck_wrong", 401), (None, 401)):  # type: ignore[attr-defined]
         got, _, _ = site.request(method, path, GOOD if method == "POST" else None, key=key)
         assert got == expected
@@ -296,10 +296,10 @@ def test_a_key_does_only_what_its_scopes_say(site: Server, method: str, path: st
     "path", ["approvals/{id}", "approvals/{id}/withdraw", "runs/{run}/end", "runs/{run}", "calls/c/result"]
 )
 def test_what_belongs_to_another_source_is_not_there(site: Server, path: str) -> None:
-    approval, _, said = waiting(site)
+    approval, _, waiting_call = waiting(site)
     method = "GET" if path in {"approvals/{id}", "runs/{run}"} else "POST"
-    body = {"run": said["run"], "outcome": "ok"} if "result" in path else {} if method == "POST" else None
-    address = f"/api/v1/{path.format(id=approval, run=said['run'])}"
+    body = {"run": waiting_call["run"], "outcome": "ok"} if "result" in path else {} if method == "POST" else None
+    address = f"/api/v1/{path.format(id=approval, run=waiting_call['run'])}"
     assert site.request(method, address, body, key=site.prod)[0] == 404  # type: ignore[attr-defined]
 
 
@@ -374,34 +374,34 @@ def test_terms_hold_at_the_vote_door(site: Server, people: dict[str, Person]) ->
     ann, ben, admin = people["ann"], people["ben"], people["admin"]
     approval, form, _ = waiting(site, "release", {})
     assert ann.vote(approval, form)[0] == 403 and admin.vote(approval, form)[0] == 200
-    approval, form, said = waiting(site, "launch", {"note": "a", "when": 1})
+    approval, form, waiting_call = waiting(site, "launch", {"note": "a", "when": 1})
     barred = {"decision": "edit", "edited_args": '{"note":"a","when":2}'}
     assert ann.vote(approval, form | barred)[0] == 422
     assert ann.vote(approval, form | {"decision": "edit", "edited_args": '{"note":"b","when":1}'})[0] == 200
     assert ann.vote(approval, form)[0] in {200, 409, 412}  # one person is one vote
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
-    rev = site.get(f"/api/v1/runs/{said['run']}/calls")["calls"][0]["rev"]
+    rev = site.get(f"/api/v1/runs/{waiting_call['run']}/calls")["calls"][0]["rev"]
     assert ben.vote(approval, form)[0] == 412  # ben saw it before the edit
     assert ben.vote(approval, form | {"rev": rev})[0] == 412  # the digest of what ann has replaced
     assert ben.vote(approval, form | {"rev": rev, "args_sha256": digest({"note": "b", "when": 1})})[0] == 200
-    told = site.get(f"/api/v1/approvals/{approval}")
-    assert (told["decision"], told["args"]) == ("allow", {"note": "b", "when": 1})
-    assert "do not send the original again" in told["reason"]["text"]
+    answer = site.get(f"/api/v1/approvals/{approval}")
+    assert (answer["decision"], answer["args"]) == ("allow", {"note": "b", "when": 1})
+    assert "do not send the original again" in answer["reason"]["text"]
     approval, form, _ = waiting(site, "wire_money", {})
     assert ann.vote(approval, form | {"grant": "until"})[0] == 422
 
 
 def test_late_clicks_and_second_clicks_change_nothing(site: Server, people: dict[str, Person]) -> None:
     ann, ben = people["ann"], people["ben"]
-    approval, form, said = waiting(site)
+    approval, form, waiting_call = waiting(site)
     assert ann.vote(approval, form | {"decision": "deny"})[0] == 200
     assert ann.vote(approval, form | {"decision": "deny"})[0] == 200
     assert ben.vote(approval, form)[0] == 409 and ann.vote(approval, form)[0] == 409
-    approval, form, said = waiting(site)
-    assert site.request("POST", f"/api/v1/runs/{said['run']}/end", {})[0] == 200
+    approval, form, waiting_call = waiting(site)
+    assert site.request("POST", f"/api/v1/runs/{waiting_call['run']}/end", {})[0] == 200
     assert ann.vote(approval, form)[0] == 410
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "deny"
-    approval, form, said = waiting(site)
+    approval, form, waiting_call = waiting(site)
     assert site.request("POST", f"/api/v1/approvals/{approval}/withdraw", {})[0] == 200
     assert ann.vote(approval, form)[0] == 410
 
@@ -412,15 +412,15 @@ def test_late_clicks_and_second_clicks_change_nothing(site: Server, people: dict
 def permit(site: Server, people: dict[str, Person]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     approval, form, _ = waiting(site, {"name": "bash", "schema_sha256": "a" * 64})  # type: ignore[arg-type]
     assert people["ann"].vote(approval, form)[0] == 200
-    told = site.get(f"/api/v1/approvals/{approval}")
-    proof = {"call_id": "c", "args_sha256": told["args_sha256"], "schema_sha256": "a" * 64}
-    return f"/api/v1/permits/{told['permit']['id']}/claim", proof, told
+    answer = site.get(f"/api/v1/approvals/{approval}")
+    proof = {"call_id": "c", "args_sha256": answer["args_sha256"], "schema_sha256": "a" * 64}
+    return f"/api/v1/permits/{answer['permit']['id']}/claim", proof, answer
 
 
 def test_a_permit_is_for_one_call_one_input_one_schema_one_source_and_once(
     site: Server, people: dict[str, Person]
 ) -> None:
-    path, proof, told = permit(site, people)
+    path, proof, headers = permit(site, people)
     for wrong, status in [
         ({"call_id": "d"}, 412), ({"args_sha256": "0" * 64}, 412), ({"schema_sha256": "b" * 64}, 412), ({"schema_sha256": ""}, 412),
         ({"call_id": None}, 422), ({"args_sha256": ["x"]}, 422),
@@ -430,11 +430,11 @@ def test_a_permit_is_for_one_call_one_input_one_schema_one_source_and_once(
     assert site.request("GET", path)[0] == 405
     assert site.request("POST", path.replace("prm_", "prm_x"), proof)[0] == 404
     assert site.request("POST", path, proof)[0] == 200
-    status, said, _ = site.request("POST", path, proof)
-    assert (status, said["error"]["code"]) == (410, "used")
-    again = question("bash", {"command": "git push --force"}) | {"run": told["run"]}
-    status, said, _ = site.request("POST", DECIDE, again)
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    status, body, _ = site.request("POST", path, proof)
+    assert (status, body["error"]["code"]) == (410, "used")
+    again = question("bash", {"command": "git push --force"}) | {"run": headers["run"]}
+    status, body, _ = site.request("POST", DECIDE, again)
+    assert (status, body["error"]["code"]) == (409, "key_reuse")
 
 
 def test_of_fifty_claims_at_once_one_succeeds(site: Server, people: dict[str, Person]) -> None:
@@ -455,8 +455,8 @@ def test_of_fifty_votes_at_once_one_person_wins(site: Server, people: dict[str, 
         got = list(threads.map(click, cast))
     winners = {name for name, status in got if status == 200}
     assert len(winners) == 1 and {status for _, status in got} == {200, 409}, Counter(got)
-    told = site.get(f"/api/v1/approvals/{approval}")
-    assert told["by"]["name"] in winners and told["decision"] == {"ann": "allow", "ben": "deny"}[winners.pop()]
+    answer = site.get(f"/api/v1/approvals/{approval}")
+    assert answer["by"]["name"] in winners and answer["decision"] == {"ann": "allow", "ben": "deny"}[winners.pop()]
 
 
 # ---------------------------------------------------------------- policies and switches
@@ -477,8 +477,8 @@ BAD_RULES = [
 def test_a_policy_that_is_none_is_refused(site: Server, people: dict[str, Person], bad: Any) -> None:
     rules = [bad | {"id": "bad"} if isinstance(bad, dict) else bad]
     document = {"v": 1, "default": "ask", "rules": rules}
-    status, said = people["admin"].send("POST", "/api/v1/policy/validate", document)
-    assert status == 422 and json.loads(said)["error"]["code"] == "invalid_policy", said
+    status, value = people["admin"].send("POST", "/api/v1/policy/validate", document)
+    assert status == 422 and json.loads(value)["error"]["code"] == "invalid_policy", value
     assert people["admin"].send("PUT", "/api/v1/policy/draft", document)[0] == 422
     assert people["ann"].send("PUT", "/api/v1/policy/draft", document)[0] == 403
 
@@ -515,10 +515,14 @@ def test_the_kill_switch_stops_what_waits_and_what_was_allowed_and_nothing_lifts
         assert "data-killswitch" in people["vic"].send("GET", "/runs/")[1]
         assert "data-breakglass" in people["vic"].send("GET", "/runs/")[1]
         for key in (None, site.prod):  # type: ignore[attr-defined]
-            said = ask(site, "bash", {"command": "ls"}, key=key)
-            assert (said["decision"], said["by"]["kind"]) == ("deny", "kill_switch")
-        told = site.get(f"/api/v1/approvals/{approval}")
-        assert (told["decision"], told["by"]["kind"], told["reason"]["code"]) == ("deny", "kill_switch", "kill_switch")
+            decision = ask(site, "bash", {"command": "ls"}, key=key)
+            assert (decision["decision"], decision["by"]["kind"]) == ("deny", "kill_switch")
+        answer = site.get(f"/api/v1/approvals/{approval}")
+        assert (answer["decision"], answer["by"]["kind"], answer["reason"]["code"]) == (
+            "deny",
+            "kill_switch",
+            "kill_switch",
+        )
         assert people["ann"].vote(approval, form)[0] == 409
         assert site.request("POST", path, proof)[0] == 410
         late = {"call_id": "c", "args_sha256": rules_yes["args_sha256"]}
@@ -532,5 +536,5 @@ def test_the_kill_switch_stops_what_waits_and_what_was_allowed_and_nothing_lifts
 
 
 def test_after_all_of_this_the_trail_is_whole(site: Server) -> None:
-    checked = site.manage("audit", "verify")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    completed = site.manage("audit", "verify")
+    assert completed.returncode == 0, completed.stdout + completed.stderr

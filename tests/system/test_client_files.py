@@ -16,13 +16,13 @@ MODULES = sorted(file.name for file in FOLDER.glob("*.mjs"))
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_is_served_as_javascript_to_same_origin_pages_only(server: Server, name: str) -> None:
-    status, said, headers = server.request(
+    status, body, headers = server.request(
         "GET", f"/static/clients/{name}", key=None, Origin="https://elsewhere.example"
     )
-    given = {header.lower(): value for header, value in headers.items()}
-    assert (status, said) == (200, (FOLDER / name).read_text())
-    assert given["content-type"].partition(";")[0] in {"text/javascript", "application/javascript"}
-    assert "access-control-allow-origin" not in given and given["x-content-type-options"] == "nosniff"
+    by_name = {header.lower(): value for header, value in headers.items()}
+    assert (status, body) == (200, (FOLDER / name).read_text())
+    assert by_name["content-type"].partition(";")[0] in {"text/javascript", "application/javascript"}
+    assert "access-control-allow-origin" not in by_name and by_name["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -30,8 +30,8 @@ def _flood(server: Server, name: str, acked: dict[str, int], stop: threading.Eve
                 socket.send(json.dumps([_frame(n) for n in numbers]))
                 sent += 50
                 while sent - acked[name] > 1000 and not stop.is_set():
-                    told = json.loads(socket.recv(timeout=PATIENCE))
-                    acked[name] = base + told["frames"] if told["type"] == "ack" else acked[name]
+                    message = json.loads(socket.recv(timeout=PATIENCE))
+                    acked[name] = base + message["frames"] if message["type"] == "ack" else acked[name]
 
 
 def _frame(n: int) -> dict[str, Any]:
@@ -51,27 +51,27 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Any) -> None:
             agents = [threading.Thread(target=_flood, args=(server, name, acked, stop)) for name in acked]
             for agent in agents:
                 agent.start()
-            until(lambda wanted=turn * ENOUGH: sum(acked.values()) >= wanted, 3 * PATIENCE)
+            until(lambda expected=turn * ENOUGH: sum(acked.values()) >= expected, 3 * PATIENCE)
             server.kill()
             stop.set()
             for agent in agents:
                 agent.join()
             server.start()
         _check(server, acked)
-        checked = server.manage("replay", "--check")
-        assert checked.returncode == 0, checked.stdout + checked.stderr
+        completed = server.manage("replay", "--check")
+        assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def _check(server: Server, acked: dict[str, int]) -> None:
     database, column = sqlite3.connect(server.data / "toolcards.sqlite3"), Event._meta.get_field("fact")
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     for name, count in acked.items():
-        said = database.execute(
+        result = database.execute(
             "SELECT fact FROM toolcards_event JOIN toolcards_run ON toolcards_run.id = run_id WHERE name = ? ORDER BY"
             " toolcards_event.seq", (name,),
         )  # fmt: skip
         with override_settings(SECRET_KEY=(server.data / "secret_key").read_text().strip()):
-            facts = [json.loads(column.open(fact)) for (fact,) in said]
+            facts = [json.loads(column.open(fact)) for (fact,) in result]
         numbers = [number for fact in facts for number in _numbers(fact)]
         assert len(numbers) == len(set(numbers)), f"{name}: something was applied twice"
         missing = set(range(1, count + 1)) - set(numbers)
@@ -105,15 +105,15 @@ def test_a_crash_and_restart_keep_a_question_and_a_keyed_body(tmp_path: Any) -> 
     with Server(tmp_path, default_effect="ask") as server, contextlib.ExitStack() as open_wires:
         open_wires.enter_context(_begun(server, TEXTS[:20]))
         question = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}}
-        _, asked, _ = server.request("POST", "/api/v1/calls/decide", question)
-        assert asked["decision"] == "ask", asked
+        _, decision, _ = server.request("POST", "/api/v1/calls/decide", question)
+        assert decision["decision"] == "ask", decision
         server.kill()
         server.start()
         _, again, _ = server.request("POST", "/api/v1/calls/decide", question)
-        assert again["approval"]["id"] == asked["approval"]["id"]
+        assert again["approval"]["id"] == decision["approval"]["id"]
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "k"}
-        status, told, _ = server.request("POST", KEYED, "".join(TEXTS), **headers)
-        assert (status, told.get("accepted")) == (200, 40), told
+        status, body, _ = server.request("POST", KEYED, "".join(TEXTS), **headers)
+        assert (status, body.get("accepted")) == (200, 40), body
         events = server.get("/api/v1/runs/keyed/events?limit=200")["events"]
         assert re.findall(r"<\d+>", "".join(event.get("text", "") for event in events)) == [
             f"<{number}>" for number in range(40)

@@ -70,14 +70,14 @@ FAULTS = [
 
 def ask(server: Server, run: str, call_id: str) -> tuple[int, Any]:
     body = {"run": run, "call_id": call_id, "tool": "bash", "args": COMMAND}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    return status, said
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
+    return status, decision
 
 
 def hook(server: Server, call_id: str) -> tuple[int, Any]:
-    said = {"session_id": "cc", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": call_id}
-    said |= {"tool_input": {"file_path": "/tmp/x"}, "cwd": "/tmp", "transcript_path": "/tmp/t"}
-    status, answer, _ = server.request("POST", "/api/v1/hooks/claude-code", said)
+    fields = {"session_id": "cc", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": call_id}
+    fields |= {"tool_input": {"file_path": "/tmp/x"}, "cwd": "/tmp", "transcript_path": "/tmp/t"}
+    status, answer, _ = server.request("POST", "/api/v1/hooks/claude-code", fields)
     return status, answer
 
 
@@ -106,11 +106,11 @@ def test_everything_works_again_after(
     fault: Callable[[Postgres], None], server: Server, postgres: Postgres, voter: Voter, request: Any
 ) -> None:
     run = request.node.callspec.id
-    asked = ask(server, run, "held")[1]["approval"]["id"]
-    events, told = Events(server, run), []
+    decision = ask(server, run, "held")[1]["approval"]["id"]
+    events, value = Events(server, run), []
 
     def poll() -> None:
-        told.append(server.request("GET", f"/api/v1/approvals/{asked}?wait=60")[:2])
+        value.append(server.request("GET", f"/api/v1/approvals/{decision}?wait=60")[:2])
 
     waiting = threading.Thread(target=poll)
     waiting.start()
@@ -125,13 +125,13 @@ def test_everything_works_again_after(
         assert ask(server, run, "after")[0] == 200
         assert server.get("/api/v1/runs")["runs"]
         assert server.get(f"/api/v1/runs/{run}/events")["events"]
-        status, said = hook(server, run)
-        assert (status, said["hookSpecificOutput"]["permissionDecision"]) == (200, "allow")
+        status, result = hook(server, run)
+        assert (status, result["hookSpecificOutput"]["permissionDecision"]) == (200, "allow")
         voter.vote(f"{run}-socket", "approve")
         assert until(lambda: json.loads(agent.recv(PATIENCE)).get("decision") == "allow")
     voter.vote(run, "approve")
     waiting.join(2 * PATIENCE)
-    assert [(status, said["decision"]) for status, said in told] == [(200, "allow")]
+    assert [(status, result["decision"]) for status, result in value] == [(200, "allow")]
     until(lambda: "after" in events.seen)
     assert "Traceback" not in log_of(server)
 
@@ -149,22 +149,22 @@ def test_while_it_is_away_everything_says_so_and_the_log_says_it_once(
             requests = [pool.submit(server.request, *way) for way in [*ways, ("POST", "/api/v1/calls/decide", body)]]
             hooked, page = pool.submit(hook, server, "away"), pool.submit(voter.refused, "/approvals/")
         for request in requests:
-            status, said, headers = request.result()
-            assert (status, said["error"]["code"]) == (503, "unavailable")
+            status, result, headers = request.result()
+            assert (status, result["error"]["code"]) == (503, "unavailable")
             assert int({name.lower(): value for name, value in headers.items()}["retry-after"])
-        status, said = hooked.result()
-        assert (status, said["hookSpecificOutput"]["permissionDecision"]) == (200, "deny")
+        status, result = hooked.result()
+        assert (status, result["hookSpecificOutput"]["permissionDecision"]) == (200, "deny")
         assert page.result()[0] == 503
         assert "cannot reach its database" in page.result()[1]
     finally:
         postgres.start()
     assert ask(server, "away", "after")[0] == 200
     assert voter.get("/approvals/")
-    said = log_of(server)[before:]
-    assert "Traceback" not in said
-    lines = [line for line in said.splitlines() if " fails, and is tried again" in line]
+    result = log_of(server)[before:]
+    assert "Traceback" not in result
+    lines = [line for line in result.splitlines() if " fails, and is tried again" in line]
     assert 1 <= len(lines) == len({re.sub(r".*\] (\w+) fails.*", r"\1", line) for line in lines}) <= 4, lines
-    assert len(said.splitlines()) <= 2 * len(lines), said
+    assert len(result.splitlines()) <= 2 * len(lines), result
 
 
 cuts = st.lists(st.sampled_from(["", "before", "after"]), min_size=1, max_size=5)
@@ -187,19 +187,19 @@ def test_frames_are_written_once_wherever_a_commit_is_cut(server: Server, cutter
 
 
 def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutter: Cutter, voter: Voter) -> None:
-    done = cutter.done
+    completed = cutter.done
     cutter.cuts.append("after")
-    status, asked = ask(server, "lost", "c1")
-    assert (status, asked["decision"]) == (200, "ask")
+    status, decision = ask(server, "lost", "c1")
+    assert (status, decision["decision"]) == (200, "ask")
     cutter.cuts.append("after")
     voter.vote("lost", "approve")
-    allowed = server.get(f"/api/v1/approvals/{asked['approval']['id']}?wait=60")
+    allowed = server.get(f"/api/v1/approvals/{decision['approval']['id']}?wait=60")
     assert allowed["decision"] == "allow"
     claim = {"call_id": "c1", "args_sha256": allowed["args_sha256"]}
     cutter.cuts.append("after")
-    status, said, _ = server.request("POST", f"/api/v1/permits/{allowed['permit']['id']}/claim", claim)
-    assert status == 200, said
-    assert cutter.done == done + 3
+    status, answer, _ = server.request("POST", f"/api/v1/permits/{allowed['permit']['id']}/claim", claim)
+    assert status == 200, answer
+    assert cutter.done == completed + 3
     assert len(server.get("/api/v1/runs/lost/calls")["calls"]) == 1
     assert server.manage("replay", "--check").returncode == 0
 

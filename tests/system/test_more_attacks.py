@@ -93,15 +93,15 @@ def test_no_rule_lets_these_pass(site: Server) -> None:
     assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is none
     assert ask(site, "browse", {"url": "http://93.184.216.34/"})["decision"] == "allow"
     assert ask(site, "all_of", {"paths": ["/data/x"] * 2000})["decision"] == "allow"
-    passed = [(tool, args) for tool, args in REFUSED if ask(site, tool, args)["decision"] not in {"ask", "deny"}]
-    assert not passed
+    decision = [(tool, args) for tool, args in REFUSED if ask(site, tool, args)["decision"] not in {"ask", "deny"}]
+    assert not decision
 
 
 @pytest.mark.parametrize("text", COUNTS)
 def test_only_the_number_itself_is_the_number(site: Server, text: str) -> None:
     body = f'{{"run":"count-{text.encode().hex()}","call_id":"c","tool":"count","args":{{"n":{text}}}}}'
-    status, said, _ = site.request("POST", DECIDE, body, Content_Type=JSON)
-    assert status == 200 and said["decision"] == "ask", said
+    status, decision, _ = site.request("POST", DECIDE, body, Content_Type=JSON)
+    assert status == 200 and decision["decision"] == "ask", decision
 
 
 # ---------------------------------------------------------------- bodies, names and addresses that are none
@@ -182,8 +182,8 @@ YAML = [
 
 @pytest.mark.parametrize("body", BODIES, ids=[str(n) for n in range(len(BODIES))])
 def test_a_body_that_says_two_things_says_nothing(site: Server, body: bytes) -> None:
-    status, said, _ = site.request("POST", DECIDE, body, Content_Type=JSON)
-    assert status == 400 and said["error"]["code"], (status, said)
+    status, decision, _ = site.request("POST", DECIDE, body, Content_Type=JSON)
+    assert status == 400 and decision["error"]["code"], (status, decision)
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +195,8 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         postgres(Path(folder)) as url,
         Server(tmp_path_factory.mktemp("data"), database_url=url) as running,
     ):
-        made = running.manage("shell", "-v", "0", "-c", MAKE)
-        assert made.returncode == 0, made.stderr
+        completed = running.manage("shell", "-v", "0", "-c", MAKE)
+        assert completed.returncode == 0, completed.stderr
         root = Person(running, "admin", running.password)
         assert root.send("PUT", "/api/v1/policy/draft", POLICY)[0] == 200
         assert root.send("POST", "/api/v1/policy/activate", {"expected_active": 1})[0] == 200
@@ -213,14 +213,14 @@ def either(request: pytest.FixtureRequest) -> Server:
 def test_no_value_however_odd_is_a_fault_of_ours(either: Server) -> None:
     ann = Person(either, "ann", PASSWORD)
     for number, (field, value, statuses) in enumerate(ODD_FIELDS):
-        asked = question("bash", {"command": f"git push {number}"}) | {field: value}
-        status, said, _ = either.request("POST", DECIDE, asked)
-        assert status in statuses, (field, repr(value)[:60], status, said)
-        if status != 200 or said["decision"] != "ask":
+        result = question("bash", {"command": f"git push {number}"}) | {field: value}
+        status, decision, _ = either.request("POST", DECIDE, result)
+        assert status in statuses, (field, repr(value)[:60], status, decision)
+        if status != 200 or decision["decision"] != "ask":
             continue
-        calls = either.get(f"/api/v1/runs/{urllib.parse.quote(asked['run'], safe='')}/calls")["calls"]
-        form = {"decision": "approve", "rev": calls[0]["rev"], "args_sha256": said["args_sha256"], "grant": "until"}
-        status, page = ann.vote(said["approval"]["id"], form)
+        calls = either.get(f"/api/v1/runs/{urllib.parse.quote(result['run'], safe='')}/calls")["calls"]
+        form = {"decision": "approve", "rev": calls[0]["rev"], "args_sha256": decision["args_sha256"], "grant": "until"}
+        status, page = ann.vote(decision["approval"]["id"], form)
         assert status in {200, 422}, (field, repr(value)[:60], status, page[:300])
 
 
@@ -248,10 +248,10 @@ def test_no_frame_however_odd_is_lost_or_let_through(either: Server) -> None:
     with either.socket(protocol="native", run="odd", mode="gate", agent="\x00" * 500) as socket:
         for frame in FRAMES:
             socket.send(json.dumps(frame))
-        told: list[dict[str, Any]] = []
-        while not told or (told[-1]["type"], told[-1].get("frames")) != ("ack", len(FRAMES)):
-            told.append(json.loads(socket.recv(timeout=30)))
-    assert not [one for one in told if one["type"] == "error" or one.get("decision") == "allow"]
+        entries: list[dict[str, Any]] = []
+        while not entries or (entries[-1]["type"], entries[-1].get("frames")) != ("ack", len(FRAMES)):
+            entries.append(json.loads(socket.recv(timeout=30)))
+    assert not [one for one in entries if one["type"] == "error" or one.get("decision") == "allow"]
     run = either.get("/api/v1/runs/odd")
     assert run["status"] == "error" and "\x00" not in run["reason"]
     for path in ("/runs/odd/", "/calls/", "/approvals/", "/settings/audit/"):
@@ -263,8 +263,8 @@ def test_no_address_however_odd_is_a_fault_of_ours(either: Server) -> None:
     body = {"call_id": "c", "args_sha256": "x", "outcome": "ok", "run": "r", "type": "run.started"}
     for odd in ODD:
         for method, path in AGENTS:
-            status, said, headers = either.request(method, path.format(odd), body if method == "POST" else None)
-            assert status < 500 and "X-Evil" not in headers, (method, path, odd[:40], status, said)
+            status, answer, headers = either.request(method, path.format(odd), body if method == "POST" else None)
+            assert status < 500 and "X-Evil" not in headers, (method, path, odd[:40], status, answer)
         for path in PAGES:
             assert root.send("GET", path.replace("{}", odd))[0] < 500, (path, odd[:40])
         for path in POSTS:
@@ -281,8 +281,12 @@ def test_no_address_however_odd_is_a_fault_of_ours(either: Server) -> None:
 def test_no_policy_however_odd_is_a_fault_of_ours(site: Server) -> None:
     root: Person = site.root  # type: ignore[attr-defined]
     for odd in RULES:
-        status, said = root.send("POST", "/api/v1/policy/validate", {"v": 1, "rules": [odd]})
-        assert status == 422 and json.loads(said)["error"]["code"] == "invalid_policy", (repr(odd)[:80], status, said)
+        status, result = root.send("POST", "/api/v1/policy/validate", {"v": 1, "rules": [odd]})
+        assert status == 422 and json.loads(result)["error"]["code"] == "invalid_policy", (
+            repr(odd)[:80],
+            status,
+            result,
+        )
     for text in YAML:
         form = {"text": text, "what": "check", "based_on": ""}
         assert root.send("POST", "/policy/draft/text/", form, form=True)[0] == 422, repr(text[:60])
@@ -313,8 +317,8 @@ def test_foreign_pages_open_no_agent_socket_and_send_no_form(
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1@evil.example", "127.0.0.1:1:2", "[::1", "a b"])
 def test_another_host_name_is_not_served(site: Server, host: str) -> None:
     for path in ("/login/", "/api/v1/runs"):
-        status, said, headers = site.request("GET", path, Host=host)
-        assert status == 400 and "evil" not in str(headers), (status, said)
+        status, body, headers = site.request("GET", path, Host=host)
+        assert status == 400 and "evil" not in str(headers), (status, body)
     status, _, headers = site.request("GET", "/", X_Forwarded_Host=host, X_Forwarded_Proto="https")
     assert "evil" not in headers.get("Location", "")
 
@@ -361,32 +365,32 @@ def test_what_one_approval_was_shown_answers_no_other(site: Server, people: dict
             form | {"approval": second, "decision": "deny"},
         ]
     }
-    said = json.loads(people["ann"].send("POST", "/approvals/votes", both)[1])["results"]
-    assert [one["status"] for one in said] == [412, 200, 409]
+    payload = json.loads(people["ann"].send("POST", "/approvals/votes", both)[1])["results"]
+    assert [one["status"] for one in payload] == [412, 200, 409]
     assert site.get(f"/api/v1/approvals/{first}")["decision"] == "ask"
 
 
 def test_a_used_permit_a_told_result_and_an_old_permit_open_nothing(site: Server, people: dict[str, Person]) -> None:
-    path, proof, told = permit(site, people)
+    path, proof, headers = permit(site, people)
     assert site.request("POST", path, proof)[0] == 200
-    result = {"run": told["run"], "outcome": "ok", "output": 1}
+    result = {"run": headers["run"], "outcome": "ok", "output": 1}
     assert site.request("POST", "/api/v1/calls/c/result", result)[0] == 200
     assert site.request("POST", path, proof)[0] == 410
     forged = result | {"output": "forged", "outcome": "error"}
     assert site.request("POST", "/api/v1/calls/c/result", forged)[1]["state"] == "output-available"
-    call = site.get(f"/api/v1/runs/{told['run']}/calls")["calls"][0]
+    call = site.get(f"/api/v1/runs/{headers['run']}/calls")["calls"][0]
     assert (call["output"], call["approval"]["state"]) == (1, "succeeded")
-    path, proof, told = permit(site, people)
-    assert site.request("POST", f"/api/v1/approvals/{told['approval']['id']}/withdraw", {})[0] == 200
+    path, proof, headers = permit(site, people)
+    assert site.request("POST", f"/api/v1/approvals/{headers['approval']['id']}/withdraw", {})[0] == 200
     assert site.request("POST", path, proof)[0] == 410
 
 
 def test_fifty_questions_at_once_about_one_call_are_one_question(site: Server) -> None:
-    asked = question("bash", {"command": "git push"})
+    result = question("bash", {"command": "git push"})
     with ThreadPoolExecutor(50) as threads:
-        said = list(threads.map(lambda _: site.request("POST", DECIDE, asked), range(50)))
-    assert {status for status, _, _ in said} == {200}
-    assert len({one["approval"]["id"] for _, one, _ in said}) == 1
+        decision = list(threads.map(lambda _: site.request("POST", DECIDE, result), range(50)))
+    assert {status for status, _, _ in decision} == {200}
+    assert len({one["approval"]["id"] for _, one, _ in decision}) == 1
 
 
 def test_fifty_activations_at_once_are_one_version(site: Server, people: dict[str, Person]) -> None:
@@ -406,10 +410,10 @@ def test_a_yes_and_its_question_taken_back_at_once_have_one_end(site: Server, pe
             voted = threads.submit(lambda a=approval, f=form: people["ann"].vote(a, f)[0])
             gone = threads.submit(lambda a=approval: site.request("POST", f"/api/v1/approvals/{a}/withdraw", {})[0])
             assert voted.result() in {200, 410, 412} and gone.result() == 200
-        told = site.get(f"/api/v1/approvals/{approval}")
-        assert (told["decision"], told["permit"]) == ("deny", None)
+        answer = site.get(f"/api/v1/approvals/{approval}")
+        assert (answer["decision"], answer["permit"]) == ("deny", None)
 
 
 def test_after_these_too_the_trail_is_whole(site: Server) -> None:
-    checked = site.manage("audit", "verify")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    completed = site.manage("audit", "verify")
+    assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -20,7 +20,7 @@ def started(folder: Path, *words: str, **variables: str) -> subprocess.Completed
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "text"),
     [
         ("TOOLCARDS_GRACE", "soon", "valid number"),
         ("TOOLCARDS_DEFAULT_EFFECT", "maybe", "'allow', 'ask' or 'deny'"),
@@ -30,11 +30,15 @@ def started(folder: Path, *words: str, **variables: str) -> subprocess.Completed
         ("TOOLCARDS_AGUI_UPSTREAMS", "planner", "planner=https://"),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_named_in_one_line(tmp_path: Path, name: str, value: str, said: str) -> None:
-    done = started(tmp_path, "serve", "--port", "0", **{name: value})
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"toolcards: {name}") and said in done.stderr and done.stderr.count("\n") == 1
-    assert "hidden" not in done.stderr
+def test_a_setting_that_cannot_be_meant_is_named_in_one_line(tmp_path: Path, name: str, value: str, text: str) -> None:
+    completed = started(tmp_path, "serve", "--port", "0", **{name: value})
+    assert completed.returncode == 1
+    assert (
+        completed.stderr.startswith(f"toolcards: {name}")
+        and text in completed.stderr
+        and completed.stderr.count("\n") == 1
+    )
+    assert "hidden" not in completed.stderr
 
 
 def test_the_traceback_is_there_for_who_asks(tmp_path: Path) -> None:
@@ -43,14 +47,15 @@ def test_the_traceback_is_there_for_who_asks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("port", ["65536", "99999", "-1", "http"])
 def test_a_port_that_there_is_not_is_refused_and_not_another_one_taken(tmp_path: Path, port: str) -> None:
-    done = started(tmp_path, "serve", f"--port={port}")
-    assert done.returncode == 2 and "ports are 0 to 65535" in done.stderr, done.stderr
+    completed = started(tmp_path, "serve", f"--port={port}")
+    assert completed.returncode == 2 and "ports are 0 to 65535" in completed.stderr, completed.stderr
 
 
 def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
-    done = started(tmp_path, "demo", "--url", "nonsense", "--key", "tck_x")
+    completed = started(tmp_path, "demo", "--url", "nonsense", "--key", "tck_x")
     assert (
-        done.returncode == 1 and done.stderr == "CommandError: 'nonsense' is no address like http://127.0.0.1:8000.\n"
+        completed.returncode == 1
+        and completed.stderr == "CommandError: 'nonsense' is no address like http://127.0.0.1:8000.\n"
     )
 
 
@@ -58,16 +63,18 @@ def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) 
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        done = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
-    assert done.returncode == 1 and f"no server answers at {url}" in done.stderr, done.stderr
+        completed = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
+    assert completed.returncode == 1 and f"no server answers at {url}" in completed.stderr, completed.stderr
 
 
 def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         assert server.process is not None
-        done = started(tmp_path, "serve", f"--port={server.base.rpartition(':')[2]}")  # more to the point than the port
-        assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert f"Another server uses {tmp_path}: process {server.process.pid} at {server.base}" in done.stderr
+        completed = started(
+            tmp_path, "serve", f"--port={server.base.rpartition(':')[2]}"
+        )  # more to the point than the port
+        assert completed.returncode == 1 and "Traceback" not in completed.stderr
+        assert f"Another server uses {tmp_path}: process {server.process.pid} at {server.base}" in completed.stderr
         assert server.manage("replay", "--check").returncode == 0  # commands may run beside a server
         server.kill()
         server.start()  # a lock ends with its process

@@ -79,10 +79,10 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     _let_it_wait(301)
     gate.sweep()
     gate.sweep()
-    told = Delivery.objects.get()
+    delivery = Delivery.objects.get()
     subscriptions.clear_cache()
-    assert (told.event, told.severity, told.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
-    assert "bob" in formats.build_message(told.said, told.severity).text
+    assert (delivery.event, delivery.severity, delivery.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
+    assert "bob" in formats.build_message(delivery.said, delivery.severity).text
 
 
 def test_of_escalations_a_recipient_is_told_those_to_its_people(
@@ -99,8 +99,8 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
     _let_it_wait(301)
     gate.sweep()
     subscriptions.clear_cache()
-    told = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
-    assert sorted(told) == ["bobs", "everybody"]
+    rows = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
+    assert sorted(rows) == ["bobs", "everybody"]
     dispatcher.send_due()
     assert sorted(mail.to[0] for mail in outbox.outbox) == ["bobs@example.com", "everybody@example.com"]
     assert all("bob" in mail.body for mail in outbox.outbox)
@@ -161,12 +161,16 @@ async def test_a_yes_that_no_socket_fetched_in_time_is_none(
         await in_thread(gate.sweep)()
         assert (await Approval.objects.aget()).state == "expired"
     async with agent(run="r", mode="gate") as socket:
-        said = await socket.hear("decision")
-        assert (said["decision"], said["by"]["kind"], said["approval"]["state"]) == ("deny", "timeout", "expired")
-        assert said["reason"] == {"code": "permit_expired", "text": "Approved, but not started in time. Ask again.", "suggest": ""}  # fmt: skip
+        decision = await socket.hear("decision")
+        assert (decision["decision"], decision["by"]["kind"], decision["approval"]["state"]) == (
+            "deny",
+            "timeout",
+            "expired",
+        )
+        assert decision["reason"] == {"code": "permit_expired", "text": "Approved, but not started in time. Ask again.", "suggest": ""}  # fmt: skip
         await socket.say(PUSH)
         anew = await socket.hear("decision")
-        assert anew["decision"] == "ask" and anew["approval"]["id"] != said["approval"]["id"]
+        assert anew["decision"] == "ask" and anew["approval"]["id"] != decision["approval"]["id"]
     assert await AuditRow.objects.filter(act="approval.expired", actor_kind="timeout").acount() == 1
 
 
@@ -192,11 +196,11 @@ async def test_a_permit_that_was_not_claimed_in_time_says_so(
     path, proof, pk = await approved(call, an_approver, ballot)
     with allow_log_writes():
         await Approval.objects.aupdate(permit_expires_at=time.time() - 1)
-    status, said, _ = await call("POST", path, proof)
-    assert (status, said["error"]["code"]) == (410, "expired")
+    status, body, _ = await call("POST", path, proof)
+    assert (status, body["error"]["code"]) == (410, "expired")
     await in_thread(gate.sweep)()
-    _, said, _ = await call("GET", f"/api/v1/approvals/{pk}")
-    assert (said["decision"], said["by"]["kind"], said["reason"]["code"]) == ("deny", "timeout", "permit_expired")
+    _, body, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (body["decision"], body["by"]["kind"], body["reason"]["code"]) == ("deny", "timeout", "permit_expired")
     assert (await call("POST", path, proof))[1]["error"]["code"] == "expired"
 
 

@@ -48,8 +48,8 @@ def two(tmp_path_factory: pytest.TempPathFactory, bell: Redis) -> Iterator[tuple
 def test_a_run_may_come_in_through_both(two: tuple[Server, Server]) -> None:
     for turn in range(20):
         call = {"type": "tool.input.available", "call_id": f"c{turn}", "tool": "read", "input": {"path": str(turn)}}
-        done = {"type": "tool.output.available", "call_id": f"c{turn}", "output": turn}
-        for server, frame in ((two[turn % 2], call), (two[(turn + 1) % 2], done)):
+        completed = {"type": "tool.output.available", "call_id": f"c{turn}", "output": turn}
+        for server, frame in ((two[turn % 2], call), (two[(turn + 1) % 2], completed)):
             with server.socket(protocol="native", run="both", mode="observe") as socket:
                 socket.send(json.dumps(frame))
                 assert json.loads(socket.recv(PATIENCE))["type"] == "ack"
@@ -60,20 +60,20 @@ def test_a_run_may_come_in_through_both(two: tuple[Server, Server]) -> None:
 
 
 def test_an_answer_given_at_one_server_reaches_the_agent_at_the_other(two: tuple[Server, Server]) -> None:
-    asking = {"run": "gated", "call_id": "g1", "tool": {"name": "bash"}, "args": {"command": "rm -rf build"}}
-    status, asked, _ = two[0].request("POST", "/api/v1/calls/decide", asking)
-    assert (status, asked["decision"]) == (200, "ask")
-    told: dict[str, Any] = {}
+    request = {"run": "gated", "call_id": "g1", "tool": {"name": "bash"}, "args": {"command": "rm -rf build"}}
+    status, decision, _ = two[0].request("POST", "/api/v1/calls/decide", request)
+    assert (status, decision["decision"]) == (200, "ask")
+    fields: dict[str, Any] = {}
 
     def wait() -> None:
-        told.update(two[0].request("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=60")[1])
+        fields.update(two[0].request("GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=60")[1])
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    status, said, _ = two[1].request("POST", f"/api/v1/approvals/{asked['approval']['id']}/withdraw", {})
-    assert status == 200, said
+    status, approval, _ = two[1].request("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {})
+    assert status == 200, approval
     waiting.join(2 * PATIENCE)
-    assert told["decision"] == "deny"
+    assert fields["decision"] == "deny"
     assert two[1].get("/api/v1/runs/gated/calls")["calls"][0]["state"] == "output-error"
 
 
@@ -95,8 +95,8 @@ def watched(person: Voter, run: str) -> Iterator[list[str]]:
 
 
 def say(agent: Any, call_id: str, tool: str = "read") -> None:
-    told = {"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": {"command": "rm -rf build"}}
-    agent.send(json.dumps(told))
+    fields = {"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": {"command": "rm -rf build"}}
+    agent.send(json.dumps(fields))
 
 
 def test_news_and_answers_reach_the_other_server_by_the_bell_and_again_after_redis_was_away(
@@ -125,16 +125,16 @@ def test_news_and_answers_reach_the_other_server_by_the_bell_and_again_after_red
                 return any("again" in frame for frame in page)
 
             until(back)
-        asking = opened.enter_context(two[0].socket(protocol="native", run="asking", mode="gate"))
-        say(asking, "c", tool="bash")
+        request = opened.enter_context(two[0].socket(protocol="native", run="asking", mode="gate"))
+        say(request, "c", tool="bash")
         people[1].vote("asking", "deny", "Not today.")
-        while json.loads(asking.recv(PATIENCE)).get("decision") != "deny":
+        while json.loads(request.recv(PATIENCE)).get("decision") != "deny":
             pass
     log = two[0].data / "server.log"
     until(lambda: log.read_text().count("bell fails") == log.read_text().count("bell works again"))
-    said = log.read_text()
-    assert said.count("bell fails") <= 4
-    assert "Traceback" not in said and "never retrieved" not in said and "was destroyed" not in said
+    text = log.read_text()
+    assert text.count("bell fails") <= 4
+    assert "Traceback" not in text and "never retrieved" not in text and "was destroyed" not in text
 
 
 def test_two_servers_fed_at_once_lose_nothing_though_no_ring_is_heard(two: tuple[Server, Server], bell: Redis) -> None:

@@ -39,18 +39,18 @@ class Stopped:
 def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     folder = tmp_path_factory.mktemp(request.param)
     with Server(folder, server=request.param, default_effect="ask") as server, ThreadPoolExecutor(8) as pool:
-        told = Stopped(server, request.param)
+        value = Stopped(server, request.param)
         futures = {name: pool.submit(hold, server) for name, hold in HOLDERS.items()}
         until(lambda: all(ready.is_set() or futures[name].done() for name, ready in READY.items()))
         until(lambda: _waiting(server) >= {"poll", "decide", "events", "hook"} or futures["hook"].done())
         began = time.monotonic()
         server.stop()
-        told.seconds = time.monotonic() - began
-        told.heard = {name: _outcome(future) for name, future in futures.items()}
+        value.seconds = time.monotonic() - began
+        value.heard = {name: _outcome(future) for name, future in futures.items()}
         for ready in READY.values():
             ready.clear()
         server.start()
-        yield told
+        yield value
 
 
 def _outcome(future: Future[Any]) -> Any:
@@ -80,8 +80,8 @@ def _poll(server: Server) -> str:
 def _decide(server: Server) -> tuple[int, str]:
     question = {"run": "held", "call_id": "decide", "tool": "bash", "args": {"command": "ls"}, "wait_ms": 50_000}
     READY["decide"].set()
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", question)
-    return status, said["decision"]
+    status, decision, _ = server.request("POST", "/api/v1/calls/decide", question)
+    return status, decision["decision"]
 
 
 def _hook(server: Server) -> tuple[int, str]:
@@ -90,8 +90,8 @@ def _hook(server: Server) -> tuple[int, str]:
         "tool_input": {"command": "git push"},
     }  # fmt: skip
     READY["hook"].set()
-    status, said, _ = server.request("POST", f"/api/v1/hooks/claude-code?limit={HELD:.0f}", hook)
-    return status, said["hookSpecificOutput"]["permissionDecision"]
+    status, body, _ = server.request("POST", f"/api/v1/hooks/claude-code?limit={HELD:.0f}", hook)
+    return status, body["hookSpecificOutput"]["permissionDecision"]
 
 
 def _events(server: Server) -> tuple[int, str]:
@@ -100,11 +100,11 @@ def _events(server: Server) -> tuple[int, str]:
     with closing(connection):
         headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/event-stream"}
         connection.request("GET", "/api/v1/runs/polls/events", headers=headers)
-        answer, said = connection.getresponse(), b""
-        while b'"call_id":"events"' not in said:
-            said += answer.read1()
+        answer, value = connection.getresponse(), b""
+        while b'"call_id":"events"' not in value:
+            value += answer.read1()
         READY["events"].set()
-        return answer.status, (said + answer.read()).decode()  # to a proper end, or IncompleteRead
+        return answer.status, (value + answer.read()).decode()  # to a proper end, or IncompleteRead
 
 
 def _body(server: Server) -> tuple[int, Any]:
@@ -118,9 +118,9 @@ def _body(server: Server) -> tuple[int, Any]:
 
 def _acked(socket: ClientConnection, frames: int) -> dict[str, Any]:
     while True:
-        said = json.loads(socket.recv(timeout=PATIENCE))
-        if said["type"] == "ack" and said["frames"] >= frames:
-            return dict(said)
+        message = json.loads(socket.recv(timeout=PATIENCE))
+        if message["type"] == "ack" and message["frames"] >= frames:
+            return dict(message)
 
 
 def _socket(server: Server) -> tuple[int, int]:
@@ -169,8 +169,8 @@ def test_an_event_stream_ends_as_a_whole_response(stopped: Stopped) -> None:
 def test_what_was_read_of_a_body_is_committed_and_its_sender_is_told_to_try_again(stopped: Stopped) -> None:
     if stopped.name == "daphne":
         pytest.skip("Daphne hands over bodies that are whole")
-    status, said = stopped.heard["body"]
-    assert (status, said["error"]["code"]) == (503, "restarting")
+    status, value = stopped.heard["body"]
+    assert (status, value["error"]["code"]) == (503, "restarting")
     events = stopped.server.get("/api/v1/runs/bodies/events?limit=200")["events"]
     text = "".join(event.get("text", "") for event in events)
     assert [f"[{number}]" in text for number in range(20)] == [True] * 20

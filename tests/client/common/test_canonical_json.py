@@ -56,9 +56,9 @@ def test_keys_are_sorted_by_utf16():
     ],
 )  # fmt: skip
 def test_what_has_no_single_spelling_is_refused(value, pointer):
-    with pytest.raises(NotCanonical) as refused:
+    with pytest.raises(NotCanonical) as error:
         canonicalize(value)
-    assert refused.value.pointer == pointer
+    assert error.value.pointer == pointer
 
 
 def test_depth_and_size_are_bounded():
@@ -97,6 +97,6 @@ values = st.recursive(
 @settings(deadline=None)
 @given(values)
 def test_canonical_bytes_say_the_same_and_say_it_once(value):
-    told = canonicalize(value)
-    assert json.loads(told, parse_int=float) == value
-    assert canonicalize(json.loads(told, parse_int=float)) == told
+    result = canonicalize(value)
+    assert json.loads(result, parse_int=float) == value
+    assert canonicalize(json.loads(result, parse_int=float)) == result

@@ -52,8 +52,8 @@ def in_python(text: str) -> str:
 
 
 def in_javascript(node: Node, texts: list[str]) -> list[str]:
-    told: list[str] = node.play(digests=texts)["digests"]
-    return ["refused" if each.startswith("refused") else each for each in told]
+    result: list[str] = node.play(digests=texts)["digests"]
+    return ["refused" if each.startswith("refused") else each for each in result]
 
 
 def sha256(text: str | None) -> str:
@@ -66,8 +66,8 @@ def test_the_table_in_python(text: str) -> None:
 
 
 def test_the_table_in_javascript(node: Node) -> None:
-    found = dict(zip(TABLE, in_javascript(node, list(TABLE)), strict=True))
-    assert {text: found[text] for text in TABLE if found[text] != sha256(TABLE[text])} == {}
+    result = dict(zip(TABLE, in_javascript(node, list(TABLE)), strict=True))
+    assert {text: result[text] for text in TABLE if result[text] != sha256(TABLE[text])} == {}
 
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"))
@@ -105,11 +105,11 @@ def test_integers_of_a_float_beyond_2_to_53_are_refused_in_javascript(node: Node
 
 
 def test_the_digest_of_a_call_covers_arguments_tool_server_and_schema() -> None:
-    told = {"name": "bash", "source": "mcp", "schema_sha256": "ab"}
+    fields = {"name": "bash", "source": "mcp", "schema_sha256": "ab"}
     whole = '{"args":{"a":1},"schema_sha256":"ab","tool":{"name":"bash","source":"mcp"}}'
-    assert call_digest({"a": 1}, **told) == sha256(whole)
+    assert call_digest({"a": 1}, **fields) == sha256(whole)
     others = [{"name": "Bash"}, {"source": ""}, {"schema_sha256": ""}]
-    assert len({call_digest({"a": 1}, **told | other) for other in others} | {call_digest({}, **told)}) == 4
+    assert len({call_digest({"a": 1}, **fields | other) for other in others} | {call_digest({}, **fields)}) == 4
 
 
 def test_what_can_be_judged_can_be_bound() -> None:
@@ -119,8 +119,8 @@ def test_what_can_be_judged_can_be_bound() -> None:
 
 
 def test_a_question_is_about_what_is_sent() -> None:
-    asked = Question.about("r", "c", "bash", {"a": (1, 2.0), 3: None})
-    assert asked.args == {"a": [1, 2.0], "3": None} and asked.args_sha256 == digest({"a": [1, 2], "3": None})
+    result = Question.about("r", "c", "bash", {"a": (1, 2.0), 3: None})
+    assert result.args == {"a": [1, 2.0], "3": None} and result.args_sha256 == digest({"a": [1, 2], "3": None})
     for wrong in ({"a": math.nan}, {"a": {1}}, {"a": 2**53}, {"a": b"x"}):
         with pytest.raises((TypeError, ValueError)):
             Question.about("r", "c", "bash", wrong)

@@ -189,15 +189,15 @@ def test_the_table_is_the_page(row: list[str]) -> None:
     retryable = {
         "yes": (True, True, True), "no": (False, False, False), "?": (False, True, False), "-": (False, False, True),
     }[again]  # fmt: skip
-    told = ({}, {"idempotent": True}, {"unwritten": True})
-    assert tuple(error_codes.make_fault(code, **more).retryable for more in told) == retryable  # type: ignore[arg-type]
+    value = ({}, {"idempotent": True}, {"unwritten": True})
+    assert tuple(error_codes.make_fault(code, **more).retryable for more in value) == retryable  # type: ignore[arg-type]
 
 
 def test_the_table_has_nothing_that_the_page_has_not() -> None:
     assert [row[1] for row in ROWS] == list(error_codes.TABLE)
 
 
-@pytest.mark.parametrize(("number", "status"), [(number, status) for number, found in HTTP.items() for status in found])
+@pytest.mark.parametrize(("number", "status"), [(number, status) for number, value in HTTP.items() for status in value])
 def test_every_status_finds_its_row(number: int, status: int) -> None:
     assert error_codes.TABLE[exception_codes.classify_status(status)].number == number
     assert exception_codes.classify_exception(HTTPStatusError(status)).code == exception_codes.classify_status(status)

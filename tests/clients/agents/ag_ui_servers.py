@@ -45,8 +45,8 @@ SCRIPTS: dict[str, list[Call]] = {
 }
 
 
-def pieces(given: Any) -> list[str]:
-    text = json.dumps(given)
+def pieces(value: Any) -> list[str]:
+    text = json.dumps(value)
     return [text[at : at + 7] for at in range(0, len(text), 7)]
 
 
@@ -76,9 +76,9 @@ def pydantic_agent(scenario: str) -> Agent[None, Any]:
         if any(isinstance(message, ModelResponse) for message in messages):
             yield "done"
             return
-        for index, (call_id, name, given) in enumerate(SCRIPTS[scenario]):
+        for index, (call_id, name, entry) in enumerate(SCRIPTS[scenario]):
             yield {index: DeltaToolCall(name=name, json_args="", tool_call_id=call_id)}
-            for piece in pieces(given):
+            for piece in pieces(entry):
                 yield {index: DeltaToolCall(json_args=piece)}
                 await asyncio.sleep(0.001)
 
@@ -115,8 +115,8 @@ class Scripted(BaseChatModel):
         if any(isinstance(message, AIMessage) for message in messages):
             yield ChatGenerationChunk(message=AIMessageChunk(content="done"))
             return
-        for index, (call_id, name, given) in enumerate(SCRIPTS[scenario]):
-            for part in [(call_id, name, ""), *((None, None, piece) for piece in pieces(given))]:
+        for index, (call_id, name, entry) in enumerate(SCRIPTS[scenario]):
+            for part in [(call_id, name, ""), *((None, None, piece) for piece in pieces(entry))]:
                 chunk = {"type": "tool_call_chunk", "index": index, "id": part[0], "name": part[1], "args": part[2]}
                 yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[chunk]))
                 await asyncio.sleep(0.001)
@@ -155,8 +155,8 @@ for path, agent in GRAPHS.items():
 
 @app.post("/pydantic-ai")
 async def pydantic_ai(request: Request) -> Any:
-    said = await request.json()
-    scenario = next(str(one["content"]).split()[-1] for one in said["messages"] if one["role"] == "user")
+    result = await request.json()
+    scenario = next(str(one["content"]).split()[-1] for one in result["messages"] if one["role"] == "user")
     return await AGUIAdapter.dispatch_request(request, agent=pydantic_agent(scenario))
 
 

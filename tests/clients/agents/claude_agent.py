@@ -28,8 +28,8 @@ from claude_agent_sdk import (
 from toolcards.client import Toolcards
 
 
-def tell(**said: Any) -> None:
-    print(json.dumps(said), flush=True)
+def tell(**value: Any) -> None:
+    print(json.dumps(value), flush=True)
 
 
 async def main() -> None:
@@ -44,19 +44,19 @@ async def main() -> None:
     threading.Thread(target=read, daemon=True).start()
     answers: asyncio.Queue[str] = asyncio.Queue()
 
-    async def host(tool: str, given: dict[str, Any], about: Any) -> Any:
+    async def host(tool: str, payload: dict[str, Any], about: Any) -> Any:
         tell(asked=tool, call=about.tool_use_id)
         if wish["host"] == "gate":
-            said = await Toolcards().aask(wish["session"], about.tool_use_id, tool, given)
-            if said.allowed:
-                return PermissionResultAllow(updated_input=said.args)
-            return PermissionResultDeny(message=said.text)
+            toolcards = await Toolcards().aask(wish["session"], about.tool_use_id, tool, payload)
+            if toolcards.allowed:
+                return PermissionResultAllow(updated_input=toolcards.args)
+            return PermissionResultDeny(message=toolcards.text)
         try:
-            said = await answers.get()
+            toolcards = await answers.get()
         except asyncio.CancelledError:
             tell(withdrawn=about.tool_use_id)
             raise
-        return PermissionResultAllow() if said == "allow" else PermissionResultDeny(message="The app said no.")
+        return PermissionResultAllow() if toolcards == "allow" else PermissionResultDeny(message="The app said no.")
 
     options = ClaudeAgentOptions(
         model="claude-sonnet-4-5", session_id=wish["session"], cwd=os.environ["PROJECT"],

@@ -114,9 +114,9 @@ class Ears:
     after = error = settled = before
 
 
-async def within(asked: dict[str, Any], going: Any) -> Any:
+async def within(payload: dict[str, Any], going: Any) -> Any:
     """Wait for the agent; in the scenario of that name no longer than until its tool has begun."""
-    if asked["scenario"] != "deadline":
+    if payload["scenario"] != "deadline":
         return await going
     work = asyncio.ensure_future(going)
     while not BEGAN.is_set() and not work.done():
@@ -135,27 +135,27 @@ def serve(play: Any) -> None:
     cards, ears = Toolcards(os.environ["TOOLCARDS_URL"], os.environ["TOOLCARDS_AGENT_KEY"]), Ears()
     hooks.register(ears)
     for line in sys.stdin:
-        asked = json.loads(line)
+        payload = json.loads(line)
         RAN.clear()
         BEGAN.clear()
         ears.heard = []
-        told: dict[str, Any] = {"saw": {}, "error": ""}
+        fields: dict[str, Any] = {"saw": {}, "error": ""}
         try:
-            asyncio.run(_played(play, cards, asked, told))
+            asyncio.run(_played(play, cards, payload, fields))
         except BaseException as error:
-            told["error"] = f"{type(error).__name__}: {error}"
+            fields["error"] = f"{type(error).__name__}: {error}"
         hooks.drain()
-        print(json.dumps(told | {"ran": RAN, "heard": ears.heard}, default=repr), flush=True)
+        print(json.dumps(fields | {"ran": RAN, "heard": ears.heard}, default=repr), flush=True)
 
 
-async def _played(play: Any, cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+async def _played(play: Any, cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
     """A scenario that aborts is stopped from outside, as a person stops an agent: in its tool, or when we are told."""
-    playing = asyncio.ensure_future(play(cards, asked, told))
-    if asked["scenario"] == "abort":
+    playing = asyncio.ensure_future(play(cards, payload, fields))
+    if payload["scenario"] == "abort":
         while not BEGAN.is_set() and not playing.done():
             await asyncio.sleep(0.05)
         playing.cancel()
-    elif asked["scenario"] == "abort-asking":
+    elif payload["scenario"] == "abort-asking":
         await asyncio.to_thread(sys.stdin.readline)
         playing.cancel()
     await playing

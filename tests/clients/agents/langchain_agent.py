@@ -52,9 +52,9 @@ class Scripted(BaseChatModel):
         return self._result(whole)
 
     def _result(self, whole: Any) -> ChatResult:
-        said = whole.message
+        value = whole.message
         message = AIMessage(
-            content=said.content, tool_calls=said.tool_calls, invalid_tool_calls=said.invalid_tool_calls
+            content=value.content, tool_calls=value.tool_calls, invalid_tool_calls=value.invalid_tool_calls
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -85,8 +85,8 @@ def _plain(function: Any) -> Any:
     """The same tool for code without an event loop."""
 
     @functools.wraps(function)
-    def waits(**given: Any) -> Any:
-        return asyncio.run(function(**given))
+    def waits(**value: Any) -> Any:
+        return asyncio.run(function(**value))
 
     return waits
 
@@ -108,21 +108,21 @@ def build(scenario: str, gate: bool, middleware: Any = None) -> Any:
     )
 
 
-async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    gate = asked["mode"] != "observe"
-    if asked["mode"].startswith("alone"):
-        await _alone(cards, asked, told)
+async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
+    gate = payload["mode"] != "observe"
+    if payload["mode"].startswith("alone"):
+        await _alone(cards, payload, fields)
         return
-    if asked["mode"] == "gate-sync":
-        await asyncio.to_thread(_without_loop, cards, asked, told)
+    if payload["mode"] == "gate-sync":
+        await asyncio.to_thread(_without_loop, cards, payload, fields)
         return
-    agent = build(asked["scenario"], gate)
+    agent = build(payload["scenario"], gate)
     common.INNER.append(lambda: build("inner", gate).ainvoke({"messages": [{"role": "user", "content": "go"}]}, INNER))
-    with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
-        config = watched(run, {"configurable": {"thread_id": asked["run"]}})
+    with cards.run(payload["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
+        config = watched(run, {"configurable": {"thread_id": payload["run"]}})
         try:
             going = agent.ainvoke({"messages": [{"role": "user", "content": "go"}]}, config)
-            result = await common.within(asked, going)
+            result = await common.within(payload, going)
             while gate and (answer := await aresume(result, run)):
                 result = await agent.ainvoke(answer, config)
         finally:
@@ -130,36 +130,36 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
             for message in state.values.get("messages", []):
                 if isinstance(message, ToolMessage):
                     text = message.content if isinstance(message.content, str) else json.dumps(message.content)
-                    told["saw"][message.tool_call_id] = [message.status, text]
-        told["output"] = result["messages"][-1].content
+                    fields["saw"][message.tool_call_id] = [message.status, text]
+        fields["output"] = result["messages"][-1].content
 
 
-async def _alone(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+async def _alone(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
     """No `with` block, as where a platform imports the graph; `closed`: an app that says when it is done."""
-    closed = asked["mode"].endswith("closed")
-    gate = Gate(cards=cards, agent=asked.get("agent", asked["run"]), idle=600 if closed else 0.3)
-    agent = build(asked["scenario"], True, [gate])
+    closed = payload["mode"].endswith("closed")
+    gate = Gate(cards=cards, agent=payload.get("agent", payload["run"]), idle=600 if closed else 0.3)
+    agent = build(payload["scenario"], True, [gate])
     question = {"messages": [{"role": "user", "content": "go"}]}
     config = {"configurable": {"thread_id": "thread-7"}}
-    if "sync" in asked["mode"]:
+    if "sync" in payload["mode"]:
         result = await asyncio.to_thread(agent.invoke, question, config)
     else:
         result = await agent.ainvoke(question, config)
     if closed:
         await asyncio.to_thread(gate.close)
-    found = [message for message in result["messages"] if isinstance(message, ToolMessage)]
-    told["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in found}
+    entries = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    fields["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in entries}
 
 
-def _without_loop(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    agent = build(asked["scenario"], True)
-    with cards.run(asked["run"], agent="scribe", offline=common.OFFLINE) as run:
-        config = watched(run, {"configurable": {"thread_id": asked["run"]}})
+def _without_loop(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
+    agent = build(payload["scenario"], True)
+    with cards.run(payload["run"], agent="scribe", offline=common.OFFLINE) as run:
+        config = watched(run, {"configurable": {"thread_id": payload["run"]}})
         result = agent.invoke({"messages": [{"role": "user", "content": "go"}]}, config)
         while answer := resume(result, run):
             result = agent.invoke(answer, config)
-        found = [message for message in result["messages"] if isinstance(message, ToolMessage)]
-        told["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in found}
+        entries = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+        fields["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in entries}
 
 
 common.serve(play)

@@ -24,26 +24,26 @@ def build(gate: bool) -> Agent[Any]:
     return Agent(name="scribe", model=model, tools=[gated(tool) if gate else tool for tool in (*plain, own)])
 
 
-async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    gate = asked["mode"] == "gate"
+async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
+    gate = payload["mode"] == "gate"
     agent = build(gate)
     common.INNER.append(lambda: _drained(Runner.run_streamed(build(gate), "SCENARIO:inner").stream_events()))
-    async with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
+    async with cards.run(payload["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
         options = {
             "hooks": Watch(run),
             "run_config": config(run, RunConfig(tool_not_found_behavior="return_error_to_model")),
         }
-        result = Runner.run_streamed(agent, f"SCENARIO:{asked['scenario']}", **options)
-        cutting = asyncio.ensure_future(_cut(result)) if asked["scenario"] == "cancel" else None
+        result = Runner.run_streamed(agent, f"SCENARIO:{payload['scenario']}", **options)
+        cutting = asyncio.ensure_future(_cut(result)) if payload["scenario"] == "cancel" else None
         while True:
-            await common.within(asked, _drained(streamed(result, run)))
+            await common.within(payload, _drained(streamed(result, run)))
             if not (gate and result.interruptions):
                 break
             result = Runner.run_streamed(agent, await answered(result, run), **options)
         for item in result.to_input_list():
             if item.get("type") == "function_call_output":
-                told["saw"][item["call_id"]] = ["", str(item["output"])]
-        told["output"] = str(result.final_output)
+                fields["saw"][item["call_id"]] = ["", str(item["output"])]
+        fields["output"] = str(result.final_output)
         if cutting is not None:
             await cutting
 

@@ -35,23 +35,23 @@ def build(scenario: str) -> Agent[None, Any]:
     return agent
 
 
-async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    agent = build(asked["scenario"])
-    kind = Gate if asked["mode"] == "gate" else Watch
+async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
+    agent = build(payload["scenario"])
+    kind = Gate if payload["mode"] == "gate" else Watch
     common.INNER.append(lambda: build("inner").run("go", capabilities=[kind(current())]))
-    if asked["scenario"].endswith("deadline"):  # in a run that the app has opened itself
-        async with cards.run(asked["run"], gate=kind.gate, offline=common.OFFLINE) as run:
-            await common.within(asked, agent.run("go", capabilities=[kind(run)]))
-    result = await agent.run("go", capabilities=[kind(cards, run=asked["run"], offline=common.OFFLINE)])
+    if payload["scenario"].endswith("deadline"):  # in a run that the app has opened itself
+        async with cards.run(payload["run"], gate=kind.gate, offline=common.OFFLINE) as run:
+            await common.within(payload, agent.run("go", capabilities=[kind(run)]))
+    result = await agent.run("go", capabilities=[kind(cards, run=payload["run"], offline=common.OFFLINE)])
     for message in result.all_messages():
         for part in message.parts if isinstance(message, ModelRequest) else ():
             if getattr(part, "tool_call_id", None):
                 outcome = part.outcome if isinstance(part, ToolReturnPart) else "retried"
-                told["saw"][part.tool_call_id] = [
+                fields["saw"][part.tool_call_id] = [
                     outcome,
                     part.model_response_str() if isinstance(part, ToolReturnPart) else str(part.content),
                 ]
-    told["output"] = result.output if isinstance(result.output, str) else type(result.output).__name__
+    fields["output"] = result.output if isinstance(result.output, str) else type(result.output).__name__
 
 
 common.serve(play)

@@ -21,35 +21,35 @@ output error approval decision anomalies timings duration_ms rev seq
 
 
 def call(*facts: Any) -> dict[str, Any]:
-    said = build_call_json(card_after(*facts), run="run 1", id="id-1")
-    assert json.loads(json.dumps(said)) == said
-    return said
+    call_json = build_call_json(card_after(*facts), run="run 1", id="id-1")
+    assert json.loads(json.dumps(call_json)) == call_json
+    return call_json
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "none"])
 def test_every_field_of_the_contract_is_there_in_its_order(way: str) -> None:
-    said = call(*WAYS[way])
+    result = call(*WAYS[way])
     names = CONTRACT.split()
-    assert list(said)[: len(names)] == names
-    assert set(said["tool"]) == {"name", "kind", "source", "title"}
-    assert set(said["timings"]) == {"started", "available", "requested", "decided", "finished"}
-    assert set(said["duration_ms"]) == {"writing", "waiting", "running"}
-    assert (said["run"], said["id"]) == ("run 1", "id-1")
+    assert list(result)[: len(names)] == names
+    assert set(result["tool"]) == {"name", "kind", "source", "title"}
+    assert set(result["timings"]) == {"started", "available", "requested", "decided", "finished"}
+    assert set(result["duration_ms"]) == {"writing", "waiting", "running"}
+    assert (result["run"], result["id"]) == ("run 1", "id-1")
 
 
 def test_input_is_null_until_it_is_known() -> None:
-    said = call(f.InputStarted("c", "Bash"), f.InputDelta("c", '{"comm'))
-    assert (said["input"], said["input_text"], said["state"]) == (None, '{"comm', "input-streaming")
+    result = call(f.InputStarted("c", "Bash"), f.InputDelta("c", '{"comm'))
+    assert (result["input"], result["input_text"], result["state"]) == (None, '{"comm', "input-streaming")
 
 
 def test_what_there_is_not_is_null() -> None:
-    said = call(f.InputReady("c", "Bash", {}, True))
-    assert [said[name] for name in ("error", "approval", "decision", "cause", "denied")] == [None] * 5
-    assert said["timings"]["finished"] is None
+    result = call(f.InputReady("c", "Bash", {}, True))
+    assert [result[name] for name in ("error", "approval", "decision", "cause", "denied")] == [None] * 5
+    assert result["timings"]["finished"] is None
 
 
 def test_an_approved_call_tells_who_when_and_how_long() -> None:
-    said = call(
+    result = call(
         f.InputStarted("c", "Bash", at=1_700_000_000.0),
         f.InputReady("c", "Bash", {}, True, at=1_700_000_000.5),
         f.PolicyDecided("c", "ask", reason="risky", rule="r1", version=3, would=[{"effect": "deny"}]),
@@ -57,13 +57,13 @@ def test_an_approved_call_tells_who_when_and_how_long() -> None:
         f.ApprovalAnswered("c", True, by=ALICE, reason="fine", at=1_700_000_003.0),
         f.OutputReady("c", 1, at=1_700_000_003.25),
     )
-    assert said["approval"]["by"] == {"kind": "human", "name": "alice"}
-    assert said["approval"]["decided_at"] == "2023-11-14T22:13:23.000Z"
-    assert said["approval"]["expires_at"] == "2023-11-14T22:28:21.000Z"
-    assert {k: said["decision"][k] for k in ("effect", "reason", "rule", "policy_version", "would")} == {
+    assert result["approval"]["by"] == {"kind": "human", "name": "alice"}
+    assert result["approval"]["decided_at"] == "2023-11-14T22:13:23.000Z"
+    assert result["approval"]["expires_at"] == "2023-11-14T22:28:21.000Z"
+    assert {k: result["decision"][k] for k in ("effect", "reason", "rule", "policy_version", "would")} == {
         "effect": "ask", "reason": "risky", "rule": "r1", "policy_version": 3, "would": [{"effect": "deny"}],
     }  # fmt: skip
-    assert said["duration_ms"] == {"writing": 500, "waiting": 2000, "running": 250}
+    assert result["duration_ms"] == {"writing": 500, "waiting": 2000, "running": 250}
 
 
 def test_a_call_that_never_ran_has_no_running_time() -> None:
@@ -78,14 +78,14 @@ def test_a_call_that_never_ran_has_no_running_time() -> None:
 
 
 def test_a_denied_call_says_why_and_by_whom() -> None:
-    said = call(f.OutputDenied("c", "not today", f.Actor("rule", "r1")))
-    assert said["denied"] == {"reason": "not today", "by": {"kind": "rule", "name": "r1"}}
-    assert said["error"] is None
+    result = call(f.OutputDenied("c", "not today", f.Actor("rule", "r1")))
+    assert result["denied"] == {"reason": "not today", "by": {"kind": "rule", "name": "r1"}}
+    assert result["error"] is None
 
 
 def test_anomalies_carry_their_time() -> None:
-    said = call(f.OutputReady("c", 1), f.AnomalyRecorded("c", "ungoverned", at=1.0))
-    assert said["anomalies"] == [{"code": "ungoverned", "at": "1970-01-01T00:00:01.000Z"}]
+    result = call(f.OutputReady("c", 1), f.AnomalyRecorded("c", "ungoverned", at=1.0))
+    assert result["anomalies"] == [{"code": "ungoverned", "at": "1970-01-01T00:00:01.000Z"}]
 
 
 def test_an_impossible_time_is_no_time() -> None:
@@ -93,11 +93,11 @@ def test_an_impossible_time_is_no_time() -> None:
 
 
 def test_long_bodies_are_left_out_by_name() -> None:
-    said = call(f.InputReady("c", "Bash", {"q": "x" * 5000}, True), f.OutputReady("c", "é" * 2050))
-    short = drop_large_bodies(said)
+    result = call(f.InputReady("c", "Bash", {"q": "x" * 5000}, True), f.OutputReady("c", "é" * 2050))
+    short = drop_large_bodies(result)
     assert short["truncated"] == ["input", "output"]
     assert (short["input"], short["output"], short["input_text"]) == (None, None, "")
-    assert said["input"] == {"q": "x" * 5000}
+    assert result["input"] == {"q": "x" * 5000}
     assert "truncated" not in drop_large_bodies(call(f.OutputReady("c", "short")))
 
 
@@ -111,7 +111,7 @@ def test_lone_surrogates_have_a_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "line"),
+    ("tool", "value", "line"),
     [
         ("Bash", {"command": "ls -l", "description": "list"}, "ls -l"),
         ("Bash", {"command": "a\nb"}, "a b"),
@@ -130,14 +130,14 @@ def test_lone_surrogates_have_a_size() -> None:
         ("Bash", {"command": "\u202eevil\x07"}, "\u202eevil\x07"),
     ],
 )
-def test_one_line_for_people(tool: str, given: Any, line: str) -> None:
-    assert summarize(Card("c", tool=CardTool(tool, display_kind(tool)), input=given, has_input=True)) == line
+def test_one_line_for_people(tool: str, value: Any, line: str) -> None:
+    assert summarize(Card("c", tool=CardTool(tool, display_kind(tool)), input=value, has_input=True)) == line
 
 
 def test_the_line_is_never_long() -> None:
     long = "x" * 100_000
-    for given in ({"command": long}, {long: long}, long):
-        line = summarize(Card("c", tool=CardTool("Bash", "execute"), input=given, has_input=True))
+    for entry in ({"command": long}, {long: long}, long):
+        line = summarize(Card("c", tool=CardTool("Bash", "execute"), input=entry, has_input=True))
         assert len(line) == 200
     assert len(summarize(Card("c", text=Rope(long)))) == 200
     assert len(summarize(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200

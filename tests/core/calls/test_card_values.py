@@ -86,15 +86,15 @@ def test_a_name_can_make_a_call_more_dangerous_but_never_less() -> None:
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every copy of a card made while the test runs."""
-    made: list[str] = []
+    created: list[str] = []
     replace = lifecycle.Card.replace
 
     def counted(self: lifecycle.Card, **changes: Any) -> lifecycle.Card:
-        made.append(",".join(changes))
+        created.append(",".join(changes))
         return replace(self, **changes)
 
     monkeypatch.setattr(lifecycle.Card, "replace", counted)
-    yield made
+    yield created
 
 
 @pytest.mark.parametrize("deltas", [10, 1_000, 10_000])

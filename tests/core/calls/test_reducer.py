@@ -99,8 +99,8 @@ def test_rule_7_a_second_error_fills_a_text_that_said_nothing(first: str) -> Non
 def test_rule_7_the_first_telling_payload_stays() -> None:
     failed = card_after(READY, f.InputInvalid("c", message="first"), f.OutputFailed("c", "second"))
     assert failed.error and failed.error.message == "first"
-    done = card_after(READY, OK, f.OutputReady("c", "other"))
-    assert (done.output, codes(done)) == ("done", ["duplicate-terminal"])
+    completed = card_after(READY, OK, f.OutputReady("c", "other"))
+    assert (completed.output, codes(completed)) == ("done", ["duplicate-terminal"])
     assert card_after(READY, OK, OK).rev == card_after(READY, OK).rev
 
 
@@ -108,16 +108,16 @@ def test_rule_7_the_first_telling_payload_stays() -> None:
 
 
 def test_rule_8_the_same_input_again_changes_nothing_and_voids_no_approval() -> None:
-    asked = card_after(START, delta('{"q": 1}'), f.InputReady("c"), ASK)
+    card = card_after(START, delta('{"q": 1}'), f.InputReady("c"), ASK)
     again = card_after(START, delta('{"q": 1}'), f.InputReady("c"), ASK, START, delta('{"q":'), delta("1}"), READY)
-    assert (again.rev, again.input, again.state, again.segment) == (asked.rev, {"q": 1}, S.APPROVAL_REQUESTED, None)
+    assert (again.rev, again.input, again.state, again.segment) == (card.rev, {"q": 1}, S.APPROVAL_REQUESTED, None)
     assert not again.repair
 
 
 def test_rule_8_numbers_that_mean_the_same_void_no_approval_but_true_is_not_one() -> None:
-    asked = card_after(READY, ASK)
-    assert card_after(READY, ASK, f.InputReady("c", "Bash", {"q": 1.0}, True)).rev == asked.rev
-    assert card_after(READY, ASK, f.InputReady("c", "Bash", {"q": True}, True)).rev > asked.rev
+    card = card_after(READY, ASK)
+    assert card_after(READY, ASK, f.InputReady("c", "Bash", {"q": 1.0}, True)).rev == card.rev
+    assert card_after(READY, ASK, f.InputReady("c", "Bash", {"q": True}, True)).rev > card.rev
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_rule_8_a_replayed_start_does_not_double_what_streamed() -> None:
 
 
 def test_rule_8_a_changed_input_changes_the_revision_under_a_waiting_approval() -> None:
-    asked = card_after(READY, ASK)
+    card = card_after(READY, ASK)
     changed = card_after(READY, ASK, f.InputReady("c", "Bash", {"q": 2}, True))
-    assert changed.rev > asked.rev
+    assert changed.rev > card.rev
     assert changed.state is S.APPROVAL_REQUESTED
 
 
@@ -227,28 +227,28 @@ def test_rule_11_the_agents_question_does_not_replace_ours_and_ours_replaces_the
 
 
 def test_rule_11_our_gate_may_ask_again_after_an_answer() -> None:
-    asked = [READY, OURS, f.ApprovalAnswered("c", True, by=ALICE)]
-    card = card_after(*asked, f.ApprovalRequested("c", id="a2", opener="gate"))
+    entries = [READY, OURS, f.ApprovalAnswered("c", True, by=ALICE)]
+    card = card_after(*entries, f.ApprovalRequested("c", id="a2", opener="gate"))
     assert (card.state, card.approval and card.approval.id) == (S.APPROVAL_REQUESTED, "a2")
-    assert codes(card_after(*asked, OURS)) == ["protocol-violation"]
+    assert codes(card_after(*entries, OURS)) == ["protocol-violation"]
 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_rule_10_a_replayed_question_and_its_answer_are_no_news(approved: bool) -> None:
-    asked, answer = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", approved, source_id="q1")
+    facts, answer = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", approved, source_id="q1")
     end = OK if approved else f.OutputDenied("c", "no")
-    before = card_after(READY, asked, answer, end)
-    after = card_after(READY, asked, answer, end, asked, answer, end)
+    before = card_after(READY, facts, answer, end)
+    after = card_after(READY, facts, answer, end, facts, answer, end)
     assert (after.state, after.approval, codes(after)) == (before.state, before.approval, [])
     other = f.ApprovalAnswered("c", not approved, source_id="q1")
-    assert codes(card_after(READY, asked, answer, end, other)) == ["late-response"]
+    assert codes(card_after(READY, facts, answer, end, other)) == ["late-response"]
 
 
 def test_rule_11_the_wire_may_tell_the_answer_that_was_given_here() -> None:
-    asked, no = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", False, source_id="q1", by=ALICE)
+    facts, no = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", False, source_id="q1", by=ALICE)
     echoed = f.ApprovalAnswered("", False, source_id="q1", by=f.Actor("host"))
-    assert codes(card_after(READY, asked, no, echoed)) == []
-    assert codes(card_after(READY, asked, no, f.ApprovalAnswered("", True, source_id="q1"))) == ["late-response"]
+    assert codes(card_after(READY, facts, no, echoed)) == []
+    assert codes(card_after(READY, facts, no, f.ApprovalAnswered("", True, source_id="q1"))) == ["late-response"]
 
 
 @pytest.mark.parametrize(("by", "state"), [(ALICE, "succeeded"), (f.Actor("host"), "approved")])
@@ -434,8 +434,8 @@ def test_a_second_repair_is_refused_name_and_all() -> None:
 def test_preliminary_outputs_run_on_until_the_last() -> None:
     half = f.OutputPartial("c", "half")
     assert card_after(READY, half).preliminary
-    done = card_after(READY, half, half, OK)
-    assert (done.preliminary, done.hard, done.output) == (False, True, "done")
+    completed = card_after(READY, half, half, OK)
+    assert (completed.preliminary, completed.hard, completed.output) == (False, True, "done")
     assert card_after(READY, half, f.OutputFailed("c", "no")).state is S.OUTPUT_ERROR
     stopped = card_after(READY, half, f.RunEnded(outcome="aborted"))
     assert (stopped.soft, stopped.output) == (True, "half")

@@ -98,11 +98,11 @@ def _cells(page: str) -> list[tuple[str, str, str]]:
     return [(name, column, cell) for name, *cells in rows for column, cell in zip(head[1:], cells, strict=True)]
 
 
-@pytest.mark.parametrize(("said", "column", "expected"), [*_cells(PAGE), *_cells(HARD)])
-def test_the_board_does_what_the_page_says(said: str, column: str, expected: str) -> None:
+@pytest.mark.parametrize(("text", "column", "expected"), [*_cells(PAGE), *_cells(HARD)])
+def test_the_board_does_what_the_page_says(text: str, column: str, expected: str) -> None:
     board = play(*WAYS[column])
     before = board.find("c")
-    play(INPUTS[said], board=board)
+    play(INPUTS[text], board=board)
     after = board.cards.get(1)
     if expected in {"-", "buffer"}:
         assert after is None

@@ -102,8 +102,8 @@ def test_who_a_question_is_escalated_to_counts_for_the_list_of_that_rule_only():
         and alone.find_due_escalations(299) == ()
         and alone.find_due_escalations(300) == ((300.0, "bob"),)
     )
-    asked = replace(alone, escalated=alone.find_due_escalations(300))
-    assert asked.may_answer({"bob"}) and asked.may_answer({"ann"}) and asked.find_due_escalations(300) == ()
+    match = replace(alone, escalated=alone.find_due_escalations(300))
+    assert match.may_answer({"bob"}) and match.may_answer({"ann"}) and match.find_due_escalations(300) == ()
     for other in ({"approvers": ["ann"]}, later, {"approvers": ["cid"]}):
         for pair in ((waits, other), (other, waits)):
             both = said(policy(*(rule("ask", ask=terms) for terms in pair))).ask
@@ -139,11 +139,11 @@ def test_the_terms_are_the_strictest_union():
 def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_ones_beside_a_rule():
     ask = AskTerms(allow_requester=True, quorum=2)
     for head in ({"default": "ask"}, {"default": "allow", "unknown_tool": "ask"}):
-        found = decide(
+        decision = decide(
             parse(head | {"default_ask": {"allow_requester": True, "quorum": 2}}),
             PolicyRequest.for_tool("Bash", known=False),
         )
-        assert (found.effect, found.ask) == (Effect.ASK, ask)
+        assert (decision.effect, decision.ask) == (Effect.ASK, ask)
     document = {
         "unknown_tool": "ask",
         "default_ask": {"allow_requester": True, "quorum": 2},
@@ -230,15 +230,15 @@ ARGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("argument", "given", "answer"), ARGS)
-def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, given, answer):
+@pytest.mark.parametrize(("argument", "value", "answer"), ARGS)
+def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, value, answer):
     match = {"tool": "Bash", "args": [argument]}
     hit = answer[0] in "TUa"
-    assert (said(policy(rule("deny", match)), input=given).effect is Effect.DENY) == hit
-    assert (said(policy(rule("ask", match)), input=given).effect is Effect.ASK) == hit
+    assert (said(policy(rule("deny", match)), input=value).effect is Effect.DENY) == hit
+    assert (said(policy(rule("ask", match)), input=value).effect is Effect.ASK) == hit
     sure = answer[0] == "T"
-    assert (said(policy(rule("allow", match), default="ask"), input=given).effect is Effect.ALLOW) == sure
-    assert (said(policy(rule("ask", unless=[{"args": [argument]}])), input=given).effect is Effect.ALLOW) == sure
+    assert (said(policy(rule("allow", match), default="ask"), input=value).effect is Effect.ALLOW) == sure
+    assert (said(policy(rule("ask", unless=[{"args": [argument]}])), input=value).effect is Effect.ALLOW) == sure
 
 
 def test_an_unknown_input_is_doubt():
@@ -358,10 +358,10 @@ def test_a_changed_rule_voids_its_grants():
 
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
-    given = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
-    assert said(rules, input={"command": "git log main"}, grants=[given]).effect is Effect.ALLOW
+    result = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
+    assert said(rules, input={"command": "git log main"}, grants=[result]).effect is Effect.ALLOW
     for command in ("git log; rm x", "git log $X", "git log --output=x"):
-        assert said(rules, input={"command": command}, grants=[given]).effect is Effect.ASK
+        assert said(rules, input={"command": command}, grants=[result]).effect is Effect.ASK
 
 
 # ---------------------------------------------------------------- layers, budget, explanations
@@ -420,7 +420,7 @@ PACK_TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "tool", "given", "effect"), PACK_TABLE)
-def test_packs(name, tool, given, effect):
-    decision = said(parse(PRESETS[name].document), tool=tool, input=given)
+@pytest.mark.parametrize(("name", "tool", "value", "effect"), PACK_TABLE)
+def test_packs(name, tool, value, effect):
+    decision = said(parse(PRESETS[name].document), tool=tool, input=value)
     assert decision.effect == effect and decision.reason

@@ -175,10 +175,10 @@ def test_another_process_gives_the_same_answers():
         "rules": [*RULES, {"effect": "ask", "match": {"tool": ["f*", "g*"]}}, {"effect": "allow"}],
     }
     inputs = [{"files": [{"path": f"/s{n}/x"} for n in range(count)]} for count in (1, 5, 12)] + [{"command": "ls"}]
-    told = json.dumps([document, inputs])
+    text = json.dumps([document, inputs])
     answers = {
         subprocess.run(
-            [sys.executable, "-c", ELSEWHERE], input=told, capture_output=True, text=True, check=True, cwd=ROOT,
+            [sys.executable, "-c", ELSEWHERE], input=text, capture_output=True, text=True, check=True, cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2", "3")

@@ -86,8 +86,8 @@ def test_all_rules_answer_as_if_each_were_asked(document, question):
 @settings(deadline=None, max_examples=200)
 @given(st.lists(words, max_size=3), words | lines | argv)
 def test_no_rule_that_matches_is_missing(more, command):
-    said = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
-    rules = [{"effect": "ask", "match": {"args": [one]}} for one in said]
+    entries = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
+    rules = [{"effect": "ask", "match": {"args": [one]}} for one in entries]
     policy, question = compiled(named({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
     could = {rule.id for rule in policy.candidates(EvaluationContext(question))}
     assert could >= {

@@ -34,8 +34,8 @@ OTHERS = [
 ]
 
 
-def says(effect, wanted, tool, **more):
-    match = {"tool": wanted} | {name: more.pop(name) for name in ("match_source",) if name in more}
+def says(effect, expected, tool, **more):
+    match = {"tool": expected} | {name: more.pop(name) for name in ("match_source",) if name in more}
     match = {("source" if name == "match_source" else name): value for name, value in match.items()}
     other = "allow" if effect != "allow" else "deny"
     policy = parse({"default": other, "rules": [{"effect": effect, "match": match}]})
@@ -76,13 +76,13 @@ def test_an_exception_of_a_strict_rule_is_spelled_and_one_of_an_allow_looks_alik
 
 
 def test_a_strict_rule_holds_for_servers_and_agents_that_look_alike():
-    for name, wanted, call in (
+    for name, expected, call in (
         ("source", "github", {"source": "GitHub"}),
         ("agent", "intern", {"agent_path": ("Int\u0435rn",)}),
     ):
         for effect, holds in (("deny", True), ("ask", True), ("allow", False)):
             other = "allow" if effect != "allow" else "deny"
-            policy = parse({"default": other, "rules": [{"effect": effect, "match": {name: wanted}}]})
+            policy = parse({"default": other, "rules": [{"effect": effect, "match": {name: expected}}]})
             assert (decide(policy, PolicyRequest.for_tool("t", **call)).effect == effect) is holds, (name, effect)
 
 

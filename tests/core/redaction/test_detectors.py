@@ -338,10 +338,10 @@ class Counting:
         self.real, self.read, self.looks = real, 0, 0
 
     def search(self, work: bytes, place: int = 0) -> Any:
-        found = self.real.search(work, place)
+        match = self.real.search(work, place)
         self.looks += 1
-        self.read += (found.end() if found else len(work)) - place
-        return found
+        self.read += (match.end() if match else len(work)) - place
+        return match
 
 
 HOSTILE = (

@@ -136,9 +136,9 @@ def test_these_names_do_not_tell(name: str) -> None:
     ],
 )  # fmt: skip
 def test_secrets_inside_values_are_hidden(value: object) -> None:
-    shown = json.dumps(HIDE.value(value))
-    assert S not in shown
-    assert "123456" not in shown
+    encoded = json.dumps(HIDE.value(value))
+    assert S not in encoded
+    assert "123456" not in encoded
 
 
 def test_numbers_booleans_and_nothing_under_weak_names_stay() -> None:
@@ -156,11 +156,11 @@ def test_masks_tell_kind_and_length_and_which_is_which() -> None:
 def test_a_card_is_hidden_everywhere_and_is_the_same_card_without_secrets() -> None:
     plain = Card("c", input={"command": "ls"}, has_input=True)
     assert HIDE.card(plain) is plain
-    told = f"PASSWORD={S}"
+    text = f"PASSWORD={S}"
     card = Card(
-        "c", tool=CardTool(title=told), text=Rope(told), segment=Rope(told), input={"x": told}, original_input=[told], output=told,
-        output_message=told, detail={"password": S}, denied=told, error=CardError(told),
-        approval=CardApproval(reason=told, request_reason=told, reply_to={"token": S}, args_sha256="f" * 64),
+        "c", tool=CardTool(title=text), text=Rope(text), segment=Rope(text), input={"x": text}, original_input=[text], output=text,
+        output_message=text, detail={"password": S}, denied=text, error=CardError(text),
+        approval=CardApproval(reason=text, request_reason=text, reply_to={"token": S}, args_sha256="f" * 64),
     )  # fmt: skip
     shown = HIDE.card(card)
     assert S not in repr(shown)

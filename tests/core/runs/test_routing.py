@@ -36,11 +36,11 @@ def test_an_automatic_question_after_our_denial_is_no_oddity() -> None:
 
 
 def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
-    asked = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
+    fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
     answered = f.ApprovalAnswered("c", True, id="apr_1", by=f.Actor("human", "ann"))
     echo = (f.ApprovalRequested("c", "aitxt-1", automatic=True), f.ApprovalAnswered("", True, "aitxt-1"))
     claimed = f.ApprovalChanged("c", "claimed", id="apr_1")
-    (card,) = told(READY, f.PolicyDecided("c", "ask"), asked, answered, *echo, claimed, f.OutputReady("c", 1))
+    (card,) = told(READY, f.PolicyDecided("c", "ask"), fact, answered, *echo, claimed, f.OutputReady("c", 1))
     assert card.approval is not None and card.approval.by == f.Actor("human", "ann")
     assert (card.state, card.anomalies) == ("output-available", ())
 
@@ -63,9 +63,9 @@ def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
     [({"error": "A person declined."}, []), ({"deleted": "/a"}, ["conflicting-terminal"])],
 )
 def test_a_persons_no_without_a_reason_is_told_in_a_result_too(result: Any, odd: list[str]) -> None:
-    asked = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
+    fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
     answered = f.ApprovalAnswered("c", False, id="apr_1", by=f.Actor("human", "ann"))
-    (card,) = told(READY, f.PolicyDecided("c", "ask"), asked, answered, f.OutputReady("c", result))
+    (card,) = told(READY, f.PolicyDecided("c", "ask"), fact, answered, f.OutputReady("c", result))
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", odd)
 
 

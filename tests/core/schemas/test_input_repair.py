@@ -99,9 +99,9 @@ def test_input_that_is_no_json_is_invalid_and_not_mended() -> None:
 
 def test_the_model_is_told_the_places_and_the_tools_but_no_values() -> None:
     trouble = input_repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
-    said = trouble.message(OFFERED)
-    assert "/city" in said and "get_weather, delete_file" in said and "Do not repeat" in said
-    assert "4711" not in said and "hunter2" not in said
+    result = trouble.message(OFFERED)
+    assert "/city" in result and "get_weather, delete_file" in result and "Do not repeat" in result
+    assert "4711" not in result and "hunter2" not in result
     assert (
         input_repair.check("nope", {}, OFFERED)
         .message(OFFERED)

@@ -107,6 +107,6 @@ def test_who_comes_when_the_queue_is_full_is_told_to_come_back(a_person: Any, cr
 def test_other_pages_that_hash_say_so_too(client: Client, a_person: Any, crowd: Any) -> None:
     client.force_login(a_person("viewer", "bea"))
     crowd()
-    said = {"old_password": PASSWORD, "new_password1": "quite another", "new_password2": "quite another"}
-    answer = client.post("/settings/password/", said)
+    fields = {"old_password": PASSWORD, "new_password1": "quite another", "new_password2": "quite another"}
+    answer = client.post("/settings/password/", fields)
     assert answer.status_code == 429 and answer["Retry-After"] and "busy" in answer.content.decode()

@@ -116,8 +116,8 @@ def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: C
     path = link.removeprefix("http://testserver")
     assert guest.post(path).status_code == 302 and guest.get("/approvals/").status_code == 200
     assert other.get(path).status_code == 410 and b"person link" in other.get(path).content
-    wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert guest.post("/settings/password/", wanted).status_code == 302
+    expected = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert guest.post("/settings/password/", expected).status_code == 302
     assert guest.get("/approvals/").status_code == 200 and other.login(username="bea", password=PASSWORD)
     assert (last("person.password").actor, last("person.password").details) == ("bea", {"person": "bea", "how": "set"})
 
@@ -126,24 +126,24 @@ def test_a_first_password_needs_a_fresh_link_and_the_next_one_the_old(client: Cl
     bea = roles.create_person("bea", role="viewer")
     client.force_login(bea)
     User.objects.filter(pk=bea.pk).update(last_login=timezone.now() - timedelta(hours=1))
-    wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert client.post("/settings/password/", wanted).status_code == 401
+    expected = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert client.post("/settings/password/", expected).status_code == 401
     assert not User.objects.get(pk=bea.pk).has_usable_password()
     client.force_login(a_person("viewer", "cleo"))
-    assert client.post("/settings/password/", wanted | {"old_password": "wrong"}).status_code == 422
+    assert client.post("/settings/password/", expected | {"old_password": "wrong"}).status_code == 422
     new = {"new_password1": "quite another one", "new_password2": "quite another one"}
     assert client.post("/settings/password/", new | {"old_password": PASSWORD}).status_code == 302
     assert client.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("payload", [
     {"name": ""}, {"name": "a-admin"}, {"name": "group:sre"}, {"name": "two words"}, {"role": "king"}, {"role": ""},
     {"name": "\uff41-admin"}, {"name": "A-Admin"}, {"groups": "admin"}, {"groups": "x" * 200},
     {"groups": "a\u202eb"}, {"name": "x" * 151},
 ])  # fmt: skip
-def test_an_invitation_that_is_wrong_is_refused_beside_its_field(admin: Client, given: dict[str, str]) -> None:
-    answer = admin.post("/settings/people/", {"name": "bea", "role": "viewer"} | given)
-    assert answer.status_code == 422 and set(answer.context["form"].errors) == set(given)
+def test_an_invitation_that_is_wrong_is_refused_beside_its_field(admin: Client, payload: dict[str, str]) -> None:
+    answer = admin.post("/settings/people/", {"name": "bea", "role": "viewer"} | payload)
+    assert answer.status_code == 422 and set(answer.context["form"].errors) == set(payload)
     assert User.objects.count() == 1
 
 
@@ -178,8 +178,8 @@ def test_who_is_switched_off_is_out_at_once_and_can_come_back(admin: Client, a_p
 
 def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     me = User.objects.get(username="a-admin")
-    for path, said in ((page_of(me), {"role": "viewer", "groups": ""}), (f"{page_of(me)}off/", {})):
-        answer = admin.post(path, {"seen": seen(admin, me)} | said)
+    for path, value in ((page_of(me), {"role": "viewer", "groups": ""}), (f"{page_of(me)}off/", {})):
+        answer = admin.post(path, {"seen": seen(admin, me)} | value)
         assert answer.status_code == 409 and "only admin" in answer.content.decode()
     me.refresh_from_db()
     assert roles.get_role(me) == "admin" and me.is_active and not told("person.changed")
@@ -202,15 +202,15 @@ def test_what_a_role_may_do_is_told_also_where_it_changes_beside_a_person(admin:
 @pytest.mark.django_db(transaction=True)
 def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> None:
     both = [a_person("admin", "ann"), a_person("admin", "bob")]
-    ready, refused = threading.Barrier(2, timeout=PATIENCE), []
+    ready, refusal = threading.Barrier(2, timeout=PATIENCE), []
 
     def off(person: User) -> None:
         try:
-            said = roles.compute_state_digest(person)
+            state_digest = roles.compute_state_digest(person)
             ready.wait()
-            roles.set_active(person, False, seen_digest=said, editor=person)
+            roles.set_active(person, False, seen_digest=state_digest, editor=person)
         except roles.LastAdmin:
-            refused.append(person)
+            refusal.append(person)
         finally:
             connection.close()
 
@@ -219,7 +219,7 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert len(refused) == 1 and list(roles.list_admins()) == refused
+    assert len(refusal) == 1 and list(roles.list_admins()) == refusal
 
 
 def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client, boss: Client) -> None:
@@ -239,15 +239,15 @@ def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss
         (page_of(root), {"role": "viewer", "groups": "sre"}), (page_of(root), {"role": "admin", "groups": "sre"}),
         (f"{page_of(root)}off/", {}), (f"{page_of(root)}on/", {}), (f"{page_of(root)}link/", {}),
     ]  # fmt: skip
-    for path, said in posts:
-        answer = admin.post(path, {"seen": roles.compute_state_digest(root)} | said)
+    for path, value in posts:
+        answer = admin.post(path, {"seen": roles.compute_state_digest(root)} | value)
         assert answer.status_code == 403 and "Only a superuser" in answer.content.decode(), path
         assert b"data-link" not in answer.content
     in_admin_pages = f"/admin/auth/user/{root.pk}"
     password = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
     change = in_admin(root, username="fallen", groups=[], is_active="", is_staff="")
-    for path, said in (("change/", change), ("password/", password), ("delete/", {"post": "yes"})):
-        assert admin.post(f"{in_admin_pages}/{path}", said).status_code == 403, path
+    for path, value in (("change/", change), ("password/", password), ("delete/", {"post": "yes"})):
+        assert admin.post(f"{in_admin_pages}/{path}", value).status_code == 403, path
     assert admin.get(f"{in_admin_pages}/change/").status_code == 200
     root = User.objects.get(pk=root.pk)
     assert (root.password, roles.compute_state_digest(root)) == before and root.username == "boss"
@@ -292,10 +292,10 @@ def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) ->
     bea = a_person("viewer", "bea")
     old = seen(admin, bea)
     roles.change_person(bea, role="approver", groups=[], seen_digest=old, editor=bea)
-    for path, said in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
-        answer = admin.post(path, {"seen": old} | said)
+    for path, value in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
+        answer = admin.post(path, {"seen": old} | value)
         assert answer.status_code == 412 and "since you looked" in answer.content.decode()
-        assert admin.post(path, said).status_code == 412
+        assert admin.post(path, value).status_code == 412
     bea = User.objects.get(pk=bea.pk)
     assert roles.get_role(bea) == "approver" and bea.is_active and not told("person.link")
 
@@ -303,8 +303,8 @@ def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) ->
 def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     posts = ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {}))
-    for path, said in (*posts, ("/settings/people/", {"name": "eve", "role": "admin"})):
-        answer = tired.post(path, {"seen": roles.compute_state_digest(bea)} | said)
+    for path, value in (*posts, ("/settings/people/", {"name": "eve", "role": "admin"})):
+        answer = tired.post(path, {"seen": roles.compute_state_digest(bea)} | value)
         assert answer.status_code == 401 and "fresh sign-in" in answer.content.decode()
     assert "Sign in again" in tired.get("/settings/people/").content.decode()
     assert roles.get_role(User.objects.get(pk=bea.pk)) == "viewer" and User.objects.count() == 2
@@ -319,13 +319,13 @@ def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> 
 
 def in_admin(person: User, **changed: Any) -> dict[str, Any]:
     """What the Django admin's form of a person sends."""
-    said = {
+    fields = {
         "username": person.username, "is_active": "on" if person.is_active else "",
         "is_staff": "on" if person.is_staff else "", "is_superuser": "on" if person.is_superuser else "",
         "groups": list(person.groups.values_list("pk", flat=True)), "date_joined_0": "2026-01-01",
         "date_joined_1": "00:00:00",
     } | changed  # fmt: skip
-    return {name: value for name, value in said.items() if value != ""}
+    return {name: value for name, value in fields.items() if value != ""}
 
 
 def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> None:
@@ -476,12 +476,18 @@ def test_whom_a_source_works_for_is_told_with_what_was(admin: Client, source: So
 
 def test_who_is_told_of_what_is_told_without_secrets(admin: Client) -> None:
     path = "/services/T0/B0/verysecretpath"
-    wanted = {"name": "ops", "format": "webhook", "url": f"https://example.com{path}", "severity": "low", "zone": "UTC"}
-    admin.post("/settings/notify/", wanted)
+    expected = {
+        "name": "ops",
+        "format": "webhook",
+        "url": f"https://example.com{path}",
+        "severity": "low",
+        "zone": "UTC",
+    }
+    admin.post("/settings/notify/", expected)
     hook = Webhook.objects.get()
     at = f"/settings/notify/{hook.pk}/"
     assert last("notify.added").details["url"].startswith("https://example.com/…")
-    admin.post(at, wanted | {"severity": "high", "url": "https://example.com/elsewhere"})
+    admin.post(at, expected | {"severity": "high", "url": "https://example.com/elsewhere"})
     changed = last("notify.changed").details
     assert changed["severity"] == {"was": "low", "is": "high"} and changed["url"]["was"] != changed["url"]["is"]
     assert "zone" not in changed
@@ -494,8 +500,8 @@ def test_who_is_told_of_what_is_told_without_secrets(admin: Client) -> None:
 
 
 def test_a_webhook_whose_change_cannot_be_told_stays_as_it_is(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = {"name": "ops", "format": "webhook", "url": "https://example.com/", "severity": "low", "zone": "UTC"}
-    admin.post("/settings/notify/", wanted)
+    expected = {"name": "ops", "format": "webhook", "url": "https://example.com/", "severity": "low", "zone": "UTC"}
+    admin.post("/settings/notify/", expected)
     hook = Webhook.objects.get()
     admin.raise_request_exception = False
     with transaction.atomic(), connection.cursor() as cursor:

@@ -104,13 +104,13 @@ def test_a_wrong_old_password_is_slowed_down_for_that_session_alone(bea: User) -
     thief, owner = Client(), Client()
     thief.force_login(bea)
     owner.force_login(bea)
-    said = {"new_password1": "quite another", "new_password2": "quite another"}
+    fields = {"new_password1": "quite another", "new_password2": "quite another"}
     codes = [
-        thief.post("/settings/password/", said | {"old_password": f"{n}"}).status_code for n in range(DEVICE.size + 2)
+        thief.post("/settings/password/", fields | {"old_password": f"{n}"}).status_code for n in range(DEVICE.size + 2)
     ]
     assert codes == [422] * DEVICE.size + [429] * 2
-    assert thief.post("/settings/password/", said | {"old_password": PASSWORD}).status_code == 429
-    assert owner.post("/settings/password/", said | {"old_password": PASSWORD}).status_code == 302
+    assert thief.post("/settings/password/", fields | {"old_password": PASSWORD}).status_code == 429
+    assert owner.post("/settings/password/", fields | {"old_password": PASSWORD}).status_code == 302
 
 
 def test_the_django_admin_has_no_door_of_its_own(bea: User, a_person: Any) -> None:
@@ -133,8 +133,8 @@ def test_what_was_typed_as_a_name_is_kept_only_if_it_is_one(
 ) -> None:
     for _ in range(PAIR.size + 2):
         sign_in(Client(), typed, "wrong")
-    kept = str(list(AuditRow.objects.values_list("detail", "actor"))) + caplog.text
-    assert typed not in kept and told("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
+    rows = str(list(AuditRow.objects.values_list("detail", "actor"))) + caplog.text
+    assert typed not in rows and told("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
 
 
 def test_a_name_that_exists_is_kept_as_it_is_written(bea: User) -> None:
@@ -153,12 +153,12 @@ def test_odd_and_huge_names_and_passwords_do_not_sign_in(bea: User, name: str, p
 
 @pytest.mark.parametrize("field", ["username", "password"])
 def test_a_nul_is_refused(bea: User, field: str) -> None:
-    said = {"username": "bea", "password": PASSWORD}
-    assert Client().post("/login/", said | {field: said[field] + "\0"}).status_code == 400
+    fields = {"username": "bea", "password": PASSWORD}
+    assert Client().post("/login/", fields | {field: fields[field] + "\0"}).status_code == 400
 
 
 def test_a_password_that_is_too_long_is_not_hashed(bea: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(User, "check_password", lambda *given: pytest.fail("it was hashed"))
+    monkeypatch.setattr(User, "check_password", lambda *value: pytest.fail("it was hashed"))
     assert sign_in(Client(), password="x" * 5000).status_code == 200
 
 
@@ -183,20 +183,20 @@ def test_signing_in_begins_another_session(bea: User) -> None:
         client.cookies[SESSION] = before
 
 
-@pytest.mark.parametrize("wanted", [
+@pytest.mark.parametrize("expected", [
     "//evil.example", "/\\evil.example", "https://evil.example/", "javascript:alert(1)", "\t//evil.example", "/login/",
     "/login/?next=/login/", "/login/link/x/", "/logout/", "/admin/login/?next=/admin/", "///evil.example", "",
     "/%0d%0aX-Evil:1", "http:///evil.example", "/\r\nX-Evil: 1",
 ])  # fmt: skip
-def test_one_goes_on_to_pages_of_ours_only_and_never_round_in_circles(bea: User, wanted: str) -> None:
+def test_one_goes_on_to_pages_of_ours_only_and_never_round_in_circles(bea: User, expected: str) -> None:
     client = Client()
-    answer = sign_in(client, next=wanted)
+    answer = sign_in(client, next=expected)
     target = answer["Location"]
     assert (
         answer.status_code == 302 and target.startswith("/") and not target.startswith(("//", "/\\", "/log", "/admin"))
     )
     assert "X-Evil" not in answer
-    again = client.get("/login/", {"next": wanted})
+    again = client.get("/login/", {"next": expected})
     assert again.status_code == 302 and again["Location"] == target
 
 

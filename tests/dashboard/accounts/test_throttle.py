@@ -44,10 +44,10 @@ def guess(throttle: Throttle, times: int, name: str = "admin", address: str = "1
 
 def test_one_address_guesses_one_name_a_few_times_only(throttle: Throttle, clock: Clock) -> None:
     assert guess(throttle, 1000) == PAIR.size
-    with pytest.raises(TooManyAttempts) as refused:
+    with pytest.raises(TooManyAttempts) as error:
         throttle.admit("admin", "10.0.0.1")
-    assert 0 < refused.value.wait <= PAIR.refill
-    clock.now += refused.value.wait
+    assert 0 < error.value.wait <= PAIR.refill
+    clock.now += error.value.wait
     assert guess(throttle, 1000) == 1
 
 
@@ -120,13 +120,13 @@ def test_spellings_of_one_name_are_one_name(throttle: Throttle, spelling: str) -
 
 def test_it_says_once_that_the_bucket_is_empty(throttle: Throttle, clock: Clock) -> None:
     def refusals() -> list[bool]:
-        said = []
+        entries = []
         for _ in range(PAIR.size + 5):
             try:
                 throttle.admit("admin", "10.0.0.1")
             except TooManyAttempts as refused:
-                said.append(refused.first)
-        return said
+                entries.append(refused.first)
+        return entries
 
     assert refusals() == [True] + [False] * 4
     clock.now += PAIR.size * PAIR.refill

@@ -176,7 +176,7 @@ def test_an_error_without_words_is_still_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "said"),
+    ("by", "expected_text"),
     [
         (Actor("human", "ann"), "ann"),
         (Actor("rule", "no-rm"), "rule no-rm"),
@@ -184,9 +184,9 @@ def test_an_error_without_words_is_still_an_error() -> None:
         (Actor("host"), "host"),
     ],
 )
-def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: Actor, said: str) -> None:
+def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: Actor, expected_text: str) -> None:
     text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
-    assert said in text and "The agent was told: use the API" in text
+    assert expected_text in text and "The agent was told: use the API" in text
 
 
 def test_why_names_rule_version_and_reason() -> None:
@@ -212,9 +212,9 @@ def test_a_repair_shows_what_was_and_what_is() -> None:
 
 
 def test_an_edit_names_the_editor() -> None:
-    asked = CardApproval(id="a", state="approved", by=Actor("human", "ann"))
+    card_approval = CardApproval(id="a", state="approved", by=Actor("human", "ann"))
     html = html_of(
-        a_card(S.APPROVAL_RESPONDED, original_input={"n": 1}, input={"n": 2}, repair="edited", approval=asked)
+        a_card(S.APPROVAL_RESPONDED, original_input={"n": 1}, input={"n": 2}, repair="edited", approval=card_approval)
     )
     assert "Edited by ann" in html
 

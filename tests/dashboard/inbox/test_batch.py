@@ -31,10 +31,10 @@ def edits(a_call: Any) -> Any:
     """Give `edits(n)`: that many waiting calls that differ in their path alone."""
 
     def make(count: int, run: str = "run-1") -> list[ToolCall]:
-        given = [{"path": f"src/{number}.py", "text": "x"} for number in range(count)]
+        entries = [{"path": f"src/{number}.py", "text": "x"} for number in range(count)]
         return [
             a_call("approval-requested", tool="Edit", input=one, call_id=f"{run}-{n}", run=run)
-            for n, one in enumerate(given)
+            for n, one in enumerate(entries)
         ]
 
     return make
@@ -111,15 +111,15 @@ def test_calls_of_another_source_are_not_alike(a_call: Any, edits: Any, source: 
 
     edits(2)
     other = AgentKey.objects.ensure("tck_another_secret_0123456789abcdefghijkl", name="another").source
-    given = {"path": "src/9.py", "text": "x"}
-    gate.decide(other, gate.DecisionRequest(run="run-9", call_id="c", tool="Edit", args=given))
+    fields = {"path": "src/9.py", "text": "x"}
+    gate.decide(other, gate.DecisionRequest(run="run-9", call_id="c", tool="Edit", args=fields))
     assert [len(group.items) for group in groups.build_groups_context()["groups"]] == [2]
 
 
 def test_hostile_words_are_escaped_in_groups_too(ann: Client, a_call: Any) -> None:
     for number in range(2):
-        given = {'<b onclick="x">': "same", "path": f'"><script>{number}\u202e'}
-        a_call("approval-requested", tool="<i>Edit", input=given, call_id=f"c{number}", run="<u>")
+        fields = {'<b onclick="x">': "same", "path": f'"><script>{number}\u202e'}
+        a_call("approval-requested", tool="<i>Edit", input=fields, call_id=f"c{number}", run="<u>")
     page = ann.get("/approvals/").content.decode()
     start = page.index('id="batch"')
     shown = page[start : page.index('class="inbox"')]
@@ -189,11 +189,11 @@ def test_htmx_gets_the_results_what_is_left_and_every_card(ann: Client, edits: A
     edits(4)
     picks = tickets(ann.get("/approvals/").content.decode())[:2]
     answer = send(ann, "deny", picks, headers=HTMX)
-    said = answer.content.decode()
-    assert answer.status_code == 200 and said.count("<hx-partial") == 4
-    assert 'hx-target="#batch-said"' in said and "2 denied." in said
-    assert "2 similar calls" in said and "csrfmiddlewaretoken" in said
-    assert said.count('data-state="output-denied"') == 2
+    text = answer.content.decode()
+    assert answer.status_code == 200 and text.count("<hx-partial") == 4
+    assert 'hx-target="#batch-said"' in text and "2 denied." in text
+    assert "2 similar calls" in text and "csrfmiddlewaretoken" in text
+    assert text.count('data-state="output-denied"') == 2
 
 
 def test_a_high_risk_is_denied_together_and_never_approved_together(ann: Client, a_call: Any) -> None:
@@ -229,27 +229,27 @@ def test_as_json_a_high_risk_is_refused_by_itself(ann: Client, a_call: Any) -> N
     call = a_call("approval-requested", tool="delete_file", input={"path": "a"})
     ask = call.as_card().approval
     vote = {"approval": pk(call), "decision": "approve", "rev": call.rev, "args_sha256": ask.args_sha256}
-    said = ann.post("/approvals/votes", json.dumps({"votes": [vote, 1]}), "application/json").json()["results"]
-    assert [(one["status"], one["code"]) for one in said] == [(422, "high_risk"), (422, "invalid_vote")]
+    response = ann.post("/approvals/votes", json.dumps({"votes": [vote, 1]}), "application/json").json()["results"]
+    assert [(one["status"], one["code"]) for one in response] == [(422, "high_risk"), (422, "invalid_vote")]
 
 
-@pytest.mark.parametrize(("answer", "picks", "told"), [
+@pytest.mark.parametrize(("answer", "picks", "text"), [
     ("approve", [], "Nothing was ticked"), ("edit", ["a 1 - -"], "RecordFacts approve or deny"),
     ("approve", ["a"] * 51, "At most 50 at once"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: list[str], told: str) -> None:
-    said = send(ann, answer, picks)
-    assert said.status_code == 422 and told in said.content.decode()
-    said = send(ann, answer, picks, headers=HTMX)
-    assert said.status_code == 422 and told in said.content.decode() and "<html" not in said.content.decode()
+def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: list[str], text: str) -> None:
+    result = send(ann, answer, picks)
+    assert result.status_code == 422 and text in result.content.decode()
+    result = send(ann, answer, picks, headers=HTMX)
+    assert result.status_code == 422 and text in result.content.decode() and "<html" not in result.content.decode()
 
 
 @pytest.mark.parametrize("ticket", ["", " ", "apr_x", "apr_x one - -", "apr_x 1 - - more", "é 1 ü -"])
 def test_a_ticket_that_nobody_gave_is_refused_by_itself(ann: Client, edits: Any, ticket: str) -> None:
     edits(2)
     picks = tickets(ann.get("/approvals/").content.decode())
-    said = send(ann, "approve", [ticket, *picks])
-    assert said.status_code == 200 and "2 approved, 1 not counted." in said.content.decode()
+    result = send(ann, "approve", [ticket, *picks])
+    assert result.status_code == 200 and "2 approved, 1 not counted." in result.content.decode()
 
 
 @pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 10_000, 7, None, ["a"], {}])
@@ -285,8 +285,8 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
         a_call("approval-requested", call_id=f"c{number}", input={"path": f"{number}"})
     page = ann.get("/approvals/").content.decode()
     assert "Reason for all (sent to the agents) (needed to deny)" in page
-    said = send(ann, "deny", tickets(page))
-    assert said.status_code == 422 and "2 in need of a reason" in said.content.decode()
+    result = send(ann, "deny", tickets(page))
+    assert result.status_code == 422 and "2 in need of a reason" in result.content.decode()
 
 
 # ---------------------------------------------------------------- on open pages
@@ -303,8 +303,8 @@ def test_open_pages_are_told_of_groups_when_they_have_changed(
     assert "alike" in board.render_changes(news).parts and "alike" not in board.render_changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
     assert "3 similar calls" in board.render_all().parts["alike"]  # a newcomer is told first
-    told = board.render_changes(news).parts["alike"]
-    assert "3 similar calls" in told and "csrfmiddlewaretoken" not in told
+    text = board.render_changes(news).parts["alike"]
+    assert "3 similar calls" in text and "csrfmiddlewaretoken" not in text
     assert "alike" not in board.render_changes(news).parts
 
 

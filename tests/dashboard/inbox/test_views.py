@@ -71,10 +71,12 @@ def test_a_plain_form_goes_back(ann: Client, a_call: Any) -> None:
     assert (row.state, row.by_name, row.reason) == ("denied", "ann", "not today")
 
 
-@pytest.mark.parametrize("wanted", ["https://evil.example/", "//evil.example/", "javascript:1", "/\\evil.example", ""])
-def test_only_own_paths_are_gone_back_to(ann: Client, a_call: Any, wanted: str) -> None:
+@pytest.mark.parametrize(
+    "expected", ["https://evil.example/", "//evil.example/", "javascript:1", "/\\evil.example", ""]
+)
+def test_only_own_paths_are_gone_back_to(ann: Client, a_call: Any, expected: str) -> None:
     call = a_call("approval-requested")
-    answer = ann.post(address(call), form(call, next=wanted), headers={"Referer": "https://evil.example/x"})
+    answer = ann.post(address(call), form(call, next=expected), headers={"Referer": "https://evil.example/x"})
     assert answer["Location"] == "/approvals/"
 
 
@@ -197,8 +199,8 @@ def test_a_batch_is_answered_one_by_one(ann: Client, a_call: Any) -> None:
     first, second = a_call("approval-requested", call_id="one"), a_call("approval-requested", call_id="two")
     votes = [form(call) | {"approval": Approval.objects.get(call=call).pk} for call in (first, second)]
     votes[1]["rev"] = 0
-    said = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json").json()["results"]
-    assert [one["status"] for one in said] == [200, 412]
+    response = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json").json()["results"]
+    assert [one["status"] for one in response] == [200, 412]
     assert Approval.objects.filter(state="pending").count() == 1
 
 
@@ -369,7 +371,7 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "reason"),
+    ("tool", "value", "reason"),
     [
         ("bash", {"command": "rm -rf build"}, "cannot be undone"),
         ("bash", {"command": "git push --force origin main"}, "cannot be undone"),
@@ -382,18 +384,18 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
         ("send_money", {"to": "ann"}, "sends or pays"),
     ],
 )
-def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, given: Any, reason: str) -> None:
-    said = risk.assess_risk(a_call("approval-requested", tool=tool, input=given).as_shown_card())
-    assert any(reason in one for one in said.reasons) and len(said.reasons) <= risk.MAX_REASONS
+def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, reason: str) -> None:
+    result = risk.assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    assert any(reason in one for one in result.reasons) and len(result.reasons) <= risk.MAX_REASONS
 
 
 @pytest.mark.parametrize(
-    ("tool", "given"),
+    ("tool", "value"),
     [
         ("bash", {"command": "git add -f a.py"}), ("bash", {"command": "ls"}), ("Edit", {"file_path": "src/a.py"}),
         ("bash", {"command": 7}), ("bash", [1, 2]),
     ],
 )  # fmt: skip
-def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, given: Any) -> None:
-    said = risk.assess_risk(a_call("approval-requested", tool=tool, input=given).as_shown_card())
-    assert said.level == "medium" and not said.reasons
+def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, value: Any) -> None:
+    result = risk.assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    assert result.level == "medium" and not result.reasons

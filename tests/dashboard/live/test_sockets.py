@@ -75,13 +75,13 @@ async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..
     await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/busy/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        before, begun = rendering.card_cache.renders, asyncio.get_running_loop().time()
+        before, shown_text = rendering.card_cache.renders, asyncio.get_running_loop().time()
         for number in range(60):
             await say(source, "busy", f.InputDelta("c1", f"{number} "))
         frames = 1
         while "58 59" not in await opened.receive_from(timeout=PATIENCE):
             frames += 1
-        looks = (asyncio.get_running_loop().time() - begun) / hub.TICK_SECONDS + 2
+        looks = (asyncio.get_running_loop().time() - shown_text) / hub.TICK_SECONDS + 2
         assert frames <= looks and rendering.card_cache.renders - before <= looks
 
 
@@ -101,8 +101,8 @@ async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_
     async with watching(signed_in, "/ws/me/") as opened:
         assert "data-killswitch" not in await opened.receive_from(timeout=PATIENCE)
         await throw("ben", True, "a <b>drill</b>")
-        said = await text_with(opened, "data-killswitch")
-        assert "by ben" in said and "a &lt;b&gt;drill&lt;/b&gt;" in said and 'hx-target="#standing"' in said
+        result = await text_with(opened, "data-killswitch")
+        assert "by ben" in result and "a &lt;b&gt;drill&lt;/b&gt;" in result and 'hx-target="#standing"' in result
         await throw("ben", False)
         assert "data-killswitch" not in await text_with(opened, 'hx-target="#standing"')
 
@@ -142,8 +142,8 @@ async def test_what_waits_comes_and_stays_with_its_answer(
         call = await sync_to_async(a_call)("approval-requested")
         assert 'hx-swap="place"' in await text_with(opened, 'value="approve"')
         await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
-        said = await text_with(opened, 'data-state="output-denied"')
-        assert 'hx-swap="renew"' in said and 'value="approve"' not in said and "csrfmiddlewaretoken" not in said
+        result = await text_with(opened, 'data-state="output-denied"')
+        assert 'hx-swap="renew"' in result and 'value="approve"' not in result and "csrfmiddlewaretoken" not in result
 
 
 async def test_the_calls_board_keeps_to_its_filters(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
@@ -267,15 +267,15 @@ def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
 
 
 def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCall]) -> None:
-    asked, done = a_call("approval-requested", call_id="a"), a_call("output-error", call_id="b")
+    value, completed = a_call("approval-requested", call_id="a"), a_call("output-error", call_id="b")
     looks = ChangeReader()
-    seen = {call.pk: call for call in looks._fetch({asked.run_id, done.run_id}, asked_only=False)}
-    assert set(seen) == {asked.pk, done.pk}
+    seen = {call.pk: call for call in looks._fetch({value.run_id, completed.run_id}, asked_only=False)}
+    assert set(seen) == {value.pk, completed.pk}
     for call in ToolCall.objects.filter(pk__in=seen).select_related("run"):
         fields = [field.attname for field in ToolCall._meta.concrete_fields]
         assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
         assert rendering.render_uncached(seen[call.pk]) == rendering.render_uncached(call)
-    assert not looks._fetch({asked.run_id, done.run_id}, asked_only=False)
+    assert not looks._fetch({value.run_id, completed.run_id}, asked_only=False)
 
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
@@ -372,8 +372,8 @@ class SlowBrowser:
             await self.reads.wait()
         self.got.append(message.get("text", ""))
 
-    def has(self, wanted: str) -> bool:
-        return any(wanted in text for text in self.got)
+    def has(self, expected: str) -> bool:
+        return any(expected in text for text in self.got)
 
 
 async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing_more_happens(

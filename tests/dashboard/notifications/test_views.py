@@ -158,7 +158,7 @@ def test_quiet_hours_hold_back_what_is_not_critical() -> None:
 
 
 def codes(now: float | None = None) -> list[str]:
-    return [badge.code for found in badges.list_badges(now=now).values() for badge in found]
+    return [badge.code for entry in badges.list_badges(now=now).values() for badge in entry]
 
 
 def test_a_source_is_silent_failing_or_fine(a_run: Any, source: Any) -> None:

@@ -64,16 +64,16 @@ def test_validate_warns_and_changes_nothing(admin: Client) -> None:
     {"document": DENY_BASH, "call": {"tool": "Bash", "args": {"command": "ls"}}},
 ])  # fmt: skip
 def test_one_call_is_simulated(admin: Client, body: Any) -> None:
-    said = send(admin, "POST", "simulate", body).json()
-    assert (said["decision"], said["rule"]) == ("deny", "no-bash")
-    assert said["calls"][0]["old"]["decision"] == "allow" and said["calls"][0]["changed"] is True
+    result = send(admin, "POST", "simulate", body).json()
+    assert (result["decision"], result["rule"]) == ("deny", "no-bash")
+    assert result["calls"][0]["old"]["decision"] == "allow" and result["calls"][0]["changed"] is True
 
 
 def test_the_latest_calls_are_simulated_and_nothing_is_written(admin: Client, a_call: Any) -> None:
     a_call("output-available", tool="Bash")
-    said = send(admin, "POST", "simulate", DENY_BASH).json()
-    assert said["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"allow → deny": 1}}
-    assert said["calls"][0]["call_id"] == "call-1"
+    result = send(admin, "POST", "simulate", DENY_BASH).json()
+    assert result["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"allow → deny": 1}}
+    assert result["calls"][0]["call_id"] == "call-1"
     assert policy_store.load_draft()["rules"][0]["id"] == "ask-edit"
 
 
@@ -82,8 +82,8 @@ def test_activating_compares_and_swaps(admin: Client) -> None:
     gate.activate({"v": 1, "rules": []}, author="ben")
     late = send(admin, "POST", "activate", {"expected_active": 1})
     assert (late.status_code, late.json()["error"]["detail"]["active"]) == (409, 2)
-    made = send(admin, "POST", "activate", {"expected_active": 2, "note": "no bash"})
-    assert (made.status_code, made.json()["version"]) == (200, 3)
+    created = send(admin, "POST", "activate", {"expected_active": 2, "note": "no bash"})
+    assert (created.status_code, created.json()["version"]) == (200, 3)
     listed = admin.get("/api/v1/policy/versions").json()
     assert listed["active"] == 3
     newest = listed["versions"][0]

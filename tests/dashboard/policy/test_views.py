@@ -128,8 +128,8 @@ def test_what_is_wrong_is_said_beside_the_field(
     assert answer.status_code == 422
     errors = answer.context["form"].errors
     assert list(errors) == [field] and says in " ".join(errors[field])
-    shown = answer.content.decode()
-    assert "errorlist" in shown and DraftRule.objects.count() == len(PRESETS["ask-on-writes"].document["rules"])
+    shown_text = answer.content.decode()
+    assert "errorlist" in shown_text and DraftRule.objects.count() == len(PRESETS["ask-on-writes"].document["rules"])
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
@@ -145,9 +145,11 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
     policy_store.replace_draft({"v": 1, "rules": [rule]}, author="a test")
     page = admin.get("/policy/rules/rul_push/")
     form = page.context["form"]
-    said = {field.name: field.value() for field in form}
-    assert said["value"] == "git push" and said["path"] == "/command"
-    posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
+    by_name = {field.name: field.value() for field in form}
+    assert by_name["value"] == "git push" and by_name["path"] == "/command"
+    posted = {
+        name: form.fields[name].prepare_value(value) for name, value in by_name.items() if value not in (None, "")
+    }
     answer = admin.post("/policy/rules/rul_push/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
     assert policy_store.load_draft()["rules"] == [rule]
@@ -176,12 +178,12 @@ def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     policy_store.update_draft_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
-    asked: dict[str, Any] = {"quorum": 1, "reauth": True}
-    for said, wanted in (({"allow_requester": "on"}, asked | {"allow_requester": True}), ({}, asked)):
-        admin.post("/policy/draft/default/", {"default": "ask"} | said)
-        assert policy_store.load_draft()["default_ask"] == wanted
+    fields: dict[str, Any] = {"quorum": 1, "reauth": True}
+    for value, expected in (({"allow_requester": "on"}, fields | {"allow_requester": True}), ({}, fields)):
+        admin.post("/policy/draft/default/", {"default": "ask"} | value)
+        assert policy_store.load_draft()["default_ask"] == expected
         page = admin.get("/policy/draft/").content.decode()
-        assert ("may answer what no rule asks" in page) == ("allow_requester" in wanted)
+        assert ("may answer what no rule asks" in page) == ("allow_requester" in expected)
     policy_store.update_draft_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
     assert "default_ask" not in policy_store.load_draft()
@@ -223,9 +225,9 @@ def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Clie
     answer = admin.post(
         "/policy/try/", {"tool": "Bash", "args": '{"command": "rm -rf /"}'}, headers={"HX-Request": "true"}
     )
-    shown = answer.content.decode()
-    assert 'data-verdict="ask"' in shown and 'data-rule="ask-execute"' in shown and "rm -rf /" in shown
-    assert "✓" in shown and "<html" not in shown
+    shown_text = answer.content.decode()
+    assert 'data-verdict="ask"' in shown_text and 'data-rule="ask-execute"' in shown_text and "rm -rf /" in shown_text
+    assert "✓" in shown_text and "<html" not in shown_text
 
 
 def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin: Client, first: PolicyVersion) -> None:
@@ -257,8 +259,8 @@ def test_hostile_text_of_rules_is_escaped_everywhere(admin: Client, first: Polic
     save(admin, reason=hostile, tool=hostile, rule_id="hostile")
     admin.post("/policy/draft/activate/", {"expected_active": 1, "note": hostile})
     for url in ("/policy/", "/policy/draft/", "/policy/versions/", "/policy/versions/2/", "/policy/rules/hostile/"):
-        shown = admin.get(url).content.decode()
-        assert "<script>alert" not in shown, url
+        shown_text = admin.get(url).content.decode()
+        assert "<script>alert" not in shown_text, url
     assert "U+202E" in admin.get("/policy/").content.decode()
 
 
@@ -278,8 +280,8 @@ def test_exported_and_imported_again_it_is_the_same(admin: Client, first: Policy
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
     assert policy_store.load_draft() == json.loads(first.document)
-    refused = admin.post("/policy/import/", {"document": '{"v": 1, "rules": [{"effect": "maybe"}]}'})
-    assert refused.status_code == 422 and "/rules/0/effect" in refused.content.decode()
+    response = admin.post("/policy/import/", {"document": '{"v": 1, "rules": [{"effect": "maybe"}]}'})
+    assert response.status_code == 422 and "/rules/0/effect" in response.content.decode()
 
 
 def test_rule_ids_are_made_up_for_documents_without_them(admin: Client, first: PolicyVersion) -> None:

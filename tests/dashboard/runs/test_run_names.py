@@ -172,8 +172,8 @@ def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tupl
     assert len(rows) == 2
     for call in both:
         (row,) = [row for row in rows if f"of {call.run.source.name}:" in row]
-        asked = call.as_card().approval
-        assert asked is not None and asked.id in row and call.run.url in links(row)
+        result = call.as_card().approval
+        assert result is not None and result.id in row and call.run.url in links(row)
 
 
 def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:

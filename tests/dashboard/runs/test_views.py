@@ -92,14 +92,14 @@ def test_what_is_not_there_is_a_readable_404(viewer: Client, page: str) -> None:
 def test_the_calls_page_finds_by_every_filter(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
     a_call(call_id="one", tool="Read", input={"path": "needle.txt"})
     a_call("output-error", call_id="two", tool="Bash", input={"command": "false"})
-    wanted = {
+    expected = {
         "q=needle": "one",
         "state=output-error": "two",
         "tool=Bash": "two",
         "kind=read": "one",
         "agent=bot": "one",
     }
-    for query, call_id in wanted.items():
+    for query, call_id in expected.items():
         assert f'data-call-id="{call_id}"' in viewer.get(f"/calls/?{query}").content.decode(), query
     assert 'data-call-id="one"' not in viewer.get("/calls/?tool=Bash").content.decode()
 
@@ -138,8 +138,8 @@ def test_a_calls_page_is_whole_and_tells_its_story(viewer: Client, a_call: Calla
     call = a_call("output-denied", input={"command": "z" * 5_000})
     html = viewer.get(f"/calls/{call.public_id}/").content.decode()
     assert "z" * 5_000 in html
-    for said in ("Input received", "Policy: asked", "Toolcards asked for approval", "Denied by ann"):
-        assert said in html
+    for text in ("Input received", "Policy: asked", "Toolcards asked for approval", "Denied by ann"):
+        assert text in html
 
 
 def test_a_viewer_is_offered_no_buttons_by_the_style_sheet(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
@@ -164,12 +164,12 @@ def test_name_and_password_open_the_door(client: Client, a_person: Callable[...,
 
 
 @pytest.mark.parametrize(
-    "wanted", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example", "evil"]
+    "expected", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example", "evil"]
 )
-def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], wanted: str) -> None:
+def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], expected: str) -> None:
     a_person("viewer", "vera")
-    said = {"username": "vera", "password": "a password for tests", "next": wanted}
-    assert client.post("/login/", said).headers["Location"] == "/"
+    by_name = {"username": "vera", "password": "a password for tests", "next": expected}
+    assert client.post("/login/", by_name).headers["Location"] == "/"
 
 
 def test_a_wrong_password_is_told_in_words(client: Client) -> None:
@@ -196,7 +196,7 @@ def test_an_hour_has_sixty_bars() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0, "0 ms"),
         (0.035, "35 ms"),
@@ -207,8 +207,8 @@ def test_an_hour_has_sixty_bars() -> None:
         (7500, "2 h 5 min"),
     ],
 )
-def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
-    assert url_helpers.format_duration(seconds) == said
+def test_lengths_of_time_are_short_to_say(seconds: float, text: str) -> None:
+    assert url_helpers.format_duration(seconds) == text
 
 
 def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:
@@ -258,7 +258,7 @@ def test_calls_per_minute_can_be_read_as_a_table(viewer: Client, a_run: Callable
     a_long_run(a_run, 7)
     html = viewer.get("/").content.decode()
     table = html.split('id="minutes-table"')[1].split("</details>")[0]
-    numbers = [int(said) for said in re.findall(r'<td class="num">(\d+)</td>', table)]
+    numbers = [int(entry) for entry in re.findall(r'<td class="num">(\d+)</td>', table)]
     assert (sum(numbers[::2]), sum(numbers[1::2])) == (7, 1)
 
 

@@ -27,8 +27,8 @@ def test_a_key_is_checked_before_the_first_byte_of_the_body(
     server: Server, path: bytes, head: bytes, body: bytes
 ) -> None:
     with Wire(server, post(path, head, body, b"Content-Type: application/x-ndjson")) as wire:
-        status, said = wire.answer()  # though nothing of the body was sent
-    assert (status, said["error"]["code"]) == (401, "unauthorized")
+        status, decision = wire.answer()  # though nothing of the body was sent
+    assert (status, decision["error"]["code"]) == (401, "unauthorized")
 
 
 def test_a_connection_ends_with_the_answer_to_a_body_that_was_not_read(server: Server) -> None:
@@ -58,8 +58,8 @@ def test_people_s_programs_are_asked_for_their_session_first(
     server: Server, path: bytes, head: bytes, code: str
 ) -> None:
     with Wire(server, post(path, head, b"Content-Length: 8000000", b"Content-Type: application/json")) as wire:
-        status, said = wire.answer()
-    assert (status, said["error"]["code"]) == (401, code)
+        status, decision = wire.answer()
+    assert (status, decision["error"]["code"]) == (401, code)
 
 
 @pytest.mark.parametrize("path", [LOGIN, b"/", b"/approvals/votes", b"/login/link/x/", b"/policy/import/", b"/admin/"])
@@ -106,8 +106,8 @@ def test_a_body_that_nobody_wants_ends_the_connection(server: Server, path: byte
 
 def test_a_body_that_is_known_to_be_too_long_is_refused_at_once(server: Server) -> None:
     with Wire(server, post(DECIDE, WITH_KEY, b"Content-Length: 9000000")) as wire:
-        status, said = wire.answer()
-    assert (status, said["error"]["code"]) == (413, "too_large")
+        status, decision = wire.answer()
+    assert (status, decision["error"]["code"]) == (413, "too_large")
 
 
 # ---------------------------------------------------------------- memory

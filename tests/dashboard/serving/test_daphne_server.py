@@ -35,15 +35,15 @@ def test_daphne_refuses_a_body_by_what_its_head_says(
 
 def test_daphne_takes_long_bodies_for_ingest(daphne: Server) -> None:
     line = json.dumps({"type": "text.delta", "text": "x" * 100_000}) + "\n"
-    status, said, _ = daphne.request(
+    status, body, _ = daphne.request(
         "POST", "/api/v1/ingest?protocol=native&run=long", line * 100, Content_Type="application/x-ndjson"
     )
-    assert (status, said["accepted"]) == (200, 100)
+    assert (status, body["accepted"]) == (200, 100)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n" + HEAD])
-def test_daphne_cuts_off_a_first_head_that_does_not_come_whole(daphne: Server, sent: bytes) -> None:
-    with Wire(daphne, sent) as wire:
+@pytest.mark.parametrize("data", [b"", b"GET / HTTP/1.1\r\n" + HEAD])
+def test_daphne_cuts_off_a_first_head_that_does_not_come_whole(daphne: Server, data: bytes) -> None:
+    with Wire(daphne, data) as wire:
         assert not wire.rest()
 
 

@@ -17,12 +17,12 @@ from tests.support.server import MAX_UNKNOWN_PEERS, PATIENCE, Server, until
 # ---------------------------------------------------------------- time
 
 
-@pytest.mark.parametrize("sent", [
+@pytest.mark.parametrize("data", [
     b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
     b"GET /ws/me/ HTTP/1.1\r\n" + HEAD + UPGRADE, b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01",
 ])  # fmt: skip
-def test_a_head_that_does_not_come_whole_is_cut_off(server: Server, sent: bytes) -> None:
-    with Wire(server, sent) as wire:
+def test_a_head_that_does_not_come_whole_is_cut_off(server: Server, data: bytes) -> None:
+    with Wire(server, data) as wire:
         heard = wire.rest()
     assert not heard or heard.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 400 "))
 
@@ -49,8 +49,8 @@ def test_a_head_that_comes_in_drops_is_cut_off(server: Server, piece: bytes) -> 
 @pytest.mark.parametrize(("path", "head"), [(LOGIN, HEAD), (DECIDE, WITH_KEY), (b"/api/v1/runs/r/end", WITH_KEY)])
 def test_a_body_that_stops_coming_is_cut_off(server: Server, path: bytes, head: bytes) -> None:
     with Wire(server, post(path, head, b"Content-Length: 1000") + b"{") as wire:
-        status, said = wire.answer()
-    assert (status, said["error"]["code"]) == (408, "too_slow")
+        status, decision = wire.answer()
+    assert (status, decision["error"]["code"]) == (408, "too_slow")
 
 
 def test_a_stranger_s_body_that_comes_in_drops_is_cut_off(server: Server) -> None:
@@ -59,16 +59,16 @@ def test_a_stranger_s_body_that_comes_in_drops_is_cut_off(server: Server) -> Non
         for _ in range(int(PATIENCE / 0.05)):
             wire.send(b"x")
             try:
-                heard = wire.socket.recv(1 << 16)
+                message = wire.socket.recv(1 << 16)
                 break
             except TimeoutError:
                 continue
             except ConnectionError:
-                heard = b""
+                message = b""
                 break
         else:
             raise AssertionError("it was never cut off")
-        assert not heard or heard.startswith(b"HTTP/1.1 408 ")
+        assert not message or message.startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_known_agent_s_stream_may_rest_while_a_person_decides(server: Server) -> None:
@@ -80,16 +80,20 @@ def test_a_known_agent_s_stream_may_rest_while_a_person_decides(server: Server) 
             with Wire(server, post(DECIDE, WITH_KEY, b"Content-Length: 1000")) as other:
                 assert other.answer()[0] == 408
         agent.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(last), last))
-        status, said = agent.answer()
-    assert status == 200 and b'"accepted":2' in said.encode() if isinstance(said, str) else said["accepted"] == 2
+        status, decision = agent.answer()
+    assert (
+        status == 200 and b'"accepted":2' in decision.encode()
+        if isinstance(decision, str)
+        else decision["accepted"] == 2
+    )
 
 
 def test_a_held_poll_may_rest_too(server: Server) -> None:
-    said = server.request("POST", "/api/v1/calls/decide", {"run": "held", "call_id": "c", "tool": "bash",
+    decision = server.request("POST", "/api/v1/calls/decide", {"run": "held", "call_id": "c", "tool": "bash",
                                                            "args": {"command": "git push"}})[1]  # fmt: skip
-    if said["decision"] != "ask":
+    if decision["decision"] != "ask":
         pytest.skip("the starter policy does not ask about this")
-    path = f"/api/v1/approvals/{said['approval']['id']}?wait=5".encode()
+    path = f"/api/v1/approvals/{decision['approval']['id']}?wait=5".encode()
     with Wire(server, post(path, WITH_KEY, b"Connection: close", method=b"GET")) as wire:
         assert wire.answer()[0] == 200
 
@@ -107,10 +111,10 @@ def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
     with Wire(server, small=True) as wire:
         watch = select.poll()
         watch.register(wire.socket, 0)  # nothing but errors and the end
-        asked = threading.Event()
+        result = threading.Event()
         for _ in range(400):  # more than the system takes off the server's hands, and few at a time
             wire.send(ask)
-            asked.wait(0.005)
+            result.wait(0.005)
         until(lambda: watch.poll(0))
 
 
@@ -134,8 +138,8 @@ def test_an_address_has_only_so_many_connections_that_are_not_known(server: Serv
     until(lambda: lives(server))
     wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(MAX_UNKNOWN_PEERS + 20)]
     try:
-        refused = [wire for wire in wires[:20] if wire.rest().startswith(b"HTTP/1.1 429 ")]
-        assert len(refused) == 20
+        refusal = [wire for wire in wires[:20] if wire.rest().startswith(b"HTTP/1.1 429 ")]
+        assert len(refusal) == 20
         with Wire(server, post(b"/healthz", HEAD, b"Connection: close", method=b"GET"), "127.0.0.2") as elsewhere:
             assert elsewhere.answer()[0] == 200
     finally:
@@ -229,7 +233,7 @@ def test_behind_a_proxy_each_address_is_counted_by_itself(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- malformed
 
 
-@pytest.mark.parametrize("sent", [
+@pytest.mark.parametrize("data", [
     post(DECIDE, WITH_KEY, b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"0\r\n\r\n",
     post(DECIDE, WITH_KEY, b"Content-Length: 5", b"Content-Length: 6") + b"{}",
     post(DECIDE, WITH_KEY, b"Content-Length: -5"), post(DECIDE, WITH_KEY, b"Content-Length: 5x") + b"{}",
@@ -238,14 +242,14 @@ def test_behind_a_proxy_each_address_is_counted_by_itself(tmp_path: Path) -> Non
     b"GET /\xc3\xa4 HTTP/1.1\r\n" + HEAD + b"\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n",
     b"BREW / HTTP/1.1\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
 ])  # fmt: skip
-def test_what_is_no_http_is_refused_and_closed(server: Server, sent: bytes) -> None:
-    with Wire(server, sent) as wire:
-        status, said = wire.answer()
-    assert status in (400, 408, 413, 505), said
+def test_what_is_no_http_is_refused_and_closed(server: Server, data: bytes) -> None:
+    with Wire(server, data) as wire:
+        status, decision = wire.answer()
+    assert status in (400, 408, 413, 505), decision
     assert lives(server)
 
 
-@pytest.mark.parametrize("sent", [
+@pytest.mark.parametrize("data", [
     b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
     b"GET /?" + b"a=b&" * 50_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
     b"GET / HTTP/1.1\r\n" + HEAD + b"Cookie: toolcards_session=" + b"x" * 100_000 + b"\r\n\r\n",
@@ -255,10 +259,10 @@ def test_what_is_no_http_is_refused_and_closed(server: Server, sent: bytes) -> N
     b"G" * 5_000_000,
     post(DECIDE, WITH_KEY, b"Authorization: Bearer " + b"x" * 20_000),
 ])  # fmt: skip
-def test_a_head_that_is_too_long_is_refused(server: Server, sent: bytes) -> None:
-    with Wire(server, sent) as wire:
-        status, said = wire.answer()
-    assert status in (400, 431) and said["error"]["code"] in ("head_too_large", "bad_request")
+def test_a_head_that_is_too_long_is_refused(server: Server, data: bytes) -> None:
+    with Wire(server, data) as wire:
+        status, decision = wire.answer()
+    assert status in (400, 431) and decision["error"]["code"] in ("head_too_large", "bad_request")
 
 
 def test_a_body_of_trailers_alone_is_cut_off_and_none_is_read(server: Server) -> None:

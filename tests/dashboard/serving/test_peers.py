@@ -24,13 +24,13 @@ def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:
 
 
 def test_the_oldest_that_gives_way_makes_room() -> None:
-    crowd, asked = UnknownPeers(3), []
+    crowd, value = UnknownPeers(3), []
 
     def gives_way(name: str, does: bool) -> Callable[[], bool]:
-        return lambda: asked.append(name) or does
+        return lambda: value.append(name) or does
 
     first, second, third = (crowd.enter("10.0.0.1", gives_way(name, name != "a")) for name in "abc")
-    assert first and second and third and crowd.enter("10.0.0.1") and asked == ["a", "b"]
+    assert first and second and third and crowd.enter("10.0.0.1") and value == ["a", "b"]
     assert len(crowd) == 3
     second.close()
     assert len(crowd) == 3 and crowd.enter("10.0.0.1") and crowd.enter("10.0.0.1") is None

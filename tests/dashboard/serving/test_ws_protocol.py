@@ -65,7 +65,7 @@ class Wire(asyncio.Transport):
 
 async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
     """Return what the application was told, what the client was sent, and whether all was closed and paused."""
-    told: list[Any] = []
+    entries: list[Any] = []
     wire, state = Wire(), ServerState()
     ready = asyncio.Event()
 
@@ -74,10 +74,10 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
         await ready.wait()
         await send({"type": "websocket.accept"})
         admit(scope)  # else ours reads no long messages
-        while told[-1:] != ["websocket.disconnect"]:
+        while entries[-1:] != ["websocket.disconnect"]:
             message = await receive()
-            told.append(message.get("text", message.get("bytes", message["type"])))
-            if told[-1] == "bye" and told.count("bye") == 1:
+            entries.append(message.get("text", message.get("bytes", message["type"])))
+            if entries[-1] == "bye" and entries.count("bye") == 1:
                 await send({"type": "websocket.close", "code": 4001})
 
     config = uvicorn.Config(
@@ -102,7 +102,7 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
     closed, paused = wire.closed, not wire.closed and wire.paused > 0
     protocol.connection_lost(None)
     await asyncio.gather(*state.tasks)
-    return told, wire.written, closed, paused
+    return entries, wire.written, closed, paused
 
 
 def agree(pieces: list[bytes], frames: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
@@ -147,30 +147,30 @@ def test_what_comes_behind_a_frame_that_breaks_the_rules_is_not_answered() -> No
 
 def test_byte_by_byte_it_is_the_same() -> None:
     frames = [frame("añ€".encode()), frame(b"x" * 126), frame(b"p", PING), frame(b"half", 0x01), frame(b"s", 0x80)]
-    told, written, closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
-    assert told == ["añ€", "x" * 126, "halfs", "websocket.disconnect"]
+    result, written, closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
+    assert result == ["añ€", "x" * 126, "halfs", "websocket.disconnect"]
     assert written.endswith(b"\x8a\x01p") and not closed
 
 
 @pytest.mark.parametrize("cut", [0, 3, 9, 40])
 def test_frames_sent_before_the_handshake_was_answered_are_read_in_order(cut: int) -> None:
     sent = frame(b"first") + frame(b"second") + frame(b"third")
-    told, *_ = agree([sent[cut:]], [sent[cut:]], early=sent[:cut])
-    assert told[:3] == ["first", "second", "third"]
+    result, *_ = agree([sent[cut:]], [sent[cut:]], early=sent[:cut])
+    assert result[:3] == ["first", "second", "third"]
 
 
 def test_a_text_inside_a_fragmented_message_is_refused() -> None:
     frames = [frame(b"half", 0x01), frame(b"whole"), frame(b"end", 0x80)]
-    told, _, closed, _ = agree([b"".join(frames)], frames)
-    assert "whole" not in told and closed
+    result, _, closed, _ = agree([b"".join(frames)], frames)
+    assert "whole" not in result and closed
 
 
 @pytest.mark.parametrize("cut", [0, 5, 11, 14])
 def test_what_comes_once_we_have_closed_is_not_told(cut: int) -> None:
     sent = frame(b"late") + frame(b"\x0f\xa1", CLOSE)
     pieces = [frame(b"bye"), sent[:cut], sent[cut:]]
-    told, _, closed, _ = agree(pieces, pieces)
-    assert "late" not in told and closed
+    result, _, closed, _ = agree(pieces, pieces)
+    assert "late" not in result and closed
 
 
 @pytest.mark.parametrize("cut", range(7))
@@ -182,7 +182,7 @@ def test_a_ping_after_our_close_is_not_answered(cut: int) -> None:
 
 
 async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
-    peer, wire, told = Peer(), Wire(), []
+    peer, wire, headers = Peer(), Wire(), []
     known = asyncio.Event()
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -190,9 +190,9 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
         await send({"type": "websocket.accept"})
         await known.wait()
         admit(scope)
-        while told[-1:] != ["websocket.disconnect"]:
+        while headers[-1:] != ["websocket.disconnect"]:
             message = await receive()
-            told.append(message.get("text", message["type"]))
+            headers.append(message.get("text", message["type"]))
 
     config = uvicorn.Config(application, ws=WebSocketProtocol, ws_max_size=1 << 20, lifespan="off", log_config=None)
     config.load()
@@ -212,7 +212,7 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
     await asyncio.sleep(0.01)
     protocol.connection_lost(None)
     await asyncio.sleep(0.01)
-    assert told == ["x" * 200_000, "websocket.disconnect"]
+    assert headers == ["x" * 200_000, "websocket.disconnect"]
 
 
 def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> None:

@@ -147,9 +147,9 @@ def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., 
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
-    asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalRequested("c", "a", opener="gate")]
+    facts = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalRequested("c", "a", opener="gate")]
     edited = f.ApprovalAnswered("c", True, by=Actor("human", "ann"), input={"command": "ls a"}, has_input=True)
-    group_commit.execute(RecordFacts(source, "r", [*asked, edited]))
+    group_commit.execute(RecordFacts(source, "r", [*facts, edited]))
     assert proven(source)["edit"] == []
     group_commit.execute(RecordFacts(source, "r", [f.OutputReady("c", "a")]))
     assert proven(source)["edit"] == ["traffic"]
@@ -163,9 +163,9 @@ def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callabl
 
 
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
-    told = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
+    facts = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
     group_commit.execute(
-        RecordFacts(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")])
+        RecordFacts(source, f"{RUN_PREFIX}2", [*facts, f.OutputDenied("away", "The gate could not be reached.")])
     )
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
@@ -173,12 +173,12 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
-    asked = f.ApprovalRequested("c", "a", opener="agent")
+    fact = f.ApprovalRequested("c", "a", opener="agent")
     group_commit.execute(
-        RecordFacts(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)])
+        RecordFacts(source, "run-9", [f.InputReady("c", "bash", {}, True), fact, f.OutputReady("c", 1)])
     )
-    (found,) = capabilities.list_proofs(source)["fails"]
-    assert (found.by, found.words.startswith("Open")) == ("traffic", True)
+    (proofs,) = capabilities.list_proofs(source)["fails"]
+    assert (proofs.by, proofs.words.startswith("Open")) == ("traffic", True)
 
 
 def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
@@ -218,11 +218,11 @@ def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -
 
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:
-    told = [
+    facts = [
         f.InputReady("away", OFFLINE_TOOL, {"checked": "<b>"}, True),
         f.OutputDenied("away", "<script>alert(1)</script>"),
     ]
-    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}<i>", told))
+    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}<i>", facts))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
 
@@ -231,11 +231,11 @@ def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source
     with allow_log_writes():
         Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
     assert [badge.code for badge in badges.list_badges([source.pk])[source.pk]] == ["fails-open"]
-    told = [
+    facts = [
         f.InputReady("away", OFFLINE_TOOL, {"checked": "its settings were read"}, True),
         f.OutputDenied("away", "no"),
     ]
-    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}3", told))
+    group_commit.execute(RecordFacts(source, f"{RUN_PREFIX}3", facts))
     assert badges.list_badges([source.pk])[source.pk] == []
     capabilities.gather_proofs(source)
     with allow_log_writes():

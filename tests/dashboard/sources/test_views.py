@@ -129,14 +129,14 @@ def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None
 @pytest.mark.parametrize("name", ["ai_sdk_7", "ai_sdk_6", "tanstack", "ag_ui_client"])
 def test_a_javascript_text_is_a_module(name: str) -> None:
     program = ["node", "--check", "--input-type=module", "-"]
-    done = subprocess.run(
+    completed = subprocess.run(
         program,
         input=connect.fill_snippet(name, "http://testserver"),
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_an_editors_settings_are_json() -> None:
@@ -147,18 +147,18 @@ def test_an_editors_settings_are_json() -> None:
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
     _shell(f"cd {tmp_path}\n{connect.fill_snippet(name, server.base, server.key)}")
     modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
-    wanted = {*recipes.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
-    assert set(modules) == wanted and all("export " in text for text in modules.values())
-    said = (tmp_path / ".env.local").read_text()
-    assert said == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"
+    expected = {*recipes.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
+    assert set(modules) == expected and all("export " in text for text in modules.values())
+    shown_text = (tmp_path / ".env.local").read_text()
+    assert shown_text == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"
 
 
 def test_the_gated_function_works_as_printed(server: Any) -> None:
     program = connect.fill_snippet("python_gated", server.base, server.key)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert done.returncode == 0 and done.stdout.startswith("# Toolcards"), done.stderr
-    status, said = server.request("GET", "/api/v1/runs/try-4/calls")[:2]
-    assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
+    assert completed.returncode == 0 and completed.stdout.startswith("# Toolcards"), completed.stderr
+    status, result = server.request("GET", "/api/v1/runs/try-4/calls")[:2]
+    assert status == 200 and [call["state"] for call in result["calls"]] == ["output-available"]
 
 
 @pytest.mark.django_db
@@ -180,16 +180,16 @@ def test_the_three_requests_work_as_printed(server: Any) -> None:
 
 
 def test_watching_works_as_printed(server: Any) -> None:
-    said = json.loads(_shell(connect.fill_snippet("curl_watch", server.base, server.key)))
-    assert said["calls"] == [{"call_id": "call-1", "state": "output-available"}]
+    payload = json.loads(_shell(connect.fill_snippet("curl_watch", server.base, server.key)))
+    assert payload["calls"] == [{"call_id": "call-1", "state": "output-available"}]
 
 
 def test_the_socket_program_works_as_printed(server: Any) -> None:
     program = connect.fill_snippet("websocket_py", server.base, server.key)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert done.returncode == 0, done.stderr
-    status, said = server.request("GET", "/api/v1/runs/try-3/calls")[:2]
-    assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
+    assert completed.returncode == 0, completed.stderr
+    status, result = server.request("GET", "/api/v1/runs/try-3/calls")[:2]
+    assert status == 200 and [call["state"] for call in result["calls"]] == ["output-available"]
 
 
 @pytest.mark.parametrize(("name", "trace"), [
@@ -199,11 +199,13 @@ def test_the_socket_program_works_as_printed(server: Any) -> None:
 def test_piping_a_stream_works_as_printed(server: Any, name: str, trace: str) -> None:
     text = connect.fill_snippet(name, server.base, server.key)
     ours = text[text.index("| curl -sS -T -") + 2 :]
-    said = json.loads(_shell(f"cat tests/traces/{trace} | {ours}"))
-    assert said["accepted"] > 0 and {call["state"] for call in said["calls"]} == {"output-available"}
+    payload = json.loads(_shell(f"cat tests/traces/{trace} | {ours}"))
+    assert payload["accepted"] > 0 and {call["state"] for call in payload["calls"]} == {"output-available"}
 
 
 def _shell(text: str) -> str:
-    done = subprocess.run(["bash", "-c", text], env=with_curl(), capture_output=True, text=True, timeout=2 * PATIENCE)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(
+        ["bash", "-c", text], env=with_curl(), capture_output=True, text=True, timeout=2 * PATIENCE
+    )
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout

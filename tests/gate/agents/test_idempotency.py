@@ -40,32 +40,32 @@ async def test_a_call_that_is_asked_about_again_is_decided_once(
     call: Any, policy: Any, an_approver: Any, effect: str
 ) -> None:
     await sync_to_async(policy)({"default": effect})
-    status, said = await twice(call, "POST", DECIDE, ASKED)
-    assert (status, said["decision"]) == (200, effect)
+    status, decision = await twice(call, "POST", DECIDE, ASKED)
+    assert (status, decision["decision"]) == (200, effect)
     assert await Approval.objects.acount() == (effect != "deny")
 
 
 async def allowed(call: Any, policy: Any) -> tuple[str, dict[str, Any]]:
     """Return the address of an issued permit's claim, and the body of the claim."""
     await sync_to_async(policy)({"default": "allow"})
-    said = (await call("POST", DECIDE, ASKED))[1]
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
-    return f"/api/v1/permits/{said['permit']['id']}/claim", proof
+    decision = (await call("POST", DECIDE, ASKED))[1]
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+    return f"/api/v1/permits/{decision['permit']['id']}/claim", proof
 
 
 async def test_a_claim_with_an_id_is_answered_again_until_the_result_is_in(call: Any, policy: Any) -> None:
     claim, proof = await allowed(call, policy)
     status, _ = await twice(call, "POST", claim, proof | {"claim_id": "mine"})
     assert status == 200
-    status, said, _ = await call("POST", claim, proof | {"claim_id": "of another"})
-    assert (status, said["error"]["code"]) == (410, "used")
-    status, said, _ = await call("POST", claim, proof)  # an unknown connection
-    assert (status, said["error"]["code"]) == (410, "used")
-    status, said, _ = await call("POST", claim, proof | {"claim_id": "mine", "args_sha256": "0" * 64})
+    status, answer, _ = await call("POST", claim, proof | {"claim_id": "of another"})
+    assert (status, answer["error"]["code"]) == (410, "used")
+    status, answer, _ = await call("POST", claim, proof)  # an unknown connection
+    assert (status, answer["error"]["code"]) == (410, "used")
+    status, answer, _ = await call("POST", claim, proof | {"claim_id": "mine", "args_sha256": "0" * 64})
     assert status == 410
     await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": 1})
-    status, said, _ = await call("POST", claim, proof | {"claim_id": "mine"})
-    assert (status, said["error"]["code"]) == (410, "used")
+    status, answer, _ = await call("POST", claim, proof | {"claim_id": "mine"})
+    assert (status, answer["error"]["code"]) == (410, "used")
 
 
 async def test_a_claim_is_answered_again_to_its_own_key_only(call: Any, policy: Any, key: Any) -> None:
@@ -73,9 +73,9 @@ async def test_a_claim_is_answered_again_to_its_own_key_only(call: Any, policy: 
     assert (await call("POST", claim, proof | {"claim_id": "mine"}))[0] == 200
     second = await sync_to_async(AgentKey.objects.issue)(key.source.name)  # another key of the same source
     foreign = await sync_to_async(AgentKey.objects.issue)("another agent")
-    for secret, wanted in ((second[1], (410, "used")), (foreign[1], (404, "not_found"))):
-        status, said, _ = await call("POST", claim, proof | {"claim_id": "mine"}, key=secret)
-        assert (status, said["error"]["code"]) == wanted
+    for secret, expected in ((second[1], (410, "used")), (foreign[1], (404, "not_found"))):
+        status, answer, _ = await call("POST", claim, proof | {"claim_id": "mine"}, key=secret)
+        assert (status, answer["error"]["code"]) == expected
 
 
 async def test_a_claim_is_answered_again_while_its_call_streams_results(call: Any, policy: Any) -> None:
@@ -98,16 +98,16 @@ async def test_a_result_that_is_sent_again_is_written_once(call: Any, policy: An
 
 async def test_a_question_is_withdrawn_once(call: Any, policy: Any, an_approver: Any) -> None:
     await sync_to_async(policy)({"default": "ask"})
-    asked = (await call("POST", DECIDE, ASKED))[1]
-    status, said = await twice(call, "POST", f"/api/v1/approvals/{asked['approval']['id']}/withdraw")
-    assert (status, said["approval"]["state"]) == (200, "cancelled")
+    decision = (await call("POST", DECIDE, ASKED))[1]
+    status, result = await twice(call, "POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw")
+    assert (status, result["approval"]["state"]) == (200, "cancelled")
 
 
 async def test_a_run_ends_once_and_heartbeats_leave_no_trace(call: Any, policy: Any) -> None:
     await allowed(call, policy)
     assert (await twice(call, "POST", "/api/v1/runs/r/beat"))[0] == 200
-    status, said = await twice(call, "POST", "/api/v1/runs/r/end", {"outcome": "success"})
-    assert (status, said["status"]) == (200, "finished")
+    status, result = await twice(call, "POST", "/api/v1/runs/r/end", {"outcome": "success"})
+    assert (status, result["status"]) == (200, "finished")
     late = await call("POST", "/api/v1/runs/r/end", {"outcome": "error"})
     assert late[1]["status"] == "finished"
 
@@ -115,12 +115,12 @@ async def test_a_run_ends_once_and_heartbeats_leave_no_trace(call: Any, policy: 
 def test_a_vote_that_is_sent_again_counts_once(a_call: Any, an_approver: Any, ballot: Any) -> None:
     from toolcards import gate
 
-    asked = a_call("approval-requested")
-    same = ballot(asked, "approve")
+    result = a_call("approval-requested")
+    same = ballot(result, "approve")
     first = gate.vote(an_approver, same)
     events = Event.objects.count()
     run_cache.clear()
     assert gate.vote(an_approver, same).approval == first.approval
     assert (Event.objects.count(), Vote.objects.count()) == (events, 1)
     with pytest.raises(gate.AlreadyDecided):
-        gate.vote(an_approver, ballot(asked, "deny"))
+        gate.vote(an_approver, ballot(result, "deny"))

@@ -115,17 +115,17 @@ async def test_a_lost_connection_ends_no_call_that_its_agent_runs_with_a_permit(
 ) -> None:
     limits(grace=50)
     await in_thread(policy)({"default": "allow"})
-    _, said, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
-    assert (await call("POST", f"/api/v1/permits/{said['permit']['id']}/claim", proof))[0] == 200
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+    assert (await call("POST", f"/api/v1/permits/{decision['permit']['id']}/claim", proof))[0] == 200
     async with agent(run="r", mode="observe") as socket:
         await socket.say({"type": "text.delta", "text": "hi"})
         await socket.acked(1)
     await become(lambda: not connections.connections)
     await in_thread(pass_working_time)(300)
     assert await in_thread(states)() == {"c": "input-available"}
-    _, done, _ = await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": 1})
-    assert done["state"] == "output-available"
+    _, completed, _ = await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": 1})
+    assert completed["state"] == "output-available"
     await in_thread(pass_working_time)(liveness.REQUEST_LEASE)
     assert (await Run.objects.aget()).status == "truncated"  # a run of `decide` alone ends by silence
 
@@ -135,7 +135,7 @@ async def test_an_agent_that_polls_is_alive_and_one_that_does_not_is_drawn_as_aw
 ) -> None:
     limits(grace=1)
     await in_thread(policy)(ASK)
-    _, asked, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
     async with agent(run="r", mode="observe") as socket:
         await socket.say({"type": "text.delta", "text": "hi"})
         await socket.acked(1)
@@ -144,7 +144,7 @@ async def test_an_agent_that_polls_is_alive_and_one_that_does_not_is_drawn_as_aw
     page = in_thread(lambda path: client.get(path).content.decode(), thread_sensitive=True)
     for _ in range(3):
         await in_thread(pass_working_time)(liveness.POLL_LEASE - 10)
-        await call("GET", f"/api/v1/approvals/{asked['approval']['id']}")
+        await call("GET", f"/api/v1/approvals/{decision['approval']['id']}")
         assert "agent is away" not in await page("/approvals/")
     before = await in_thread(lambda: ToolCall.objects.get().as_card())()
     await in_thread(pass_working_time)(liveness.POLL_LEASE + 1)
@@ -154,8 +154,8 @@ async def test_an_agent_that_polls_is_alive_and_one_that_does_not_is_drawn_as_aw
     assert "The agent is away." in await page(f"/calls/{(await ToolCall.objects.aget()).public_id}/")
     # A vote for what was shown before counts, and the answer is there when the agent is back.
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-    _, said, _ = await call("GET", f"/api/v1/approvals/{asked['approval']['id']}")
-    assert said["decision"] == "allow" and said["permit"]
+    _, approval, _ = await call("GET", f"/api/v1/approvals/{decision['approval']['id']}")
+    assert approval["decision"] == "allow" and approval["permit"]
     assert "agent is away" not in await page(f"/calls/{(await ToolCall.objects.aget()).public_id}/")
     assert not (await Run.objects.aget()).reason
 
@@ -179,14 +179,14 @@ async def test_a_question_whose_time_is_over_reads_as_expired_before_the_sweep(
     way: str, call: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     await in_thread(policy)(ASK)
-    _, asked, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
     with allow_log_writes():
         await Approval.objects.aupdate(expires_at=time.time() - 1)
     with pytest.raises(gate.TooLate):
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-    path = f"/api/v1/approvals/{asked['approval']['id']}"
-    _, said, _ = await (call("GET", path) if way == "poll" else call("POST", "/api/v1/calls/decide", QUESTION))
-    assert (said["decision"], said["reason"]["code"]) == ("deny", "approval_expired")
+    path = f"/api/v1/approvals/{decision['approval']['id']}"
+    _, answer, _ = await (call("GET", path) if way == "poll" else call("POST", "/api/v1/calls/decide", QUESTION))
+    assert (answer["decision"], answer["reason"]["code"]) == ("deny", "approval_expired")
     assert (await Approval.objects.aget()).state == "expired"
 
 
@@ -208,7 +208,7 @@ def test_after_two_minutes_without_a_server_no_run_is_lost_and_its_questions_sta
         with server.socket(protocol="native", run="sends", mode="observe") as socket:
             socket.send('{"type": "tool.input.available", "call_id": "o", "tool": "bash", "input": {}}')
             socket.recv(timeout=PATIENCE)
-            _, asked, _ = server.request("POST", "/api/v1/calls/decide", question)
+            _, decision, _ = server.request("POST", "/api/v1/calls/decide", question)
         until(lambda: _rows(tmp_path, "SELECT count(*) FROM toolcards_pulse WHERE steady > 0") == [(1,)])
         server.stop()
         _rows(tmp_path, "UPDATE toolcards_pulse SET at = at - 120")  # as if it had stopped two minutes ago
@@ -217,8 +217,8 @@ def test_after_two_minutes_without_a_server_no_run_is_lost_and_its_questions_sta
         beat = _rows(tmp_path, "SELECT steady FROM toolcards_pulse")
         until(lambda: _rows(tmp_path, "SELECT steady FROM toolcards_pulse") != beat)  # a sweep has looked at leases
         assert server.get("/api/v1/runs/sends")["status"] == "running"
-        _, said, _ = server.request("GET", asked["approval"]["poll"].split("?")[0])
-        assert said["decision"] == "ask"
+        _, body, _ = server.request("GET", decision["approval"]["poll"].split("?")[0])
+        assert body["decision"] == "ask"
 
 
 def _rows(folder: Path, statement: str) -> list[Any]:

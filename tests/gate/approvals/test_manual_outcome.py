@@ -84,8 +84,8 @@ def test_a_person_says_how_it_ended(
         outcome, f.Actor("human", "ann"), "looked at the branch"
     )  # fmt: skip
     assert Approval.objects.get().state == outcome
-    said = build_call_json(card, run="run-1", id="1")["by_hand"]
-    assert (said["outcome"], said["by"], said["note"]) == (
+    call_json = build_call_json(card, run="run-1", id="1")["by_hand"]
+    assert (call_json["outcome"], call_json["by"], call_json["note"]) == (
         outcome, {"kind": "human", "name": "ann"}, "looked at the branch"
     )  # fmt: skip
     act = AuditRow.objects.get(act="settled")
@@ -99,26 +99,26 @@ def test_the_same_person_may_say_it_twice_and_another_is_told_who_was_first(
     card = gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert gate.record_manual_outcome(an_approver, finding(call, "failed", rev=0)).rev == card.rev
     for person, outcome in ((a_person("approver", "ben"), "failed"), (an_approver, "succeeded")):
-        with pytest.raises(gate.AlreadyDecided, match=r"Already recorded by ann .*: it failed") as refused:
+        with pytest.raises(gate.AlreadyDecided, match=r"Already recorded by ann .*: it failed") as error:
             gate.record_manual_outcome(person, finding(call, outcome))
-        assert (refused.value.status, refused.value.code) == (409, "already_settled")
+        assert (error.value.status, error.value.code) == (409, "already_settled")
     assert AuditRow.objects.filter(act="settled").count() == 1
 
 
 def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) -> None:
     call = lost()
-    with pytest.raises(gate.AlreadyDecided) as refused:
+    with pytest.raises(gate.AlreadyDecided) as error:
         gate.record_manual_outcome(an_approver, finding(call, "failed", rev=1))
-    assert (refused.value.status, refused.value.code) == (409, "stale_rev")
+    assert (error.value.status, error.value.code) == (409, "stale_rev")
     assert card_of(call).has_unknown_outcome and not AuditRow.objects.filter(act="settled").exists()
 
 
 @pytest.mark.parametrize("state", ["input-available", "approval-requested", "output-available", "output-denied"])
 def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
-    with pytest.raises(gate.AlreadyDecided) as refused:
+    with pytest.raises(gate.AlreadyDecided) as error:
         gate.record_manual_outcome(an_approver, finding(call, "succeeded"))
-    assert refused.value.code == "not_unknown"
+    assert error.value.code == "not_unknown"
 
 
 @pytest.mark.parametrize(
@@ -156,21 +156,21 @@ def test_who_may_not_answer_may_not_settle(
 # ---------------------------------------------------------------- the agent's own word
 
 
-@pytest.mark.parametrize("said", ["succeeded", "failed"])
+@pytest.mark.parametrize("text", ["succeeded", "failed"])
 @pytest.mark.parametrize(("outcome", "state", "after"), [
     ("ok", "output-available", "succeeded"), ("error", "output-error", "failed"),
 ])  # fmt: skip
 def test_a_late_result_takes_the_place_of_what_was_said(
-    lost: Any, an_approver: Any, source: Any, said: str, outcome: str, state: str, after: str
+    lost: Any, an_approver: Any, source: Any, text: str, outcome: str, state: str, after: str
 ) -> None:
     call = lost()
-    gate.record_manual_outcome(an_approver, finding(call, said, "I think"))
+    gate.record_manual_outcome(an_approver, finding(call, text, "I think"))
     report(source, outcome, output={"files": 3}, error={"message": "no disk"})
     card = card_of(call)
     assert (card.state, card.soft, Approval.objects.get().state) == (state, False, after)
     assert card.approval.state == after
     assert card.output == {"files": 3} if outcome == "ok" else card.error.message == "no disk"
-    assert card.by_hand.outcome == said  # what was said stays on the card, and in the log
+    assert card.by_hand.outcome == text  # what was said stays on the card, and in the log
 
 
 def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
@@ -179,9 +179,9 @@ def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_cal
     group_commit.execute(RecordFacts(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
     assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
-    with pytest.raises(gate.AlreadyDecided) as refused:
+    with pytest.raises(gate.AlreadyDecided) as error:
         gate.record_manual_outcome(an_approver, finding(call, "failed"))
-    assert refused.value.code == "not_unknown"
+    assert error.value.code == "not_unknown"
 
 
 @pytest.mark.parametrize("outcome", ["unknown", "aborted"])
@@ -292,8 +292,8 @@ def test_a_note_may_hold_anything_that_can_be_kept(ann: Client, lost: Any, note:
 def test_as_json_it_is_answered_with_the_call(ann: Client, lost: Any) -> None:
     call = lost()
     answer = ann.post(address(call), json.dumps({"outcome": "succeeded", "rev": call.rev}), "application/json")
-    said = answer.json()["call"]
-    assert (answer.status_code, said["state"], said["by_hand"]["by"]["name"]) == (200, "output-available", "ann")
+    result = answer.json()["call"]
+    assert (answer.status_code, result["state"], result["by_hand"]["by"]["name"]) == (200, "output-available", "ann")
     answer = ann.post("/calls/999-1/settle", json.dumps({"outcome": "succeeded", "rev": 1}), "application/json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
     assert ann.post("/calls/999-1/settle", {"outcome": "succeeded", "rev": 1}).status_code == 404

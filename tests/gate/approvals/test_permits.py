@@ -150,9 +150,9 @@ class World:
 
     def decide(self, call: str, tool: str, given: Any, attempt: int | None) -> None:
         more = {} if attempt is None else {"attempt": attempt}
-        asking = gate.DecisionRequest(run=self.run, call_id=call, tool=tool, args=given, key=self.key.pk, **more)
+        request = gate.DecisionRequest(run=self.run, call_id=call, tool=tool, args=given, key=self.key.pk, **more)
         try:
-            decision = gate.decide(self.source, asking)
+            decision = gate.decide(self.source, request)
         except gate.RequestRefused:
             return
         if decision["decision"] != "deny":
@@ -185,19 +185,19 @@ class World:
         if not self.ballots:
             return
         ballot, value = self.ballots[number % len(self.ballots)]
-        said = {name: getattr(ballot, name) for name in gate.Ballot.__slots__}
+        by_name = {name: getattr(ballot, name) for name in gate.Ballot.__slots__}
         if decision == "edit":
-            said |= {"decision": "edit", "edited_args": {"target": "canary"}}
+            by_name |= {"decision": "edit", "edited_args": {"target": "canary"}}
             value = value_of(value[0], value[1], {"target": "canary"})
         elif decision == "grant":
-            said |= {"grant": {"kind": "run"}}
+            by_name |= {"grant": {"kind": "run"}}
         else:
-            said["decision"] = decision
+            by_name["decision"] = decision
         try:
-            card = gate.vote(self.person, gate.Ballot(**said))
+            card = gate.vote(self.person, gate.Ballot(**by_name))
         except gate.RequestRefused:
             return
-        if said["decision"] != "deny":
+        if by_name["decision"] != "deny":
             assert card.approval is not None
             self.approved.setdefault(card.approval.id, set()).add(value)
 

@@ -45,18 +45,18 @@ def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver:
     card = gate.revoke_approval(an_approver, stored(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert stored(approved).state == "revoked"
-    said = group_commit.execute(run_commands.FetchDecision(source, stored(approved).id))
-    assert (said["decision"], said["permit"], said["by"]["name"]) == ("deny", None, "ann")
-    assert "took the approval back" in said["reason"]["text"]
+    result = group_commit.execute(run_commands.FetchDecision(source, stored(approved).id))
+    assert (result["decision"], result["permit"], result["by"]["name"]) == ("deny", None, "ann")
+    assert "took the approval back" in result["reason"]["text"]
 
 
 def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source: Any) -> None:
     row = stored(approved)
     assert row.permit
     gate.revoke_approval(an_approver, row.id)
-    with pytest.raises(gate.TooLate) as refused:
+    with pytest.raises(gate.TooLate) as error:
         permit_claimed(source, row)
-    assert refused.value.code == "revoked"
+    assert error.value.code == "revoked"
 
 
 def test_what_came_with_the_yes_goes_with_it(
@@ -155,8 +155,8 @@ def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an
 
     def handing_over() -> None:
         start.wait()
-        said = group_commit.execute(delivery.ClaimDelivery(row.id))
-        won.extend(["agent"] if said and said["decision"] == "allow" else [])
+        result = group_commit.execute(delivery.ClaimDelivery(row.id))
+        won.extend(["agent"] if result and result["decision"] == "allow" else [])
         connection.close()
 
     threads = [threading.Thread(target=work) for work in (taking_back, handing_over)]

@@ -43,7 +43,7 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     source.env, source.owner = "prod", a_person("approver")
     source.save()
     args = {"many": ["x" * 8] * 9_000 if "many" in str(document) else []}
-    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args=args))
+    decision = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args=args))
     source.env, source.owner = "dev", None
     source.save()
     for number in range(3):  # what comes later changes nothing of what was
@@ -52,11 +52,11 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     question = request_for_call(call, call.as_card())
     seen = [one.question for one in iterate_past_calls(Span()) if one.pk == call.pk and one.question]
     assert seen or args["many"]  # what is that large is counted, not judged
-    for asked in (question, *seen):
-        again = decide(policy_store.get_active_policy(), asked)
-        assert (again.effect, again.code) == (told["decision"], told["reason"]["code"])
+    for entry in (question, *seen):
+        again = decide(policy_store.get_active_policy(), entry)
+        assert (again.effect, again.code) == (decision["decision"], decision["reason"]["code"])
     shown = explain(call)
-    assert shown.trial is not None and not shown.differs and shown.recorded == told["decision"]
+    assert shown.trial is not None and not shown.differs and shown.recorded == decision["decision"]
 
 
 def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, source: Any, a_person: Any) -> None:
@@ -74,11 +74,13 @@ def test_break_glass_lifts_no_question_that_was_not_fully_judged(
     slow = {"path": "/files/*", "op": "glob", "value": [f"*a*b*{n}" for n in range(60)]}
     policy({"default": "ask", "rules": [rule("allow", args=[slow])]})
     gate.break_glass(a_person("admin").username, "an incident", 5)
-    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="files", args={"files": ["/x"] * count}))
+    decision = gate.decide(
+        source, gate.DecisionRequest(run="r", call_id="c", tool="files", args={"files": ["/x"] * count})
+    )
     if count == 990:
-        assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
+        assert (decision["decision"], decision["by"]["kind"]) == ("allow", "break_glass")
     else:
-        assert (told["decision"], told["reason"]["code"], told["permit"]) == ("ask", "over_budget", None)
+        assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("ask", "over_budget", None)
 
 
 def test_padding_takes_no_deny_out_of_force_not_even_behind_broken_glass(
@@ -89,8 +91,12 @@ def test_padding_takes_no_deny_out_of_force_not_even_behind_broken_glass(
     policy({"default": "deny", "rules": [*rules, {"id": "zz", **rule("deny", tool=["files"])}]})
     gate.break_glass(a_person("admin").username, "an incident", 5)
     for number, size in enumerate((1, 990, 4_900)):
-        asking = gate.DecisionRequest(
+        request = gate.DecisionRequest(
             run="r", call_id=f"c{number}", tool="files", args={"files": [{"path": "/x"}] * size}
         )
-        told = gate.decide(source, asking)
-        assert (told["decision"], told["reason"]["code"], told["by"]["ids"]) == ("deny", "rule_denied", ["zz"])
+        decision = gate.decide(source, request)
+        assert (decision["decision"], decision["reason"]["code"], decision["by"]["ids"]) == (
+            "deny",
+            "rule_denied",
+            ["zz"],
+        )

@@ -21,8 +21,8 @@ ARGS = {"target": "staging"}
 
 
 def asked(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
-    asking = {"tool": "deploy", "args": ARGS, **more}
-    return gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, **asking))
+    request = {"tool": "deploy", "args": ARGS, **more}
+    return gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, **request))
 
 
 def granted(person: Any, call_id: str = "c", kind: Any = "until", **more: Any) -> Grant:
@@ -66,8 +66,8 @@ def test_a_grant_covers_the_call_that_was_shown_and_no_other(
     policy(ASKING)
     assert asked(source, "c", **SHOWN)["decision"] == "ask"
     granted(an_approver)
-    told = asked(source, "d", **(SHOWN | other))
-    assert (told["decision"], told["by"]["kind"]) == (("allow", "grant") if covered else ("ask", "rule"))
+    result = asked(source, "d", **(SHOWN | other))
+    assert (result["decision"], result["by"]["kind"]) == (("allow", "grant") if covered else ("ask", "rule"))
 
 
 def test_a_grant_for_a_run_ends_with_it_and_one_for_a_source_counts_for_no_other(
@@ -189,9 +189,9 @@ MINUTES: list[Any] = [
 def test_minutes_that_are_none_are_refused(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
     policy(ASKING)
     asked(source, "c")
-    with pytest.raises(gate.InvalidRequest) as refused:
+    with pytest.raises(gate.InvalidRequest) as error:
         vote(an_approver, "c", "until", minutes=minutes)
-    assert refused.value.code == "invalid_grant" and refused.value.status == 422
+    assert error.value.code == "invalid_grant" and error.value.status == 422
     assert not Grant.objects.exists() and ToolCall.objects.get().state == "approval-requested"
 
 

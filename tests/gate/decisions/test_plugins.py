@@ -95,41 +95,41 @@ async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow:
         assert (await asyncio.wait_for(gate.adecide(agent, asking(run)), WAIT))["decision"] == "allow"
     assert not waits.done() and "decided" not in await kinds("slow")
     slow.go.set()
-    said = await waits
-    assert (said["decision"], bool(said["permit"])) == ("allow", True)
+    value = await waits
+    assert (value["decision"], bool(value["permit"])) == ("allow", True)
     assert (await kinds("slow"))[-2:] == ["decided", "permit-moved"]
 
 
 async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Source, slow: Slow) -> None:
-    told: list[gate.CommitReport] = []
-    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    reports: list[gate.CommitReport] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=reports.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True), f.TextDelta("after a")], 1)
     ours.push([f.OutputReady("a", "ran")], 2)
     ours.push([f.InputReady("b", "bash", {"n": 2}, True)], 3)
     await reached(slow.asked)
-    other = gate.open_stream(agent, "other", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    other = gate.open_stream(agent, "other", protocol="native", mode="gate", channel="socket", on_commit=reports.append)
     other.push([f.InputReady("x", "bash", {}, True), f.OutputReady("x", 1)], 1)
     await asyncio.wait_for(other.wait_until_committed(), WAIT)
-    assert [said["decision"] for commit in told for said in commit.decisions] == ["allow"]
-    assert "output-ready" not in await kinds("slow") and max(commit.frames for commit in told if commit.frames) == 1
+    assert [decision["decision"] for commit in reports for decision in commit.decisions] == ["allow"]
+    assert "output-ready" not in await kinds("slow") and max(commit.frames for commit in reports if commit.frames) == 1
     slow.go.set()
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     story = [kind for kind in await kinds("slow") if kind not in {"run-started"}]
     assert story == ["input-ready", "decided", "text-delta", "output-ready", "input-ready", "decided"]
-    assert [said["call_id"] for commit in told for said in commit.decisions] == ["x", "a", "b"]
-    assert told[-1].frames == 3
+    assert [decision["call_id"] for commit in reports for decision in commit.decisions] == ["x", "a", "b"]
+    assert reports[-1].frames == 3
     assert not [card for card in await sync_to_async(list)(ToolCall.objects.all()) if "ungoverned" in card.card]
 
 
 async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow) -> None:
     slow.answer = hooks.Veto("Not now.")
     slow.go.set()
-    told: list[gate.CommitReport] = []
-    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=told.append)
+    reports: list[gate.CommitReport] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=reports.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
-    (said,) = [said for commit in told for said in commit.decisions]
-    assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_veto")
+    (entries,) = [entries for commit in reports for entries in commit.decisions]
+    assert (entries["decision"], entries["reason"]["code"]) == ("deny", "plugin_veto")
 
 
 async def test_an_answer_about_another_input_does_not_count(agent: Source, slow: Slow) -> None:
@@ -153,14 +153,16 @@ async def test_a_call_that_ended_while_plugins_were_asked_is_not_brought_back(ag
 
 
 async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(agent: Source, slow: Slow) -> None:
-    told: list[gate.CommitReport] = []
-    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    reports: list[gate.CommitReport] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=reports.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
     await reached(slow.asked)
     await tell(agent, "slow", f.RunEnded(outcome="aborted"))
     slow.go.set()
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
-    assert not [said for commit in told for said in commit.decisions] and "decided" not in await kinds("slow")
+    assert not [decision for commit in reports for decision in commit.decisions] and "decided" not in await kinds(
+        "slow"
+    )
 
 
 async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow: Slow) -> None:
@@ -181,10 +183,10 @@ async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow
 async def test_another_attempt_is_asked_about_anew(agent: Source, slow: Slow) -> None:
     slow.go.set()
     for attempt in (1, 2):
-        said = await gate.adecide(agent, asking("slow", attempt=attempt))
-        assert (said["decision"], said["attempt"]) == ("allow", attempt)
-        claim = {"call_id": "c", "args_sha256": said["args_sha256"]}
-        await gate.aclaim_permit(agent, said["permit"]["id"], claim)
+        decision = await gate.adecide(agent, asking("slow", attempt=attempt))
+        assert (decision["decision"], decision["attempt"]) == ("allow", attempt)
+        claim = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+        await gate.aclaim_permit(agent, decision["permit"]["id"], claim)
         await gate.arecord_result(agent, "slow", "c", {"outcome": "error", "error": {"code": "timeout"}})
     assert [attempt for _, _, attempt, _ in slow.heard] == [1, 2]
 
@@ -206,17 +208,17 @@ async def test_what_goes_wrong_in_asking_is_a_no(agent: Source, slow: Slow, monk
         raise RecursionError
 
     monkeypatch.setattr(hooks, "consult", broken)
-    said = await gate.adecide(agent, asking("slow"))
-    assert (said["decision"], said["reason"]["code"], said["permit"]) == ("deny", "plugin_crash", None)
+    decision = await gate.adecide(agent, asking("slow"))
+    assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("deny", "plugin_crash", None)
 
 
 async def test_a_question_that_waited_too_long_for_its_turn_is_a_no_that_may_be_tried_again(
     agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consulting, "MAX_QUEUE_SECONDS", -1.0)
-    said = await gate.adecide(agent, asking("slow"))
+    decision = await gate.adecide(agent, asking("slow"))
     card = await sync_to_async(ToolCall.objects.get)()
-    assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
+    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
     assert card.as_card().error.retryable is True
 
 
@@ -259,17 +261,17 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
     inquiries = [group_commit.execute(DecideCall(agent, asking("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.PluginInquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    said = group_commit.execute(DecideCall(agent, asking("r"), one))
+    result = group_commit.execute(DecideCall(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
         again = group_commit.execute(DecideCall(agent, asking("r"), other))
     except gate.RequestRefused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:
-        assert again == said
+        assert again == result
     assert ToolCall.objects.get().as_card() == before
     allowed = first in {"nothing", "another input"}
-    assert said["decision"] == ("allow" if allowed else "deny")
+    assert result["decision"] == ("allow" if allowed else "deny")
     assert Approval.objects.count() == allowed and before.input == (
         {"command": "ls -l"} if first == "another input" else {"command": "ls"}
     )

@@ -35,9 +35,9 @@ def kinds() -> list[str]:
 
 
 def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source: Source) -> None:
-    said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
-    assert said["decision"] == "allow" and said["permit"]
-    assert (said["tool"], said["args"]) == ({"name": "get_weather", "source": ""}, {"city": "Rome"})
+    decision = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
+    assert decision["decision"] == "allow" and decision["permit"]
+    assert (decision["tool"], decision["args"]) == ({"name": "get_weather", "source": ""}, {"city": "Rome"})
     card = ToolCall.objects.get().as_card()
     assert (card.tool.name, card.original_tool, card.repair) == (
         "get_weather",
@@ -49,8 +49,8 @@ def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source
 
 
 def test_the_mended_call_is_judged_afresh_under_its_new_name(offering: None, source: Source) -> None:
-    said = ask(source, "SendMail", {})
-    assert (said["decision"], said["reason"]["code"]) == ("deny", "rule_denied") and "args" not in said
+    decision = ask(source, "SendMail", {})
+    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "rule_denied") and "args" not in decision
     assert ToolCall.objects.get().state == "output-denied"
 
 
@@ -60,12 +60,12 @@ def test_the_mended_call_is_judged_afresh_under_its_new_name(offering: None, sou
 def test_what_cannot_be_mended_ends_at_once(
     offering: None, source: Source, tool: str, args: Any, code: str, authority: str
 ) -> None:
-    said = ask(source, tool, args)
-    assert (said["decision"], said["reason"]["code"], said["permit"]) == ("deny", code, None)
-    assert said["by"] == {"kind": "validation", "name": "", "ids": []}
+    decision = ask(source, tool, args)
+    assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("deny", code, None)
+    assert decision["by"] == {"kind": "validation", "name": "", "ids": []}
     (row,) = AuditRow.objects.filter(act="decision")
     assert (row.actor_kind, row.details["effect"], row.details["code"]) == ("validation", "deny", code)
-    assert "get_weather, send_mail" in said["reason"]["text"]
+    assert "get_weather, send_mail" in decision["reason"]["text"]
     card = ToolCall.objects.get().as_card()
     assert (card.state, card.error.code, card.error.authority, card.error.retryable) == (
         "output-error",
@@ -97,8 +97,8 @@ def test_sending_the_broken_input_again_does_not_undo_the_repair(
 ) -> None:
     policy({"default": "ask"})
     a_run("r", f.RunStarted(tools=TOOLS))
-    said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
-    assert said["decision"] == "ask"
+    decision = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
+    assert decision["decision"] == "ask"
     from tests.support.gate_commands import RecordFacts
 
     group_commit.execute(RecordFacts(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))

@@ -37,24 +37,24 @@ PUSH = {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input":
 
 
 async def approved(call: Any, person: Any, ballot: Any, **more: Any) -> tuple[str, dict[str, Any], str]:
-    _, said, _ = await call("POST", DECIDE, QUESTION | more)
+    _, decision, _ = await call("POST", DECIDE, QUESTION | more)
     await in_thread(lambda: gate.vote(person, ballot(ToolCall.objects.get(), "approve")))()
-    _, said, _ = await call("GET", said["approval"]["poll"])
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
-    return f"/api/v1/permits/{said['permit']['id']}/claim", proof, said["approval"]["id"]
+    _, decision, _ = await call("GET", decision["approval"]["poll"])
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+    return f"/api/v1/permits/{decision['permit']['id']}/claim", proof, decision["approval"]["id"]
 
 
 async def test_what_is_denied_by_now_is_taken_back(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     path, proof, pk = await approved(call, an_approver, ballot)
     await in_thread(policy)({"rules": [ASK, DENY]})
-    status, said, _ = await call("POST", path, proof)
-    assert (status, said["error"]["code"]) == (412, "policy_changed")
+    status, body, _ = await call("POST", path, proof)
+    assert (status, body["error"]["code"]) == (412, "policy_changed")
     row = await Approval.objects.aget(id=pk)
     card = (await ToolCall.objects.aget()).as_card()
     assert (row.state, card.state, card.denied_by.name) == ("revoked", "output-denied", "never")
-    _, told, _ = await call("GET", f"/api/v1/approvals/{pk}")
-    assert (told["decision"], told["by"]["kind"], told["reason"]["code"]) == ("deny", "rule", "rule_denied")
+    _, approval, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (approval["decision"], approval["by"]["kind"], approval["reason"]["code"]) == ("deny", "rule", "rule_denied")
     assert (await call("POST", path, proof))[0] == 410
 
 
@@ -73,12 +73,12 @@ async def test_what_is_asked_more_strictly_by_now_is_asked_anew(
     await in_thread(policy)({"rules": [ASK]})
     path, proof, pk = await approved(call, an_approver, ballot)
     await in_thread(policy)({"rules": later})
-    status, said, _ = await call("POST", path, proof)
-    anew = said["error"]["detail"]["approval"]
-    assert (status, said["error"]["code"], anew["state"]) == (412, "policy_changed", "pending")
+    status, body, _ = await call("POST", path, proof)
+    anew = body["error"]["detail"]["approval"]
+    assert (status, body["error"]["code"], anew["state"]) == (412, "policy_changed", "pending")
     assert (await Approval.objects.aget(id=pk)).state == "superseded"
-    _, told, _ = await call("GET", anew["poll"].partition("?")[0])
-    assert (told["decision"], told["approval"]["have"], told["permit"]) == ("ask", 0, None)
+    _, answer, _ = await call("GET", anew["poll"].partition("?")[0])
+    assert (answer["decision"], answer["approval"]["have"], answer["permit"]) == ("ask", 0, None)
     assert (await call("POST", path, proof))[0] == 410
 
 
@@ -89,23 +89,23 @@ async def test_what_a_rule_allowed_and_another_asks_about_by_now_waits(
     ballot: Any,
 ) -> None:
     await in_thread(policy)({"rules": [ALLOW]})
-    _, said, _ = await call("POST", DECIDE, QUESTION)
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
     await in_thread(policy)({"rules": [ALLOW, ASK]})
-    claim = f"/api/v1/permits/{said['permit']['id']}/claim"
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
+    claim = f"/api/v1/permits/{decision['permit']['id']}/claim"
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     assert (await call("POST", claim, proof))[0] == 412
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-    _, said, _ = await call("POST", DECIDE, QUESTION)
-    assert said["decision"] == "allow"
-    assert (await call("POST", f"/api/v1/permits/{said['permit']['id']}/claim", proof))[0] == 200
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    assert decision["decision"] == "allow"
+    assert (await call("POST", f"/api/v1/permits/{decision['permit']['id']}/claim", proof))[0] == 200
 
 
 async def test_a_looser_policy_answers_nothing_by_itself(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     await call("POST", DECIDE, QUESTION)
     await in_thread(policy)({"rules": [ALLOW]})
-    _, said, _ = await call("POST", DECIDE, QUESTION)
-    assert said["decision"] == "ask"
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    assert decision["decision"] == "ask"
 
 
 async def test_an_answer_that_comes_late_over_the_socket_is_looked_at_again(
@@ -135,15 +135,15 @@ async def test_the_kill_switch_answers_sockets_at_once(agent: Any, policy: Any, 
         await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}})
         assert (await socket.hear("decision"))["decision"] == "ask"
         await in_thread(gate.set_kill_switch)("ann", True, "drill")
-        said = await socket.hear("decision")
-        assert (said["decision"], said["by"]["kind"]) == ("deny", "kill_switch")
+        decision = await socket.hear("decision")
+        assert (decision["decision"], decision["by"]["kind"]) == ("deny", "kill_switch")
 
 
 async def test_another_attempt_with_other_arguments_supersedes(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     _, first, _ = await call("POST", DECIDE, QUESTION)
-    status, said, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 1})
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    status, decision, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 1})
+    assert (status, decision["error"]["code"]) == (409, "key_reuse")
     _, second, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 2})
     assert second["decision"] == "ask" and second["approval"]["id"] != first["approval"]["id"]
     assert (await Approval.objects.aget(id=first["approval"]["id"])).state == "superseded"
@@ -170,9 +170,9 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
     if rule is ASK:
         path, proof, _ = await approved(call, an_approver, ballot)
     else:
-        _, said, _ = await call("POST", DECIDE, QUESTION)
-        path = f"/api/v1/permits/{said['permit']['id']}/claim"
-        proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
+        _, decision, _ = await call("POST", DECIDE, QUESTION)
+        path = f"/api/v1/permits/{decision['permit']['id']}/claim"
+        proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     assert (await call("POST", path, proof))[0] == 200
     assert (await call("POST", "/api/v1/runs/r/beat", {}))[0] == 200
     await in_thread(let_time_pass)()
@@ -180,8 +180,8 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
     row = await Approval.objects.aget()
     assert row.state == "unknown"
     if rule is ASK:
-        _, said, _ = await call("GET", f"/api/v1/approvals/{row.pk}?wait=0")
-        assert (said["decision"], said["reason"]["code"]) == ("deny", "lost")
+        _, decision, _ = await call("GET", f"/api/v1/approvals/{row.pk}?wait=0")
+        assert (decision["decision"], decision["reason"]["code"]) == ("deny", "lost")
 
 
 def let_time_pass() -> None:
@@ -199,8 +199,8 @@ async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_a
     first = {"tool": {"name": "bash", "schema_sha256": "a" * 64}}
     other = {"tool": {"name": "bash", "schema_sha256": "b" * 64}}
     assert (await call("POST", DECIDE, QUESTION | first))[1]["decision"] == "allow"
-    said = (await call("POST", DECIDE, QUESTION | other | {"call_id": "d"}))[1]
-    assert (said["decision"], said["reason"]["code"]) == ("ask", "changed_tool")
+    decision = (await call("POST", DECIDE, QUESTION | other | {"call_id": "d"}))[1]
+    assert (decision["decision"], decision["reason"]["code"]) == ("ask", "changed_tool")
     assert (await call("POST", DECIDE, QUESTION | {"call_id": "e"}))[1]["decision"] == "ask"  # silence is no proof
     row = await SeenTool.objects.aget(accepted_at=None)
     admin = await in_thread(a_person)("admin", "root")
@@ -218,12 +218,12 @@ async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_a
 
 async def test_a_schema_that_a_run_announces_is_remembered(agent: Any, policy: Any, source: Source) -> None:
     await in_thread(policy)({"rules": [ALLOW | {"match": {"tool": ["deploy"]}}], "changed_tool": "deny"})
-    for number, wanted in enumerate(("allow", "deny")):
+    for number, expected in enumerate(("allow", "deny")):
         tools = [{"name": "deploy", "inputSchema": {"type": "object", "maxProperties": 5 + number}}]
         async with agent(run=f"r{number}", mode="gate") as socket:
             await socket.say({"type": "run.started", "tools": tools})
             await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "deploy", "input": {}})
-            assert (await socket.hear("decision"))["decision"] == wanted
+            assert (await socket.hear("decision"))["decision"] == expected
 
 
 def test_who_the_agent_works_for_does_not_answer_it(
@@ -233,14 +233,14 @@ def test_who_the_agent_works_for_does_not_answer_it(
     owned = Source.objects.get(name="owned")
     assert (owned.owner, owned.env) == (an_approver, "prod")
     policy({"rules": [ASK | {"ask": {"allow_requester": False}}]})
-    asking = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={})
-    assert gate.decide(owned, asking)["by"]["kind"] == "no_approver"
+    request = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={})
+    assert gate.decide(owned, request)["by"]["kind"] == "no_approver"
     bob = a_person("approver", "bob")
     gate.decide(owned, gate.DecisionRequest(run="r2", call_id="c", tool="bash", args={}))
     waits = ToolCall.objects.get(waiting=True)
-    with pytest.raises(gate.NotAllowed) as refused:
+    with pytest.raises(gate.NotAllowed) as error:
         gate.vote(an_approver, ballot(waits, "approve"))
-    assert refused.value.code == "self_approval"
+    assert error.value.code == "self_approval"
     gate.vote(bob, ballot(waits, "approve"))
     with pytest.raises(CommandError):
         call_command("agentkey", "create", "owned", "--owner", "nobody")
@@ -253,10 +253,10 @@ def test_the_requester_answers_only_where_the_rule_lets_them(
     source.refresh_from_db()
     for document in ({"rules": [ASK]}, {"default": "ask"}):
         policy(document)
-        said = gate.decide(
+        decision = gate.decide(
             source, gate.DecisionRequest(run=f"r{gate.get_active_version_number()}", call_id="c", tool="bash", args={})
         )
-        assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
+        assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")
     policy({"rules": [ASK | {"ask": {"allow_requester": True}}]})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     waits = ToolCall.objects.get(waiting=True)
@@ -269,15 +269,15 @@ def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
     Source.objects.update(owner=an_approver)
     source.refresh_from_db()
     alone, lets = {"v": 1, "default": "ask"}, {"v": 1, "default": "ask", "default_ask": {"allow_requester": True}}
-    assert [found.code for found in policy_store.check_document(alone)] == [
+    assert [entry.code for entry in policy_store.check_document(alone)] == [
         "requester_only"
     ] and policy_store.check_document(lets) == []
     policy(alone)
     assert policy_store.is_default_unanswerable(source)
     policy(lets)
     assert not policy_store.is_default_unanswerable(source)
-    said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    assert said["decision"] == "ask"
+    decision = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    assert decision["decision"] == "ask"
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
     policy(alone)  # what was answered under terms that count no more is asked anew
@@ -306,13 +306,13 @@ def test_a_fresh_sign_in_elsewhere_does_not_make_an_old_session_fresh(
     session.save()
     elsewhere = Client()
     elsewhere.force_login(an_approver)
-    told = ballot(ToolCall.objects.get(), "approve")
-    vote = {"decision": "approve", "rev": told.rev, "args_sha256": told.args_sha256}
-    assert client.post(f"/approvals/{told.approval}/vote", vote).status_code == 401
-    batch = {"votes": [vote | {"approval": told.approval}]}
-    said = client.post("/approvals/votes", batch, content_type="application/json").json()
-    assert [one["status"] for one in said["results"]] == [401]
-    assert elsewhere.post(f"/approvals/{told.approval}/vote", vote).status_code == 303
+    tool_call = ballot(ToolCall.objects.get(), "approve")
+    vote = {"decision": "approve", "rev": tool_call.rev, "args_sha256": tool_call.args_sha256}
+    assert client.post(f"/approvals/{tool_call.approval}/vote", vote).status_code == 401
+    batch = {"votes": [vote | {"approval": tool_call.approval}]}
+    response = client.post("/approvals/votes", batch, content_type="application/json").json()
+    assert [one["status"] for one in response["results"]] == [401]
+    assert elsewhere.post(f"/approvals/{tool_call.approval}/vote", vote).status_code == 303
     assert Approval.objects.get().state == "approved"
 
 
@@ -325,12 +325,12 @@ def test_a_sign_in_of_yesterday_is_not_fresh(
     an_approver.refresh_from_db()
     an_approver.last_login = an_approver.last_login.replace(year=2020)
     an_approver.save()
-    told = ballot(ToolCall.objects.get(), "approve")
-    form = {"decision": "approve", "rev": told.rev, "args_sha256": told.args_sha256}
-    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 401
+    tool_call = ballot(ToolCall.objects.get(), "approve")
+    form = {"decision": "approve", "rev": tool_call.rev, "args_sha256": tool_call.args_sha256}
+    assert client.post(f"/approvals/{tool_call.approval}/vote", form).status_code == 401
     an_approver.is_active = False
     an_approver.save()
-    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 302  # to the sign-in
+    assert client.post(f"/approvals/{tool_call.approval}/vote", form).status_code == 302  # to the sign-in
     assert Approval.objects.get().state == "pending"
 
 
@@ -338,22 +338,24 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
     source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any, client: Client
 ) -> None:
     policy({"rules": [ASK]})
-    asking = {"run": "r", "tool": "bash", "args": {"command": "git push"}}
-    gate.decide(source, gate.DecisionRequest(call_id="c", **asking))
-    told = ballot(ToolCall.objects.get(), "approve")
+    request = {"run": "r", "tool": "bash", "args": {"command": "git push"}}
+    gate.decide(source, gate.DecisionRequest(call_id="c", **request))
+    tool_call = ballot(ToolCall.objects.get(), "approve")
     client.force_login(an_approver)
     form = {
         "decision": "approve",
-        "rev": told.rev,
-        "args_sha256": told.args_sha256,
+        "rev": tool_call.rev,
+        "args_sha256": tool_call.args_sha256,
         "grant": "until",
         "grant_minutes": "5",
     }
-    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 303
-    said = gate.decide(source, gate.DecisionRequest(call_id="d", **asking))
-    assert (said["decision"], said["by"]["kind"]) == ("allow", "grant") and "by ann" in said["reason"]["text"]
+    assert client.post(f"/approvals/{tool_call.approval}/vote", form).status_code == 303
+    decision = gate.decide(source, gate.DecisionRequest(call_id="d", **request))
+    assert (decision["decision"], decision["by"]["kind"]) == ("allow", "grant") and "by ann" in decision["reason"][
+        "text"
+    ]
     assert (
-        gate.decide(source, gate.DecisionRequest(call_id="e", **asking | {"args": {"command": "git"}}))["decision"]
+        gate.decide(source, gate.DecisionRequest(call_id="e", **request | {"args": {"command": "git"}}))["decision"]
         == "ask"
     )
     row = Grant.objects.get()
@@ -365,7 +367,7 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
     assert other.delete(f"/api/v1/grants/{row.pk}").status_code == 403
     assert client.delete(f"/api/v1/grants?id={row.pk}").status_code == 200
     assert client.delete("/api/v1/grants/gra_none").status_code == 404
-    assert gate.decide(source, gate.DecisionRequest(call_id="f", **asking))["decision"] == "ask"
+    assert gate.decide(source, gate.DecisionRequest(call_id="f", **request))["decision"] == "ask"
     assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
 
 
@@ -381,11 +383,11 @@ def test_the_glass_is_broken_with_a_reason_a_fresh_sign_in_and_for_a_while(
         assert client.post(address, wrong, content_type="application/json").status_code == 422, wrong
     admin.refresh_from_db()
     type(admin).objects.update(last_login=admin.last_login.replace(year=2020))
-    said = client.post(address, {"on": True, "reason": "x"}, content_type="application/json")
-    assert (said.status_code, said.json()["error"]["code"]) == (401, "reauth")
+    response = client.post(address, {"on": True, "reason": "x"}, content_type="application/json")
+    assert (response.status_code, response.json()["error"]["code"]) == (401, "reauth")
     call_command("breakglass", "on", "--reason", "the pager", "--minutes", "5", stdout=io.StringIO())
-    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
+    decision = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    assert (decision["decision"], decision["by"]["kind"]) == ("allow", "break_glass")
     assert gate.decide(source, gate.DecisionRequest(run="r", call_id="d", tool="rm", args={}))["decision"] == "deny"
     page = client.get("/settings/breakglass/").content.decode()
     assert "the pager" in page and f"/calls/{ToolCall.objects.get(call_id='c').public_id}/" in page
@@ -415,19 +417,19 @@ def test_a_new_policy_is_applied_to_waiting_calls_only_where_that_is_chosen(
     source: Source, policy: Any, an_approver: Any, a_person: Any, client: Client
 ) -> None:
     policy({"rules": [ASK]})
-    asking = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"})
-    first = Approval.objects.filter(id=gate.decide(source, asking)["approval"]["id"])
+    request = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"})
+    first = Approval.objects.filter(id=gate.decide(source, request)["approval"]["id"])
     client.force_login(a_person("admin", "root"))
     steps = [(ALLOW, False, {"pending"}), (ASK | {"id": "more"}, True, {"superseded"}), (ALLOW, True, {"superseded"})]
     for number, (rule, chosen, states) in enumerate(steps):
         document = {"v": 1, "default": "ask", "rules": [rule]}
         assert client.put("/api/v1/policy/draft", document, content_type="application/json").status_code == 200
         body = {"expected_active": number + 1, "apply_to_waiting": chosen}
-        said = client.post("/api/v1/policy/activate", body, content_type="application/json")
-        assert said.status_code == 200 and ("applied" in said.json()) == chosen
+        response = client.post("/api/v1/policy/activate", body, content_type="application/json")
+        assert response.status_code == 200 and ("applied" in response.json()) == chosen
         assert set(first.values_list("state", flat=True)) == states
-    told = gate.decide(source, asking)
-    assert (told["decision"], told["by"]["kind"]) == ("allow", "rule") and told["permit"]
+    decision = gate.decide(source, request)
+    assert (decision["decision"], decision["by"]["kind"]) == ("allow", "rule") and decision["permit"]
 
 
 MINUTES: list[bytes] = [

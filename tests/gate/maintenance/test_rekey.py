@@ -46,17 +46,17 @@ def a_new_key(settings: Any) -> Iterator[Callable[[], None]]:
 
 
 def a_story(a_run: Any, name: str = "run-1") -> Run:
-    found: Run = a_run(
+    result: Run = a_run(
         name, f.InputReady("a", "bash", {"command": WORDS}, True), f.OutputReady("a", WORDS), f.TextDelta(text=WORDS)
     )
-    return found
+    return result
 
 
 def said() -> list[Any]:
     """Everything sealed, opened."""
-    found: list[Any] = [(row.pk, row.fact) for row in Event.objects.order_by("pk")]
-    found += [(row.pk, row.card, row.text) for row in ToolCall.objects.order_by("pk")]
-    return found + [(row.pk, row.context) for row in Run.objects.order_by("pk")]
+    rows: list[Any] = [(row.pk, row.fact) for row in Event.objects.order_by("pk")]
+    rows += [(row.pk, row.card, row.text) for row in ToolCall.objects.order_by("pk")]
+    return rows + [(row.pk, row.context) for row in Run.objects.order_by("pk")]
 
 
 def raw(table: str, column: str) -> list[str]:
@@ -181,8 +181,8 @@ def test_a_server_at_work_changes_its_key_and_can_forget_the_old_one(tmp_path: P
         with Server(data, secret_key=new, secret_key_fallbacks=old, **settings) as server:
             _say(server, "between")
             assert server.manage("reseal", "--check").returncode == 1
-            done = server.manage("reseal", "--batch", "7")
-            assert done.returncode == 0 and "Sealed anew: " in done.stdout, done.stderr
+            completed = server.manage("reseal", "--batch", "7")
+            assert completed.returncode == 0 and "Sealed anew: " in completed.stdout, completed.stderr
             _say(server, "between")
             assert server.manage("reseal", "--check").returncode == 0
         with Server(data, secret_key=new, **settings) as server:
@@ -197,5 +197,5 @@ def _say(server: Server, run: str) -> None:
         {"type": "tool.input.available", "call_id": f"c{number}", "tool": "bash", "input": {"command": WORDS}}
         for number in range(10)
     ]
-    status, told, _ = server.request("POST", f"/api/v1/ingest?protocol=native&run={run}", frames)
-    assert status == 200, told
+    status, body, _ = server.request("POST", f"/api/v1/ingest?protocol=native&run={run}", frames)
+    assert status == 200, body

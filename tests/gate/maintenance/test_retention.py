@@ -55,11 +55,11 @@ def told() -> dict[Any, Any]:
     cards = {}
     for call in ToolCall.objects.order_by("run_id", "ordinal"):
         card = call.as_card()
-        ask, said = card.approval, card.decision
+        ask, value = card.approval, card.decision
         cards[call.public_id] = (
             card.call_id, card.state, card.times, card.soft, card.cause, call.waiting,
             ask and (ask.state, ask.id, ask.args_sha256, ask.by, ask.decided_at),
-            said and (said.effect, said.code, said.rule, said.args_sha256),
+            value and (value.effect, value.code, value.rule, value.args_sha256),
         )  # fmt: skip
     approvals = list(Approval.objects.order_by("id").values_list("id", "state", "args_sha256", "decided_at", "by_name"))
     columns = ("pk", "status", "ended_at", "seq", "calls", "counts", "updated_at")
@@ -117,8 +117,8 @@ def aged(run: Run, days: float = 2) -> Run:
 def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
     before = told()
-    done = gate.run_retention()
-    assert (done.scrubbed, done.refused) == (1, 0)
+    completed = gate.run_retention()
+    assert (completed.scrubbed, completed.refused) == (1, 0)
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
     assert WORD[9:] not in left
@@ -198,8 +198,8 @@ def test_equal_secrets_stay_equal_and_pieces_without_any_stay_as_they_were(a_run
     gate.run_retention()
     a, b = (ToolCall.objects.get(call_id=name).as_card().input for name in "ab")
     assert a == b and has_mask(a)
-    said = [event.decoded_fact for event in Event.objects.after(run, 0)]
-    assert [fact.text for fact in said if isinstance(fact, f.InputDelta)] == [piece.text for piece in plain]
+    rows = [event.decoded_fact for event in Event.objects.after(run, 0)]
+    assert [fact.text for fact in rows if isinstance(fact, f.InputDelta)] == [piece.text for piece in plain]
 
 
 def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
@@ -259,12 +259,12 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
     a_run("young", f.InputReady("c", "bash", {}, True), f.RunEnded())
     assert gate.run_retention().deleted == {}
     limits(retention_days=1)
-    done = gate.run_retention()
-    assert done.deleted["runs"] == 1 and done.deleted["calls"] == 6
+    completed = gate.run_retention()
+    assert completed.deleted["runs"] == 1 and completed.deleted["calls"] == 6
     assert [run.name for run in Run.objects.all()] == ["young"]
     assert not Event.objects.filter(run=leaky.pk).exists() and not ToolCall.objects.filter(run=leaky.pk).exists()
     row = AuditRow.objects.filter(act="retention").order_by("-seq").first()
-    assert row and row.details["deleted"]["events"] == done.deleted["events"]
+    assert row and row.details["deleted"]["events"] == completed.deleted["events"]
 
 
 def _answered(source: Source, key: str, days_ago: float) -> None:
@@ -281,7 +281,7 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
         _answered(source, f"k{number}", days)
     assert gate.run_retention(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5
     first, second, third = gate.run_retention(), gate.run_retention(), gate.run_retention()
-    assert [done.deleted["receipts"] for done in (first, second, third)] == [2, 1, 0]
+    assert [completed.deleted["receipts"] for completed in (first, second, third)] == [2, 1, 0]
     assert first.more and not second.more
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
@@ -290,16 +290,16 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert group_commit.execute(ReserveKey(source, "k3", {})) == '{"said": "something"}'
 
 
-@pytest.mark.parametrize(("said", "kept"), [
+@pytest.mark.parametrize(("payload", "kept"), [
     ({"receipt_days": 0}, 3), ({"receipt_days": 30}, 2), ({"receipt_days": 0, "retention_days": 5}, 1),
     ({"receipt_days": 30, "retention_days": 5}, 1), ({"receipt_days": 3, "retention_days": 50}, 1),
 ])  # fmt: skip
 def test_no_receipt_outlives_its_setting_or_the_runs(
-    source: Source, limits: Callable[..., None], said: dict[str, float], kept: int
+    source: Source, limits: Callable[..., None], payload: dict[str, float], kept: int
 ) -> None:
     for key, days in (("old", 40), ("middle", 10), ("new", 1)):
         _answered(source, key, days)
-    limits(**said)
+    limits(**payload)
     gate.run_retention()
     assert Receipt.objects.count() == kept
 

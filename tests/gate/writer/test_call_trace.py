@@ -36,11 +36,11 @@ def lines(caplog: Any) -> Callable[[], list[dict[str, Any]]]:
     return lambda: [record.msg for record in caplog.records if record.name == "toolcards.steps"]
 
 
-def claim(source: Source, said: dict[str, Any]) -> None:
+def claim(source: Source, payload: dict[str, Any]) -> None:
     from toolcards.gate.approvals import permits
 
-    body = {"call_id": said["call_id"], "args_sha256": said["args_sha256"]}
-    group_commit.execute(permits.ClaimPermit(source, said["permit"]["id"], body))
+    body = {"call_id": payload["call_id"], "args_sha256": payload["args_sha256"]}
+    group_commit.execute(permits.ClaimPermit(source, payload["permit"]["id"], body))
 
 
 def test_a_call_that_a_person_approved_from_its_input_to_its_result(
@@ -50,27 +50,29 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     a_run("r", f.RunStarted(tools=TOOLS))
     hooks.register(type("Quiet", (), {"before": lambda self, call: None})(), "quiet")
     args = {"to": SECRET}
-    asking = gate.DecisionRequest(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
-    gate.decide(source, asking)
+    request = gate.DecisionRequest(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
+    gate.decide(source, request)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
-    claim(source, gate.decide(source, asking))
+    claim(source, gate.decide(source, request))
     from toolcards.gate.agents import results
 
     group_commit.execute(results.RecordResult(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
-    told = [line for line in lines() if line.get("call") == "c"]
-    assert [(line["phase"], line["outcome"]) for line in told] == [
+    entries = [line for line in lines() if line.get("call") == "c"]
+    assert [(line["phase"], line["outcome"]) for line in entries] == [
         ("resolve", "ok"), ("repair", "repaired"), ("repair", "done"), ("before", "done"), ("gate", "ask"),
         ("ask", "waiting"), ("answer", "approved"), ("claim", "claimed"), ("execute", "ok"),
     ]  # fmt: skip
-    assert {(line["run"], line["attempt"]) for line in told} == {("r", 1)} and all("started" in line for line in told)
-    resolve, repaired, _, _, decided, asked, answered, claimed, executed = told
+    assert {(line["run"], line["attempt"]) for line in entries} == {("r", 1)} and all(
+        "started" in line for line in entries
+    )
+    resolve, repaired, _, _, decided, value, answered, claimed, executed = entries
     assert repaired["repair"] == {"method": "tool name, unknown fields dropped"} and repaired["redactions"] == 1
     assert resolve["bytes"] == len(json.dumps(args | {"zzz": 1})) and resolve["in_sha"] != repaired["in_sha"]
     assert (decided["policy_version"], decided["rule_ids"], decided["by"]) == (1, ["ask"], {"kind": "rule"})
     assert (answered["approver"], answered["by"]) == ("ann", {"kind": "human"})
-    assert answered["latency_to_decide"] >= 0 and asked["approval"] == claimed["approval"]
+    assert answered["latency_to_decide"] >= 0 and value["approval"] == claimed["approval"]
     assert executed["out_sha"] == hashlib.sha256(f"sent to {SECRET}".encode()).hexdigest() and executed["ms"] >= 0
-    assert SECRET not in str(told) and "sent to" not in str(told)
+    assert SECRET not in str(entries) and "sent to" not in str(entries)
 
 
 def test_what_is_rolled_back_is_not_in_the_log(a_run: Any, source: Source, lines: Any) -> None:

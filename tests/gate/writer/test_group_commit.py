@@ -53,22 +53,22 @@ _runs = iter(range(10**9))
 @given(story=batches)
 def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any]) -> None:
     name = f"r{next(_runs)}"
-    wanted = asyncio.run(play(source, name, story))
-    for number, texts in enumerate(wanted):
+    expected = asyncio.run(play(source, name, story))
+    for number, texts in enumerate(expected):
         run = Run.objects.filter(name=f"{name}-{number}").first()
-        written = [event.decoded_fact for event in Event.objects.after(run, 0)] if run else []
-        assert [fact.text for fact in written if isinstance(fact, f.TextDelta)] == texts
+        rows = [event.decoded_fact for event in Event.objects.after(run, 0)] if run else []
+        assert [fact.text for fact in rows if isinstance(fact, f.TextDelta)] == texts
 
 
 async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     """Hand the batches to the writer; return the texts that each stream took in, in their order."""
     run_cache.clear()
     streams = [gate.open_stream(source, f"{name}-{number}", protocol="native") for number in range(STREAMS)]
-    wanted: list[list[str]] = [[] for _ in streams]
+    expected: list[list[str]] = [[] for _ in streams]
 
     def push(number: int) -> None:
-        wanted[number].append(str(len(wanted[number])))
-        streams[number].push([f.TextDelta(text=wanted[number][-1])])
+        expected[number].append(str(len(expected[number])))
+        streams[number].push([f.TextDelta(text=expected[number][-1])])
 
     for batch in story:
         for kind, first, second in batch:
@@ -80,4 +80,4 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
         assert await asyncio.to_thread(gate.drain, PATIENCE)
     for stream in streams:
         await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
-    return wanted
+    return expected

@@ -141,10 +141,10 @@ class Days(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def ask(self, which: int) -> None:
         name = f"r{len(self.runs)}"
-        asking = gate.DecisionRequest(run=name, call_id="c", tool="bash", args={})
-        said = self._do(which, lambda: gate.decide(self.source, asking))
+        request = gate.DecisionRequest(run=name, call_id="c", tool="bash", args={})
+        decision = self._do(which, lambda: gate.decide(self.source, request))
         until = (self.real + DECIDE, self.real + self.ahead + DECIDE)
-        self.runs[name] = Known(self.worked + liveness.REQUEST_LEASE, *until, approval=said["approval"]["id"])
+        self.runs[name] = Known(self.worked + liveness.REQUEST_LEASE, *until, approval=decision["approval"]["id"])
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1), beats=st.booleans())
@@ -161,11 +161,11 @@ class Days(RuleBasedStateMachine):
     @rule(data=st.data(), which=st.integers(0, 1))
     def poll(self, data: Any, which: int) -> None:
         _, known = self._one(data)
-        said = self._do(which, lambda: group_commit.execute(run_commands.FetchDecision(self.source, known.approval)))
+        result = self._do(which, lambda: group_commit.execute(run_commands.FetchDecision(self.source, known.approval)))
         row = Approval.objects.get(id=known.approval)
         if row.state == "expired" and known.approved is None:
-            assert said["decision"] == "deny" and self.real >= known.until_real - 1
-        if said["decision"] == "ask":
+            assert result["decision"] == "deny" and self.real >= known.until_real - 1
+        if result["decision"] == "ask":
             assert self.real < known.until_real + 1, "a question whose time is over reads as open"
 
     @precondition(lambda self: self.runs)

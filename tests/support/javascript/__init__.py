@@ -47,5 +47,5 @@ class Node:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "the program ended"
-        told: dict[str, Any] = json.loads(line)
-        return told
+        payload: dict[str, Any] = json.loads(line)
+        return payload

@@ -82,10 +82,10 @@ def sse(event: dict[str, Any]) -> bytes:
     return f": a comment\ndata: {json.dumps(event)}\n\n".encode()
 
 
-def call(call_id: str, tool: str = "delete_file", given: Any = None) -> list[dict[str, Any]]:
+def call(call_id: str, tool: str = "delete_file", value: Any = None) -> list[dict[str, Any]]:
     return [
         {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": tool},
-        {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": json.dumps(given or {"path": "/a"})},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": json.dumps(value or {"path": "/a"})},
         {"type": "TOOL_CALL_END", "toolCallId": call_id},
     ]
 
@@ -122,9 +122,9 @@ def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Itera
 
 
 def post(here: Server, run: str, name: str = "planner", headers: Any = None, **more: Any) -> tuple[int, Any]:
-    asked = {"threadId": run, "runId": f"{run}-n", "messages": [], **more}
-    status, said, _ = here.request("POST", f"/api/v1/ag-ui/{name}", asked, **(headers or {}))
-    return status, said
+    fields = {"threadId": run, "runId": f"{run}-n", "messages": [], **more}
+    status, body, _ = here.request("POST", f"/api/v1/ag-ui/{name}", fields, **(headers or {}))
+    return status, body
 
 
 def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> None:
@@ -139,8 +139,8 @@ def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> 
 def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upstream: FakeAgent) -> None:
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "done"}
     upstream.reset(begun("plain"), *call("c"), result, finished("plain"))
-    status, said = post(here, "plain", headers={"X_Upstream_Authorization": "Bearer theirs", "X_Tenant": "blue"})
-    assert (status, said) == (200, b"".join(map(sse, upstream.events)).decode())
+    status, outcome = post(here, "plain", headers={"X_Upstream_Authorization": "Bearer theirs", "X_Tenant": "blue"})
+    assert (status, outcome) == (200, b"".join(map(sse, upstream.events)).decode())
     card = gating.calls(here, "plain")["c"]
     assert (card["state"], card["agent_path"], card["output"]) == ("output-available", ["planner"], "done")
     body, headers = upstream.asked[0]
@@ -203,17 +203,17 @@ def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: Fake
     upstream.reset(*pieces, **headers)
     connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
     try:
-        asked = json.dumps({"threadId": "binary", "runId": "b-1", "messages": []})
+        text = json.dumps({"threadId": "binary", "runId": "b-1", "messages": []})
         connection.request(
             "POST",
             "/api/v1/ag-ui/planner",
-            asked,
+            text,
             {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"},
         )
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b"".join(pieces))
-        told = {name.replace("_", "-"): answer.headers[name.replace("_", "-")] for name in headers}
-        assert told == {name.replace("_", "-"): value for name, value in headers.items()}
+        by_name = {name.replace("_", "-"): answer.headers[name.replace("_", "-")] for name in headers}
+        assert by_name == {name.replace("_", "-"): value for name, value in headers.items()}
     finally:
         connection.close()
 
@@ -243,16 +243,16 @@ def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAge
     upstream.reset(begun("ours"), *call("c1"), *call("c2"), asking("ours", "c1", "c2"))
     post(here, "ours")
     vote(here, "ours", "c1", "approve")
-    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=0.2")
-    assert told == {"run": "ours", "waiting": 1, "resume": []}
+    response = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=0.2")
+    assert response == {"run": "ours", "waiting": 1, "resume": []}
     vote(here, "ours", "c2", "deny", reason="never")
-    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=60")
-    assert told["waiting"] == 0 and len(told["resume"]) == 2
+    response = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=60")
+    assert response["waiting"] == 0 and len(response["resume"]) == 2
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c1", "content": "deleted"}
     upstream.reset(begun("ours"), result, finished("ours"))
     post(here, "ours")
-    assert upstream.asked[0][0]["resume"] == told["resume"]
-    assert told["resume"][1] == {
+    assert upstream.asked[0][0]["resume"] == response["resume"]
+    assert response["resume"][1] == {
         "interruptId": "int-c2", "status": "resolved", "payload": {"approved": False, "reason": "never"},
     }  # fmt: skip
     cards = gating.calls(here, "ours")
@@ -285,6 +285,6 @@ def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: 
     upstream.reset(begun("away"), *call("c"), asking("away", "c"))
     post(here, "away")
     vote(here, "away", "c", "approve")
-    status, said = post(here, "away", "nobody")
-    assert (status, said["error"]["code"]) == (502, "upstream")
+    status, result = post(here, "away", "nobody")
+    assert (status, result["error"]["code"]) == (502, "upstream")
     assert len(here.get("/api/v1/ag-ui/planner/resume?run=away")["resume"]) == 1

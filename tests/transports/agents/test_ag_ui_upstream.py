@@ -88,9 +88,9 @@ def nothing_left_behind(here: Server) -> Iterator[None]:
 
 def open_connections(here: Server) -> int:
     text = here.request("GET", "/metrics")[1]
-    found = re.search(r"(?m)^toolcards_connections (\d+)", text)
-    assert found, text
-    return int(found[1])
+    match = re.search(r"(?m)^toolcards_connections (\d+)", text)
+    assert match, text
+    return int(match[1])
 
 
 def post(here: Server, **headers: str) -> tuple[int, Any]:
@@ -101,8 +101,8 @@ def post(here: Server, **headers: str) -> tuple[int, Any]:
 @pytest.mark.parametrize("status", ["000", "101", "199", "600", "999"])
 def test_a_status_that_no_answer_has_is_a_fault_of_the_agent(here: Server, raw: RawAgent, status: str) -> None:
     raw.reset(f"HTTP/1.1 {status} Odd\r\nContent-Length: 1\r\n\r\nx".encode())
-    found, said = post(here)
-    assert (found, said["error"]["code"]) == (502, "upstream")
+    result, outcome = post(here)
+    assert (result, outcome["error"]["code"]) == (502, "upstream")
 
 
 def test_interim_answers_are_waited_out(here: Server, raw: RawAgent) -> None:
@@ -126,8 +126,8 @@ def test_nothing_behind_the_answer_is_taken(here: Server, raw: RawAgent, behind:
 def test_trailers_change_no_header(here: Server, raw: RawAgent) -> None:
     chunk = b"%x\r\n%s\r\n0\r\nContent-Type: text/html\r\n\r\n" % (len(FINISHED), FINISHED)
     raw.reset(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
-    status, said, headers = here.request("POST", "/api/v1/ag-ui/odd", {"threadId": "t", "runId": "r", "messages": []})
-    assert (status, said) == (200, FINISHED.decode())
+    status, body, headers = here.request("POST", "/api/v1/ag-ui/odd", {"threadId": "t", "runId": "r", "messages": []})
+    assert (status, body) == (200, FINISHED.decode())
     assert {name.lower(): value for name, value in headers.items()}["content-type"] == "text/event-stream"
 
 

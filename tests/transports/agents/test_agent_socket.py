@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}
 
 
-def ready(call: str = "c", n: int = 0, **given: Any) -> dict[str, Any]:
-    frame = {"type": "tool.input.available", "call_id": call, "tool": "bash", "input": given or {"command": "ls"}}
+def ready(call: str = "c", n: int = 0, **value: Any) -> dict[str, Any]:
+    frame = {"type": "tool.input.available", "call_id": call, "tool": "bash", "input": value or {"command": "ls"}}
     return {"n": n, **frame} if n else frame
 
 
@@ -76,11 +76,11 @@ async def test_a_frame_sent_again_is_applied_once(agent: Any) -> None:
 async def test_a_chunk_of_the_ai_sdks_sockets_sent_again_is_applied_once(agent: Any) -> None:
     """As that transport's own client does: a sequence number of a request that was seen is dropped."""
 
-    def chunk(request: str, sequence: int, **said: Any) -> dict[str, Any]:
-        return {"type": "chunk", "requestId": request, "sequence": sequence, "chunk": said}
+    def chunk(request: str, sequence: int, **piece: Any) -> dict[str, Any]:
+        return {"type": "chunk", "requestId": request, "sequence": sequence, "chunk": piece}
 
     pieces = [("tool-input-start", {"toolName": "bash"}), *[("tool-input-delta", {"inputTextDelta": n}) for n in "123"]]
-    frames = [chunk("r1", n, type=kind, toolCallId="c", **said) for n, (kind, said) in enumerate(pieces)]
+    frames = [chunk("r1", n, type=kind, toolCallId="c", **piece) for n, (kind, piece) in enumerate(pieces)]
     async with agent(protocol="ai-sdk", run="r", mode="observe") as socket:
         await socket.say(*frames)
         await socket.acked(4)
@@ -188,8 +188,8 @@ async def test_a_rule_answers_at_once(agent: Any, policy: Any) -> None:
     await in_thread(policy)({"default": "deny"})
     async with agent(run="r") as socket:
         await socket.say(ready())
-        said = await socket.hear("decision")
-    assert (said["decision"], said["call_id"], said["run"]) == ("deny", "c", "r")
+        decision = await socket.hear("decision")
+    assert (decision["decision"], decision["call_id"], decision["run"]) == ("deny", "c", "r")
 
 
 async def test_a_persons_answer_comes_once_over_the_socket(
@@ -205,10 +205,10 @@ async def test_a_persons_answer_comes_once_over_the_socket(
         async with asyncio.timeout(PATIENCE):
             while not (socket.has_news or other.has_news):
                 await asyncio.sleep(0.02)
-        told, untold = (socket, other) if socket.has_news else (other, socket)  # one of the two, whoever was first
-        said = await told.hear("decision")
-        assert (said["decision"], said["by"]["kind"]) == ("allow", "human")
-        assert await untold.silent(0.7) and await told.silent(0.1)
+        value, untold = (socket, other) if socket.has_news else (other, socket)  # one of the two, whoever was first
+        decision = await value.hear("decision")
+        assert (decision["decision"], decision["by"]["kind"]) == ("allow", "human")
+        assert await untold.silent(0.7) and await value.silent(0.1)
     assert (await Approval.objects.aget()).state == "claimed"
 
 
@@ -221,8 +221,8 @@ async def test_an_answer_given_while_the_agent_was_away_comes_when_it_is_back(
         await socket.hear("decision")
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "deny")))()
     async with agent(run="r") as socket:
-        said = await socket.hear("decision")
-        assert (said["decision"], said["reason"]["code"]) == ("deny", "approval_denied")
+        decision = await socket.hear("decision")
+        assert (decision["decision"], decision["reason"]["code"]) == ("deny", "approval_denied")
     async with agent(run="r") as socket:
         await wait_for_senders()
         assert await socket.silent(0.7)
@@ -267,9 +267,9 @@ async def test_an_answer_to_the_agents_own_question_goes_out_in_its_own_words(
         await socket.say(ready(), {"type": "approval.requested", "call_id": "c", "approval_id": "mine"})
         await socket.acked(2)
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-        said = await socket.hear("decision")
+        decision = await socket.hear("decision")
     reply = {"type": "approval.responded", "call_id": "c", "approval_id": "mine", "approved": True}
-    assert said["reply"] == reply
+    assert decision["reply"] == reply
 
 
 async def lease_when(true: Callable[[float], bool]) -> float:

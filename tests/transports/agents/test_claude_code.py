@@ -23,16 +23,16 @@ BASH = {"tool_name": "Bash", "tool_input": {"command": "git push"}}
 CALL = {**BASH, "tool_use_id": "toolu_1"}
 
 
-def hook(event: str, **said: Any) -> dict[str, Any]:
-    return {"session_id": "s-1", "hook_event_name": event, **said}
+def hook(event: str, **value: Any) -> dict[str, Any]:
+    return {"session_id": "s-1", "hook_event_name": event, **value}
 
 
 @pytest.fixture
 def tell(call: Any) -> Any:
     """Give `await tell(event, …)`: the hook output."""
 
-    async def told(event: str, *, query: str = "", **said: Any) -> Any:
-        status, answer, _ = await call("POST", HOOKS + query, hook(event, **said))
+    async def told(event: str, *, query: str = "", **value: Any) -> Any:
+        status, answer, _ = await call("POST", HOOKS + query, hook(event, **value))
         assert status == 200, answer
         return answer.get("hookSpecificOutput", answer)
 
@@ -52,9 +52,9 @@ async def card() -> Any:
 async def waiting() -> ToolCall:
     async with asyncio.timeout(PATIENCE):
         while True:
-            found: ToolCall | None = await ToolCall.objects.filter(waiting=True).afirst()
-            if found:
-                return found
+            tool_call: ToolCall | None = await ToolCall.objects.filter(waiting=True).afirst()
+            if tool_call:
+                return tool_call
             await asyncio.sleep(0.02)
 
 
@@ -87,8 +87,8 @@ async def test_a_rules_no_names_the_reason_and_the_way_out(tell: Any, under: Any
         "suggest": "Open a draft.",
     }
     await under({"default": "allow", "rules": [rule]})
-    said = await tell("PreToolUse", **CALL)
-    assert (said["permissionDecision"], said["permissionDecisionReason"]) == ("deny", "Not here. Open a draft.")
+    result = await tell("PreToolUse", **CALL)
+    assert (result["permissionDecision"], result["permissionDecisionReason"]) == ("deny", "Not here. Open a draft.")
     await tell("PostToolBatch", tool_calls=[{**CALL, "tool_response": "PreToolUse:Bash hook error: Not here."}])
     shown = await card()
     assert (shown.state, shown.denied_by.kind, shown.anomalies) == ("output-denied", "rule", ())
@@ -98,8 +98,8 @@ async def test_a_question_holds_the_hook_until_a_person_says_yes(tell: Any, unde
     await under({"default": "ask"})
     held = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "approve")
-    said = await held
-    assert (said["permissionDecision"], "updatedInput" in said) == ("allow", False)
+    value = await held
+    assert (value["permissionDecision"], "updatedInput" in value) == ("allow", False)
     shown = await card()
     assert (shown.state, shown.approval.state) == ("approval-responded", "claimed")
     await tell("PostToolUse", **CALL, tool_response={"stdout": "pushed"})
@@ -112,9 +112,9 @@ async def test_a_persons_no_reaches_the_model_with_its_reason(tell: Any, under: 
     await under({"default": "ask"})
     held = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "deny", reason="not on a Friday")
-    said = await held
-    assert said["permissionDecision"] == "deny"
-    assert said["permissionDecisionReason"].startswith("A person declined: not on a Friday")
+    value = await held
+    assert value["permissionDecision"] == "deny"
+    assert value["permissionDecisionReason"].startswith("A person declined: not on a Friday")
     assert (await card()).state == "output-denied"
 
 
@@ -123,18 +123,18 @@ async def test_what_a_person_edited_replaces_the_input(tell: Any, under: Any, an
     await under({"default": "allow", "rules": [ask]})
     held = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "edit", edited_args={"command": "git push --dry-run"})
-    said = await held
-    assert (said["permissionDecision"], said["updatedInput"]) == ("allow", {"command": "git push --dry-run"})
-    await tell("PostToolUse", **CALL | {"tool_input": said["updatedInput"]}, tool_response="done")
+    value = await held
+    assert (value["permissionDecision"], value["updatedInput"]) == ("allow", {"command": "git push --dry-run"})
+    await tell("PostToolUse", **CALL | {"tool_input": value["updatedInput"]}, tool_response="done")
     shown = await card()
     assert (shown.input, shown.original_input) == ({"command": "git push --dry-run"}, {"command": "git push"})
 
 
 async def test_nobody_answers_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    said = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
-    assert said["permissionDecision"] == "deny"
-    assert said["permissionDecisionReason"].startswith("No one answered")
+    result = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
+    assert result["permissionDecision"] == "deny"
+    assert result["permissionDecisionReason"].startswith("No one answered")
     shown = await card()
     assert (shown.state, shown.denied_by.kind) == ("output-denied", "timeout")
 
@@ -280,13 +280,13 @@ async def test_a_deferred_call_is_judged_anew_when_its_session_resumes(tell: Any
 
 
 @pytest.mark.parametrize(
-    "given", [{"a": 9007199254740993}, {"a": "x" * 300_000}, {"a": json.loads("[" * 60 + "]" * 60)}],
+    "value", [{"a": 9007199254740993}, {"a": "x" * 300_000}, {"a": json.loads("[" * 60 + "]" * 60)}],
     ids=["a number too large", "too long", "too deep"],
 )  # fmt: skip
-async def test_an_input_that_cannot_be_judged_is_denied_with_a_200(tell: Any, under: Any, given: Any) -> None:
+async def test_an_input_that_cannot_be_judged_is_denied_with_a_200(tell: Any, under: Any, value: Any) -> None:
     await under("watch")
-    said = await tell("PreToolUse", tool_name="Bash", tool_use_id="t", tool_input=given)
-    assert said["permissionDecision"] == "deny"
+    result = await tell("PreToolUse", tool_name="Bash", tool_use_id="t", tool_input=value)
+    assert result["permissionDecision"] == "deny"
 
 
 async def test_without_a_policy_everything_is_denied(tell: Any, db: None) -> None:
@@ -298,10 +298,10 @@ async def test_a_fault_of_ours_is_a_denial_too(tell: Any, under: Any, monkeypatc
 
     await under("watch")
     monkeypatch.setattr(group_commit.WRITER, "enqueue", None)
-    said = await tell("PreToolUse", **CALL)
+    result = await tell("PreToolUse", **CALL)
     monkeypatch.undo()
-    assert said["permissionDecision"] == "deny"
-    assert "something went wrong" in said["permissionDecisionReason"]
+    assert result["permissionDecision"] == "deny"
+    assert "something went wrong" in result["permissionDecisionReason"]
 
 
 async def test_a_result_too_long_to_keep_ends_its_card(tell: Any, under: Any) -> None:
@@ -334,8 +334,8 @@ async def test_an_interrupted_session_leaves_nothing_open(tell: Any, under: Any)
     ],
 )
 async def test_what_no_claude_code_ever_sent_is_refused(call: Any, body: str, status: int, code: str) -> None:
-    found, said, _ = await call("POST", HOOKS, body)
-    assert (found, said["error"]["code"]) == (status, code)
+    result, response, _ = await call("POST", HOOKS, body)
+    assert (result, response["error"]["code"]) == (status, code)
 
 
 async def test_hooks_need_a_key_that_may_ingest_and_ask(call: Any, under: Any) -> None:

@@ -75,12 +75,12 @@ LIMITS = ("?limit=soon", "?limit=nan", "?limit=1e", "?limit=²")
 
 
 async def posted(call: Any, body: Any, query: str = "", **more: Any) -> tuple[int, Any]:
-    status, said, _ = await call("POST", HOOKS + query, body, **more)
-    return status, said
+    status, answer, _ = await call("POST", HOOKS + query, body, **more)
+    return status, answer
 
 
-def denied(status: int, said: Any, event: str = "PreToolUse") -> bool:
-    output = said.get("hookSpecificOutput", {})
+def denied(status: int, payload: Any, event: str = "PreToolUse") -> bool:
+    output = payload.get("hookSpecificOutput", {})
     if event == "PermissionRequest":
         decision = output.get("decision", {})
         no = decision.get("behavior") == "deny" and bool(decision.get("message"))
@@ -92,8 +92,8 @@ def denied(status: int, said: Any, event: str = "PreToolUse") -> bool:
 @pytest.mark.parametrize("body", UNJUDGED.values(), ids=UNJUDGED)
 async def test_a_call_that_cannot_be_judged_is_denied_whatever_policy_allows(call: Any, policy: Any, body: Any) -> None:
     await in_thread(policy)({"default": "allow"})
-    status, said = await posted(call, body)
-    assert denied(status, said), (status, said)
+    status, result = await posted(call, body)
+    assert denied(status, result), (status, result)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ async def test_a_call_that_cannot_be_judged_is_denied_whatever_policy_allows(cal
 )  # fmt: skip
 async def test_a_question_that_cannot_be_judged_is_denied_in_its_own_words(call: Any, policy: Any, body: Any) -> None:
     await in_thread(policy)({"default": "allow"})
-    status, said = await posted(call, body)
-    assert denied(status, said, "PermissionRequest"), (status, said)
+    status, result = await posted(call, body)
+    assert denied(status, result, "PermissionRequest"), (status, result)
 
 
 @pytest.mark.parametrize("query", LIMITS)
@@ -145,8 +145,8 @@ async def test_without_a_good_key_nothing_is_said_about_a_call(call: Any, policy
     await in_thread(policy)({"default": "allow"})
     _, half = await in_thread(lambda: AgentKey.objects.issue("half", ("ingest",)))()
     for body in (CALL | {"tool_input": None}, UNJUDGED["longer than a body may be"]):
-        status, said = await posted(call, body, key="tck_none")
-        assert status in (401, 413) and "hookSpecificOutput" not in said
+        status, result = await posted(call, body, key="tck_none")
+        assert status in (401, 413) and "hookSpecificOutput" not in result
     assert (await posted(call, CALL | {"tool_input": None}, key=half))[0] == 403
     assert not await Run.objects.aexists()
 

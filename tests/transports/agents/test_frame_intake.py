@@ -35,15 +35,15 @@ async def test_a_run_says_how_many_frames_of_which_kinds_were_skipped(call: Any)
     await call("POST", INGEST, [START])
     assert await skipped(call) == NOTHING
     body = [{"type": "foo"}, START, {"type": "bar"}, {"type": "foo", "x": 1}]
-    _, said, _ = await call("POST", INGEST, body)
-    assert (said["accepted"], said["skipped"], said["refused"]) == (1, 3, 0)
+    _, answer, _ = await call("POST", INGEST, body)
+    assert (answer["accepted"], answer["skipped"], answer["refused"]) == (1, 3, 0)
     assert await skipped(call) == {"frames": 3, "kinds": {"foo": 2, "bar": 1}, "other": 0}
     assert (await call("GET", "/api/v1/runs"))[1]["runs"][0]["skipped"]["frames"] == 3
 
 
 async def test_a_body_of_unknown_frames_alone_makes_a_run_that_says_so(call: Any) -> None:
-    status, said, _ = await call("POST", INGEST, [{"type": "foo"}])
-    assert (status, said["skipped"], said["calls"]) == (200, 1, [])
+    status, body, _ = await call("POST", INGEST, [{"type": "foo"}])
+    assert (status, body["skipped"], body["calls"]) == (200, 1, [])
     assert await skipped(call) == {"frames": 1, "kinds": {"foo": 1}, "other": 0}
 
 
@@ -66,23 +66,23 @@ async def test_a_frame_that_is_sent_again_is_counted_once(call: Any) -> None:
 async def test_many_kinds_and_long_ones_are_bounded(call: Any) -> None:
     body = [{"type": f"kind-{n}-{'x' * 100_000}"} for n in range(3)] + [{"type": f"{n}"} for n in range(60)]
     await call("POST", INGEST, body)
-    told = await skipped(call)
-    assert (told["frames"], len(told["kinds"]), told["other"]) == (63, 50, 13)
-    assert max(map(len, told["kinds"])) == 80
+    result = await skipped(call)
+    assert (result["frames"], len(result["kinds"]), result["other"]) == (63, 50, 13)
+    assert max(map(len, result["kinds"])) == 80
 
 
 async def test_a_kind_may_be_any_text(call: Any) -> None:
     body = '[{"type":"a\\u0000b"},{"type":"\\ud83d"},{"type":"<script>"},{"type":""},{"type":"frames"}]'
-    status, said, _ = await call("POST", INGEST, body)
-    assert (status, said["skipped"]) == (200, 5)
+    status, answer, _ = await call("POST", INGEST, body)
+    assert (status, answer["skipped"]) == (200, 5)
     assert set((await skipped(call))["kinds"]) == {"a\ufffdb", "\ufffd", "<script>", "(empty)", "frames"}
 
 
 async def test_a_secret_in_a_kind_is_masked(call: Any) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     await call("POST", INGEST, [{"type": f"foo {token}"}, {"type": f"foo {token}"}])
-    told = await skipped(call)
-    assert told["frames"] == 2 and token not in json.dumps(told)
+    result = await skipped(call)
+    assert result["frames"] == 2 and token not in json.dumps(result)
 
 
 async def test_what_another_process_counted_is_not_lost(call: Any) -> None:

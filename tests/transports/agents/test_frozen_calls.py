@@ -61,14 +61,14 @@ async def test_another_tool_server_or_input_is_no_repetition_of_the_question(
     call: Any, policy: Any, change: dict[str, Any]
 ) -> None:
     await in_thread(policy)({"default": "deny", "rules": [ALLOW | {"match": {"tool": ["bash"], "source": ["ours"]}}]})
-    asked = QUESTION | {"tool": {"name": "bash", "source": "ours"}}
-    _, first, _ = await call("POST", DECIDE, asked)
+    decision = QUESTION | {"tool": {"name": "bash", "source": "ours"}}
+    _, first, _ = await call("POST", DECIDE, decision)
     assert first["decision"] == "allow"
     change = change if "tool" in change else change | {"tool": {"name": "bash", "source": "ours"}}
-    status, answer, _ = await call("POST", DECIDE, asked | change | {"attempt": 1})
+    status, answer, _ = await call("POST", DECIDE, decision | change | {"attempt": 1})
     assert (status, answer["error"]["code"], answer["error"]["detail"]) == (409, "key_reuse", {"attempt": 2})
     assert (await Approval.objects.aget()).state == "approved"
-    status, second, _ = await call("POST", DECIDE, asked | change)
+    status, second, _ = await call("POST", DECIDE, decision | change)
     assert (status, second["attempt"]) == (200, 2)
     path, body = claim_of(first)
     assert (await call("POST", path, body))[0] == 410

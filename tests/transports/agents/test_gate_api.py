@@ -29,85 +29,85 @@ async def vote(person: Any, ballot: Any, decision: str = "approve") -> None:
 
 
 async def test_the_whole_way_of_an_approved_call(call: Any, asks: None, an_approver: Any, ballot: Any) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
-    assert (asked["decision"], asked["approval"]["state"], asked["permit"]) == ("ask", "pending", None)
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    assert (decision["decision"], decision["approval"]["state"], decision["permit"]) == ("ask", "pending", None)
     await vote(an_approver, ballot)
-    _, allowed, _ = await call("GET", asked["approval"]["poll"])
+    _, allowed, _ = await call("GET", decision["approval"]["poll"])
     assert (allowed["decision"], allowed["by"]["kind"]) == ("allow", "human")
     claim = f"/api/v1/permits/{allowed['permit']['id']}/claim"
-    proof = {"call_id": "c", "args_sha256": asked["args_sha256"]}
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     assert (await call("POST", claim, proof | {"args_sha256": "0" * 64}))[0] == 412
     assert (await call("POST", claim, proof))[0] == 200
-    status, said, _ = await call("POST", claim, proof)
-    assert (status, said["error"]["code"]) == (410, "used")
-    told = {"run": "r", "outcome": "ok", "output": "pushed"}
+    status, answer, _ = await call("POST", claim, proof)
+    assert (status, answer["error"]["code"]) == (410, "used")
+    fields = {"run": "r", "outcome": "ok", "output": "pushed"}
     for _ in range(2):
-        status, said, _ = await call("POST", "/api/v1/calls/c/result", told)
-        assert (status, said["state"]) == (200, "output-available")
+        status, answer, _ = await call("POST", "/api/v1/calls/c/result", fields)
+        assert (status, answer["state"]) == (200, "output-available")
     assert (await Approval.objects.aget()).state == "succeeded"
 
 
 async def test_a_long_poll_returns_when_a_person_has_answered(
     call: Any, asks: None, an_approver: Any, ballot: Any
 ) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
-    polling = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=3600"))
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    polling = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=3600"))
     await asyncio.sleep(0.2)
     assert not polling.done()
     await vote(an_approver, ballot, "deny")
-    status, said, _ = await asyncio.wait_for(polling, PATIENCE)
-    assert (status, said["decision"], said["reason"]["code"]) == (200, "deny", "approval_denied")
+    status, result, _ = await asyncio.wait_for(polling, PATIENCE)
+    assert (status, result["decision"], result["reason"]["code"]) == (200, "deny", "approval_denied")
 
 
 async def test_the_question_itself_may_wait(call: Any, asks: None, an_approver: Any, ballot: Any) -> None:
-    asking = asyncio.ensure_future(call("POST", DECIDE, QUESTION | {"wait_ms": 60_000}))
+    decision = asyncio.ensure_future(call("POST", DECIDE, QUESTION | {"wait_ms": 60_000}))
     while not await Approval.objects.aexists():
         await asyncio.sleep(0.05)
     await vote(an_approver, ballot)
-    _, said, _ = await asking
-    assert said["decision"] == "allow"
-    assert said["permit"]
+    _, value, _ = await decision
+    assert value["decision"] == "allow"
+    assert value["permit"]
 
 
 async def test_waiting_ends_unanswered(call: Any, asks: None) -> None:
     begun = time.monotonic()
-    _, said, _ = await call("POST", DECIDE, QUESTION | {"wait_ms": 300})
-    assert said["decision"] == "ask"
+    _, decision, _ = await call("POST", DECIDE, QUESTION | {"wait_ms": 300})
+    assert decision["decision"] == "ask"
     assert time.monotonic() - begun > 0.25
 
 
 async def test_who_cannot_wait_is_denied_at_once(call: Any, asks: None) -> None:
-    _, said, _ = await call("POST", DECIDE, QUESTION | {"can_wait": False, "wait_ms": 10_000})
-    assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
+    _, decision, _ = await call("POST", DECIDE, QUESTION | {"can_wait": False, "wait_ms": 10_000})
+    assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")
 
 
 async def test_an_approval_held_back_is_not_told_yet(
     call: Any, asks: None, an_approver: Any, ballot: Any, limits: Any
 ) -> None:
     limits(handover_seconds=3600)
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
     await vote(an_approver, ballot)
-    path = f"/api/v1/approvals/{asked['approval']['id']}"
-    _, said, _ = await call("GET", path)
-    assert (said["decision"], said["permit"]) == ("ask", None)
+    path = f"/api/v1/approvals/{decision['approval']['id']}"
+    _, body, _ = await call("GET", path)
+    assert (body["decision"], body["permit"]) == ("ask", None)
     limits(handover_seconds=0.8)
-    _, said, _ = await call("GET", path + "?wait=60")
-    assert said["decision"] == "allow"
-    assert said["permit"]
+    _, body, _ = await call("GET", path + "?wait=60")
+    assert body["decision"] == "allow"
+    assert body["permit"]
 
 
 async def test_a_rules_yes_carries_a_permit(call: Any, policy: Any) -> None:
     await in_thread(policy)("watch")
-    _, said, _ = await call("POST", DECIDE, QUESTION)
-    assert said["decision"] == "allow"
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
-    assert (await call("POST", f"/api/v1/permits/{said['permit']['id']}/claim", proof))[0] == 200
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    assert decision["decision"] == "allow"
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+    assert (await call("POST", f"/api/v1/permits/{decision['permit']['id']}/claim", proof))[0] == 200
 
 
 async def test_what_belongs_to_another_source_is_not_there(call: Any, asks: None) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
     _, other = await in_thread(AgentKey.objects.issue)("somebody else")
-    mine = asked["approval"]["id"]
+    mine = decision["approval"]["id"]
     for method, path, body in [
         ("GET", f"/api/v1/approvals/{mine}", None),
         ("POST", f"/api/v1/approvals/{mine}/withdraw", {}),
@@ -118,8 +118,8 @@ async def test_what_belongs_to_another_source_is_not_there(call: Any, asks: None
         ("GET", "/api/v1/runs/r/calls", None),
         ("GET", "/api/v1/runs/r/events", None),
     ]:
-        status, said, _ = await call(method, path, body, key=other)
-        assert (status, said["error"]["code"]) == (404, "not_found"), path
+        status, answer, _ = await call(method, path, body, key=other)
+        assert (status, answer["error"]["code"]) == (404, "not_found"), path
     assert (await call("GET", "/api/v1/approvals", key=other))[1]["approvals"] == []
     assert (await Approval.objects.aget()).state == "pending"
 
@@ -138,28 +138,28 @@ async def test_what_belongs_to_another_source_is_not_there(call: Any, asks: None
 )
 async def test_a_key_does_what_its_scopes_say(call: Any, key: Any, scopes: Any, method: str, path: str) -> None:
     _, secret = await in_thread(AgentKey.objects.issue)("limited", scopes)
-    status, said, _ = await call(method, path, QUESTION if method == "POST" else None, key=secret)
-    assert (status, said["error"]["code"]) == (403, "scope")
+    status, decision, _ = await call(method, path, QUESTION if method == "POST" else None, key=secret)
+    assert (status, decision["error"]["code"]) == (403, "scope")
 
 
 async def test_a_withdrawn_question_can_no_longer_be_answered(
     call: Any, asks: None, an_approver: Any, ballot: Any
 ) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
-    told = await in_thread(lambda: ballot(ToolCall.objects.get(), "approve"))()
-    assert (await call("POST", f"/api/v1/approvals/{asked['approval']['id']}/withdraw", {}))[0] == 200
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    tool_call = await in_thread(lambda: ballot(ToolCall.objects.get(), "approve"))()
+    assert (await call("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {}))[0] == 200
     with pytest.raises(gate.TooLate):
-        await in_thread(gate.vote)(an_approver, told)
-    _, said, _ = await call("GET", asked["approval"]["poll"])
-    assert (said["decision"], said["permit"]) == ("deny", None)
+        await in_thread(gate.vote)(an_approver, tool_call)
+    _, body, _ = await call("GET", decision["approval"]["poll"])
+    assert (body["decision"], body["permit"]) == ("deny", None)
 
 
 async def test_the_end_of_a_run_withdraws_its_questions(call: Any, asks: None) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
-    status, said, _ = await call("POST", "/api/v1/runs/r/end", {"outcome": "aborted", "reason": "enough"})
-    assert (status, said["status"]) == (200, "aborted")
-    _, said, _ = await call("GET", f"/api/v1/approvals/{asked['approval']['id']}")
-    assert (said["decision"], said["approval"]["state"]) == ("deny", "cancelled")
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    status, body, _ = await call("POST", "/api/v1/runs/r/end", {"outcome": "aborted", "reason": "enough"})
+    assert (status, body["status"]) == (200, "aborted")
+    _, body, _ = await call("GET", f"/api/v1/approvals/{decision['approval']['id']}")
+    assert (body["decision"], body["approval"]["state"]) == ("deny", "cancelled")
 
 
 async def test_a_result_without_a_permit_is_noted(call: Any, asks: None) -> None:
@@ -182,15 +182,15 @@ async def test_a_failure_may_say_how_long_to_wait(call: Any, asks: None) -> None
 async def test_an_output_beyond_the_limits_is_an_error_of_a_tool_that_ran(
     call: Any, asks: None, an_approver: Any, ballot: Any, output: Any
 ) -> None:
-    _, asked, _ = await call("POST", DECIDE, QUESTION)
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
     await vote(an_approver, ballot)
-    _, allowed, _ = await call("GET", asked["approval"]["poll"])
-    proof = {"call_id": "c", "args_sha256": asked["args_sha256"]}
+    _, allowed, _ = await call("GET", decision["approval"]["poll"])
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     await call("POST", f"/api/v1/permits/{allowed['permit']['id']}/claim", proof)
-    told = {"run": "r", "outcome": "ok", "output": output}
+    fields = {"run": "r", "outcome": "ok", "output": output}
     for _ in range(2):
-        status, said, _ = await call("POST", "/api/v1/calls/c/result", told)
-        assert (status, said["state"]) == (200, "output-error")
+        status, listing, _ = await call("POST", "/api/v1/calls/c/result", fields)
+        assert (status, listing["state"]) == (200, "output-error")
     card = await in_thread(lambda: ToolCall.objects.get().as_card())()
     assert (card.error.code, card.error.phase, card.error.authority, card.error.retryable) == (
         "bad_output", "output", "tool", False,
@@ -200,9 +200,9 @@ async def test_an_output_beyond_the_limits_is_an_error_of_a_tool_that_ran(
 
 async def test_a_beat_says_how_long_it_lasts(call: Any, asks: None) -> None:
     await call("POST", DECIDE, QUESTION)
-    status, said, _ = await call("POST", "/api/v1/runs/r/beat", {})
-    assert (status, said["run"]) == (200, "r")
-    assert said["lease_seconds"] > 0
+    status, body, _ = await call("POST", "/api/v1/runs/r/beat", {})
+    assert (status, body["run"]) == (200, "r")
+    assert body["lease_seconds"] > 0
 
 
 BIG = {"command": "x" * 300_000}
@@ -233,8 +233,8 @@ BIG = {"command": "x" * 300_000}
 async def test_bad_questions_are_answered_in_the_contracts_words(
     call: Any, asks: None, body: Any, status: int, code: str
 ) -> None:
-    got, said, _ = await call("POST", DECIDE, body)
-    assert (got, said["error"]["code"]) == (status, code)
+    got, decision, _ = await call("POST", DECIDE, body)
+    assert (got, decision["error"]["code"]) == (status, code)
     assert not await Approval.objects.aexists()
 
 
@@ -245,6 +245,6 @@ async def test_an_approval_that_is_not_there_is_404(call: Any, key: Any, path: s
 
 async def test_other_methods_are_refused(call: Any, key: Any) -> None:
     for method, path in [("GET", DECIDE), ("DELETE", "/api/v1/runs"), ("POST", "/api/v1/approvals/x")]:
-        status, said, headers = await call(method, path)
-        assert (status, said["error"]["code"]) == (405, "method_not_allowed")
+        status, body, headers = await call(method, path)
+        assert (status, body["error"]["code"]) == (405, "method_not_allowed")
         assert headers["allow"]

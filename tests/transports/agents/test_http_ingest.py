@@ -36,9 +36,9 @@ def lines(*frames: Any) -> str:
     ],
 )
 async def test_three_kinds_of_bodies_say_the_same(call: Any, content_type: str, body: str) -> None:
-    status, said, _ = await call("POST", INGEST, body, content_type=content_type)
+    status, answer, _ = await call("POST", INGEST, body, content_type=content_type)
     assert status == 200
-    assert said == {
+    assert answer == {
         "run": "r", "accepted": 4, "skipped": 0, "refused": 0, "anomalies": 0, "seq": 4,
         "calls": [{"call_id": "c", "state": "output-available"}],
     }  # fmt: skip
@@ -46,24 +46,24 @@ async def test_three_kinds_of_bodies_say_the_same(call: Any, content_type: str, 
 
 
 async def test_one_frame_alone_is_a_body_and_its_end_truncates_the_run(call: Any) -> None:
-    status, said, _ = await call("POST", INGEST, FRAMES[1])
-    assert (status, said["accepted"]) == (200, 1)
-    assert said["calls"] == [{"call_id": "c", "state": "output-error"}]
+    status, body, _ = await call("POST", INGEST, FRAMES[1])
+    assert (status, body["accepted"]) == (200, 1)
+    assert body["calls"] == [{"call_id": "c", "state": "output-error"}]
     assert (await Run.objects.aget()).status == "truncated"
 
 
 async def test_broken_frames_are_counted_and_the_others_applied(call: Any) -> None:
     body = lines(FRAMES[0], "{broken", {"type": "of.tomorrow"}, FRAMES[1], '{"type": "text.delta"}')
-    status, said, _ = await call("POST", INGEST, body, content_type=NDJSON)
+    status, answer, _ = await call("POST", INGEST, body, content_type=NDJSON)
     assert status == 200
-    assert (said["accepted"], said["skipped"], said["refused"]) == (2, 1, 2)
-    assert said["error"]["code"] == "not_json"
+    assert (answer["accepted"], answer["skipped"], answer["refused"]) == (2, 1, 2)
+    assert answer["error"]["code"] == "not_json"
 
 
 async def test_anomalies_are_counted(call: Any) -> None:
     late = {"type": "tool.output.error", "call_id": "c", "error": "no"}
-    _, said, _ = await call("POST", INGEST, lines(*FRAMES[:3], late), content_type=NDJSON)
-    assert said["anomalies"] == 1
+    _, body, _ = await call("POST", INGEST, lines(*FRAMES[:3], late), content_type=NDJSON)
+    assert body["anomalies"] == 1
 
 
 @pytest.mark.parametrize(
@@ -97,17 +97,17 @@ async def test_anomalies_are_counted(call: Any) -> None:
 async def test_bad_requests_are_answered_in_the_contracts_words(
     call: Any, changes: Any, status: int, code: str
 ) -> None:
-    asked = {"method": "POST", "path": INGEST, "body": FRAMES[0]} | changes
-    got, said, headers = await call(asked.pop("method"), asked.pop("path"), asked.pop("body"), **asked)
-    assert (got, said["error"]["code"]) == (status, code)
+    fields = {"method": "POST", "path": INGEST, "body": FRAMES[0]} | changes
+    got, body, headers = await call(fields.pop("method"), fields.pop("path"), fields.pop("body"), **fields)
+    assert (got, body["error"]["code"]) == (status, code)
     assert headers["content-type"] == "application/json"
     assert not await ToolCall.objects.aexists()
 
 
 async def test_a_key_without_the_scope_may_not_send(call: Any) -> None:
     _, secret = await in_thread(AgentKey.objects.issue)("reader", ("read", "decide", "result"))
-    status, said, _ = await call("POST", INGEST, FRAMES, key=secret)
-    assert (status, said["error"]["code"]) == (403, "scope")
+    status, body, _ = await call("POST", INGEST, FRAMES, key=secret)
+    assert (status, body["error"]["code"]) == (403, "scope")
 
 
 async def test_the_same_key_again_gets_the_same_answer_and_applies_nothing(call: Any) -> None:
@@ -120,7 +120,7 @@ async def test_the_same_key_again_gets_the_same_answer_and_applies_nothing(call:
 
 async def test_two_with_the_same_key_at_once_are_one(call: Any) -> None:
     both = await asyncio.gather(*(call("POST", INGEST, FRAMES, idempotency_key="k2") for _ in range(3)))
-    assert len({json.dumps(said) for _, said, _ in both}) == 1
+    assert len({json.dumps(entry) for _, entry, _ in both}) == 1
     assert await Event.objects.acount() == both[0][1]["seq"]
 
 
@@ -142,8 +142,8 @@ async def test_numbered_frames_are_applied_once_over_several_bodies(call: Any) -
 
 async def test_a_gating_body_is_told_the_decisions(call: Any, policy: Any) -> None:
     await in_thread(policy)({"default": "deny"})
-    _, said, _ = await call("POST", INGEST + "&mode=gate", FRAMES[:2])
-    assert [decision["decision"] for decision in said["decisions"]] == ["deny"]
+    _, body, _ = await call("POST", INGEST + "&mode=gate", FRAMES[:2])
+    assert [decision["decision"] for decision in body["decisions"]] == ["deny"]
 
 
 def test_cards_move_while_a_body_is_open_and_a_body_that_breaks_off_is_truncated_later(tmp_path: Any) -> None:

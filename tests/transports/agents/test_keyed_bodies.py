@@ -223,9 +223,9 @@ async def play(
     answer = await post(secret, body, name, **run, **query)
     for request, rest in paused:
         request.say(rest, more=False)
-        late, said = await request.answer()
+        late, decision = await request.answer()
         # Its process was away while another took over; or it only now comes to ask for the key.
-        assert (late, said) == answer or (late, said["error"]["code"]) == (409, "in_progress")
+        assert (late, decision) == answer or (late, decision["error"]["code"]) == (409, "in_progress")
     assert await post(secret, body, name, **run, **query) == answer or answer[0] != 200
     return whole, answer
 
@@ -251,10 +251,10 @@ async def test_another_body_under_a_key_is_refused_and_the_first_can_still_be_co
     secret: str, body: bytes, query: dict[str, str]
 ) -> None:
     await broken(secret, BEGUN)
-    status, said = await post(secret, body, "k", **query)
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
-    status, said = await post(secret, BEGUN + lines(FRAME), "k")
-    assert (status, said["accepted"]) == (200, 4)
+    status, result = await post(secret, body, "k", **query)
+    assert (status, result["error"]["code"]) == (409, "key_reuse")
+    status, result = await post(secret, BEGUN + lines(FRAME), "k")
+    assert (status, result["accepted"]) == (200, 4)
     texts = [fact["text"] async for fact in _texts("r")]
     assert texts == ["x", "y", "z", "x"] and await Run.objects.acount() == 1
 
@@ -267,8 +267,8 @@ async def _texts(run: str) -> Any:
 
 async def test_a_finished_key_is_not_taken_for_another_run(secret: str) -> None:
     assert (await post(secret, BEGUN, "k"))[0] == 200
-    status, said = await post(secret, BEGUN, "k", run="another")
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    status, result = await post(secret, BEGUN, "k", run="another")
+    assert (status, result["error"]["code"]) == (409, "key_reuse")
 
 
 async def test_the_end_of_a_body_counts_too(secret: str) -> None:
@@ -276,11 +276,11 @@ async def test_the_end_of_a_body_counts_too(secret: str) -> None:
     assert (await post(secret, BEGUN, "k"))[0] == 200
     before = await Event.objects.acount()
     await Receipt.objects.aupdate(answer="", holder="a process", held_until=0)
-    status, said = await post(secret, BEGUN, "k")
-    assert (status, said["accepted"], said["seq"]) == (200, 3, before) == (200, 3, await Event.objects.acount())
+    status, result = await post(secret, BEGUN, "k")
+    assert (status, result["accepted"], result["seq"]) == (200, 3, before) == (200, 3, await Event.objects.acount())
     await Receipt.objects.aupdate(answer="")
-    status, said = await post(secret, BEGUN + lines(FRAME), "k")
-    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    status, result = await post(secret, BEGUN + lines(FRAME), "k")
+    assert (status, result["error"]["code"]) == (409, "key_reuse")
 
 
 async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,8 +290,8 @@ async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch:
     await first.written()
     second = Body(secret, "k")
     second.say(BEGUN, more=False)
-    status, said = await second.answer()
-    assert (status, said["error"]["code"]) == (409, "in_progress") and second.headers["retry-after"] == "5"
+    status, decision = await second.answer()
+    assert (status, decision["error"]["code"]) == (409, "in_progress") and second.headers["retry-after"] == "5"
     first.say(b"", more=False)
     assert (await first.answer())[0] == 200
 
@@ -305,8 +305,8 @@ async def test_a_paused_process_writes_no_more_once_another_took_its_key_over(se
     second.say(BEGUN)
     await second.written()
     first.say(lines(FRAME), more=False)
-    status, said = await first.answer()
-    assert (status, said["error"]["code"]) == (409, "in_progress")
+    status, decision = await first.answer()
+    assert (status, decision["error"]["code"]) == (409, "in_progress")
     second.say(lines(FRAME), more=False)
     assert (await second.answer())[0] == 200
     assert [fact["text"] async for fact in _texts("r")] == ["x", "y", "z", "x"]
@@ -349,8 +349,8 @@ async def test_a_call_whose_process_died_while_plug_ins_were_asked_is_decided_on
     second.say(lines(FRAME, CALL, FRAME), more=False)
     await second.read()
     slow.go.set()
-    status, said = await second.answer()
-    assert status == 200 and [decision["decision"] for decision in said["decisions"]] == ["deny"]
+    status, body = await second.answer()
+    assert status == 200 and [decision["decision"] for decision in body["decisions"]] == ["deny"]
     first.say(b"", more=False)
     assert (await first.answer())[0] == 409
     kinds = [fact["type"] for fact in await sync_to_async(log_of)("r")]
@@ -373,5 +373,5 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
     assert await asyncio.to_thread(gate.drain, PATIENCE)
     slow.go.set()
     await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
-    told = [fact["text"] async for fact in _texts("r")]
-    assert told == ["after", "during"] and slow.times == 1
+    entries = [fact["text"] async for fact in _texts("r")]
+    assert entries == ["after", "during"] and slow.times == 1

@@ -19,10 +19,10 @@ RECORDED = [pytest.param(*rest, id=f"{name}/{scenario}") for name, scenario, *re
 KINDS = {".sse": b"text/event-stream", ".ndjson": b"application/x-ndjson", ".jsonl": b"application/x-ndjson"}
 
 
-def expected(said: dict[str, Any]) -> tuple[dict[str, str], str]:
-    by_wire = said.get("by_wire", {})
-    states = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in said["calls"].items()}
-    return states, by_wire.get("status", said["run"])
+def expected(payload: dict[str, Any]) -> tuple[dict[str, str], str]:
+    by_wire = payload.get("by_wire", {})
+    states = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in payload["calls"].items()}
+    return states, by_wire.get("status", payload["run"])
 
 
 async def found() -> tuple[dict[str, str], str]:
@@ -58,25 +58,25 @@ async def post(protocol: str, path: Path, secret: str) -> int:
     return int(start["status"])
 
 
-@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
+@pytest.mark.parametrize(("protocol", "turns", "value"), RECORDED)
 async def test_a_recording_cut_at_random_ends_over_http_as_it_did(
-    protocol: str, turns: list[Path], said: Any, secret: str
+    protocol: str, turns: list[Path], value: Any, secret: str
 ) -> None:
     for turn in turns:
         assert await post(protocol, turn, secret) == 200
-    assert await found() == expected(said)
+    assert await found() == expected(value)
 
 
-@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED[::4])
+@pytest.mark.parametrize(("protocol", "turns", "value"), RECORDED[::4])
 async def test_a_recording_over_a_socket_ends_with_the_grace_as_it_did(
-    protocol: str, turns: list[Path], said: Any, agent: Any, limits: Any
+    protocol: str, turns: list[Path], value: Any, agent: Any, limits: Any
 ) -> None:
     frames = [text for turn in turns for text in texts_of(turn)]
     async with agent(protocol=protocol, run="recorded", mode="observe") as socket:
         await socket.say(*frames)
         await socket.acked(len(frames))
     states, status = await found()
-    wanted, end = expected(said)
+    wanted, end = expected(value)
     if end == "truncated":  # what the end of a body says, silence says for a socket: see test_socket
         assert status == "running"
     else:

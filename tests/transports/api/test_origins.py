@@ -21,9 +21,9 @@ def scope(*headers: tuple[bytes, bytes], scheme: str = "ws") -> dict[str, Any]:
     return {"scheme": scheme, "headers": list(headers)}
 
 
-def outcome(given: dict[str, Any]) -> str:
+def outcome(payload: dict[str, Any]) -> str:
     try:
-        origins.check_agent_origin(given)
+        origins.check_agent_origin(payload)
     except Problem as problem:
         return problem.code
     return ""
@@ -77,13 +77,13 @@ ORIGINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "scheme", "host", "code"), ORIGINS)
+@pytest.mark.parametrize(("items", "scheme", "host", "code"), ORIGINS)
 def test_an_agent_comes_without_an_origin_or_with_ours(
-    settings: Any, limits: Any, given: list[bytes], scheme: str, host: bytes, code: str
+    settings: Any, limits: Any, items: list[bytes], scheme: str, host: bytes, code: str
 ) -> None:
     settings.ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", "cards.example"]
     limits(origins=("https://known.example:8443",))
-    assert outcome(scope((b"host", host), *((b"origin", origin) for origin in given), scheme=scheme)) == code
+    assert outcome(scope((b"host", host), *((b"origin", origin) for origin in items), scheme=scheme)) == code
 
 
 async def _socket(headers: Headers) -> list[dict[str, Any]]:
@@ -109,8 +109,8 @@ async def test_a_socket_says_why_before_it_looks_at_the_key(
     secret: str, headers: Headers, close: int, code: str
 ) -> None:
     for key in (secret, "tck_none"):
-        said, closed = await _socket([*headers, (b"authorization", f"Bearer {key}".encode())])
-        assert json.loads(said["text"])["code"] == code and closed["code"] == close
+        result, closed = await _socket([*headers, (b"authorization", f"Bearer {key}".encode())])
+        assert json.loads(result["text"])["code"] == code and closed["code"] == close
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 async def pages(call: Any, path: str, name: str) -> list[list[Any]]:
-    found, cursor = [], ""
+    value, cursor = [], ""
     while True:
-        status, said, _ = await call("GET", f"{path}{'&' if '?' in path else '?'}cursor={cursor}")
+        status, body, _ = await call("GET", f"{path}{'&' if '?' in path else '?'}cursor={cursor}")
         assert status == 200
-        found.append(said[name])
-        if not said["next"]:
-            return found
-        cursor = said["next"]
+        value.append(body[name])
+        if not body["next"]:
+            return value
+        cursor = body["next"]
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def twin(a_run: Any) -> Any:
 async def test_runs_come_newest_first_in_pages(call: Any, a_run: Any) -> None:
     for n in range(5):
         await in_thread(a_run)(f"r{n}")
-    found = await pages(call, "/api/v1/runs?limit=2", "runs")
-    assert [[run["run"] for run in page] for page in found] == [["r4", "r3"], ["r2", "r1"], ["r0"]]
+    result = await pages(call, "/api/v1/runs?limit=2", "runs")
+    assert [[run["run"] for run in page] for page in result] == [["r4", "r3"], ["r2", "r1"], ["r0"]]
 
 
 async def test_runs_are_found_by_status_and_agent(call: Any, a_run: Any) -> None:
@@ -74,10 +74,10 @@ async def test_runs_are_found_by_status_and_agent(call: Any, a_run: Any) -> None
 
 async def test_calls_come_in_order_of_first_sight(call: Any, a_run: Any) -> None:
     await in_thread(a_run)("r", *(f.InputReady(f"c{n}", "bash", {}, True) for n in range(3)), f.OutputReady("c1", 1))
-    found = await pages(call, "/api/v1/runs/r/calls?limit=2", "calls")
-    assert [[one["call_id"] for one in page] for page in found] == [["c0", "c1"], ["c2"]]
-    _, said, _ = await call("GET", "/api/v1/runs/r/calls?state=output-available")
-    assert [one["call_id"] for one in said["calls"]] == ["c1"]
+    result = await pages(call, "/api/v1/runs/r/calls?limit=2", "calls")
+    assert [[one["call_id"] for one in page] for page in result] == [["c0", "c1"], ["c2"]]
+    _, listing, _ = await call("GET", "/api/v1/runs/r/calls?state=output-available")
+    assert [one["call_id"] for one in listing["calls"]] == ["c1"]
 
 
 async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: Any) -> None:
@@ -89,8 +89,8 @@ async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: A
     call_row = await ToolCall.objects.select_related("run__source").aget()
     await in_thread(group_commit.execute)(RecordFacts(call_row.run.source, "r", [f.InputDelta("c", "y")]))
     assert (await ToolCall.objects.aget()).text_seq < (await ToolCall.objects.aget()).seq
-    _, said, _ = await call("GET", "/api/v1/runs/r/calls")
-    assert said["calls"][0]["input_text"] == "x" * 10_000 + "y"
+    _, listing, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert listing["calls"][0]["input_text"] == "x" * 10_000 + "y"
 
 
 def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, source: Any) -> None:
@@ -114,8 +114,8 @@ def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, s
 @pytest.mark.parametrize("limit", ["100000", "0", "-5"])
 async def test_greedy_limits_are_clamped(call: Any, a_run: Any, limit: str) -> None:
     await in_thread(a_run)("r", *(f.InputReady(f"c{n}", "bash", {}, True) for n in range(210)))
-    _, said, _ = await call("GET", f"/api/v1/runs/r/calls?limit={limit}")
-    assert len(said["calls"]) == (200 if limit == "100000" else 1)
+    _, listing, _ = await call("GET", f"/api/v1/runs/r/calls?limit={limit}")
+    assert len(listing["calls"]) == (200 if limit == "100000" else 1)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ async def test_greedy_limits_are_clamped(call: Any, a_run: Any, limit: str) -> N
 )  # fmt: skip
 async def test_what_we_never_gave_out_is_400(call: Any, a_run: Any, path: str) -> None:
     await in_thread(a_run)("r")
-    status, said, _ = await call("GET", path)
+    status, body, _ = await call("GET", path)
     assert status == 400
-    assert said["error"]["code"].startswith("bad_")
+    assert body["error"]["code"].startswith("bad_")
 
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "ü%2F", "..", "r?x#y", "a/calls"])
@@ -145,8 +145,8 @@ async def test_a_run_id_may_hold_any_printable_character(call: Any, a_run: Any, 
 async def test_signed_in_people_with_a_role_may_read(call: Any, a_run: Any, cookie: Any) -> None:
     await in_thread(a_run)("r")
     session = await in_thread(cookie)("viewer")
-    status, said, _ = await call("GET", "/api/v1/runs", key=None, cookie=session)
-    assert (status, len(said["runs"])) == (200, 1)
+    status, body, _ = await call("GET", "/api/v1/runs", key=None, cookie=session)
+    assert (status, len(body["runs"])) == (200, 1)
 
 
 async def test_people_without_a_role_may_not(call: Any, a_run: Any, cookie: Any) -> None:
@@ -155,11 +155,11 @@ async def test_people_without_a_role_may_not(call: Any, a_run: Any, cookie: Any)
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"cookie": f"{settings.SESSION_COOKIE_NAME}=made-up"}, {"authorization": "Basic eDp5"}]
+    "payload", [{}, {"cookie": f"{settings.SESSION_COOKIE_NAME}=made-up"}, {"authorization": "Basic eDp5"}]
 )
-async def test_strangers_may_not(call: Any, a_run: Any, given: dict[str, str]) -> None:
-    status, said, headers = await call("GET", "/api/v1/runs", key=None, **given)
-    assert (status, said["error"]["code"]) == (401, "unauthorized")
+async def test_strangers_may_not(call: Any, a_run: Any, payload: dict[str, str]) -> None:
+    status, body, headers = await call("GET", "/api/v1/runs", key=None, **payload)
+    assert (status, body["error"]["code"]) == (401, "unauthorized")
     assert headers["www-authenticate"] == "Bearer"
 
 
@@ -200,9 +200,9 @@ async def test_who_reads_every_source_chooses_where_several_use_the_name(
     _, everything = await in_thread(AgentKey.objects.issue)("watcher", ("read:all",))
     for who in ({"key": None, "cookie": session}, {"key": everything}):
         for path in ("/api/v1/runs/r", "/api/v1/runs/r/calls", "/api/v1/runs/r/events"):
-            status, said, _ = await call("GET", path, **who)
-            assert (status, said["error"]["code"]) == (409, "ambiguous_run")
-            assert said["error"]["detail"] == {"sources": ["an agent", "twin"]}
+            status, body, _ = await call("GET", path, **who)
+            assert (status, body["error"]["code"]) == (409, "ambiguous_run")
+            assert body["error"]["detail"] == {"sources": ["an agent", "twin"]}
             assert (await call("GET", f"{path}?source=none", **who))[0] == 404
         for source in ("an agent", "twin"):
             run = (await call("GET", f"/api/v1/runs/r?source={quote(source)}", **who))[1]
@@ -222,9 +222,9 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
     for n in range(3):
         await in_thread(a_call)("approval-requested", call_id=f"c{n}")
     await in_thread(a_call)("output-denied", call_id="denied")
-    found = await pages(call, "/api/v1/approvals?state=waiting&limit=2", "approvals")
-    assert [[one["call_id"] for one in page] for page in found] == [["c0", "c1"], ["c2"]]
-    one = found[0][0]
+    result = await pages(call, "/api/v1/approvals?state=waiting&limit=2", "approvals")
+    assert [[one["call_id"] for one in page] for page in result] == [["c0", "c1"], ["c2"]]
+    one = result[0][0]
     assert (one["state"], one["call"]["state"], one["run"]) == ("pending", "approval-requested", "run-1")
     assert "permit" not in one
     everything = await pages(call, "/api/v1/approvals?limit=3", "approvals")
@@ -232,10 +232,10 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
 
 
 async def test_health_is_told_to_everybody(call: Any, key: Any) -> None:
-    status, said, _ = await call("GET", "/healthz", key=None)
-    assert (status, said) == (200, {"status": "ok", "version": __version__})
-    status, said, _ = await call("GET", "/readyz", key=None)
-    assert (status, said["checks"]) == (200, dict.fromkeys((*health.CHECKS, "plugins"), True))
+    status, body, _ = await call("GET", "/healthz", key=None)
+    assert (status, body) == (200, {"status": "ok", "version": __version__})
+    status, body, _ = await call("GET", "/readyz", key=None)
+    assert (status, body["checks"]) == (200, dict.fromkeys((*health.CHECKS, "plugins"), True))
 
 
 async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: Any) -> None:
@@ -252,8 +252,8 @@ async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: An
 
 
 async def test_an_address_that_is_not_there_is_json_for_machines(call: Any, key: Any) -> None:
-    status, said, _ = await call("GET", "/api/v1/nothing")
-    assert (status, said["error"]["code"]) == (404, "not_found")
+    status, body, _ = await call("GET", "/api/v1/nothing")
+    assert (status, body["error"]["code"]) == (404, "not_found")
 
 
 async def test_a_host_that_is_not_ours_is_refused(call: Any, key: Any) -> None:

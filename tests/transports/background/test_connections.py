@@ -84,8 +84,8 @@ async def test_a_yes_given_while_the_agent_is_away_is_there_when_it_comes_back(
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(call_id="c"), "approve")))()
     async with agent(run="r") as socket:
         await socket.say(READY)
-        said = await socket.hear("decision")
-        assert (said["decision"], said["by"]["kind"]) == ("allow", "human")
+        decision = await socket.hear("decision")
+        assert (decision["decision"], decision["by"]["kind"]) == ("allow", "human")
         await socket.say({"type": "tool.output.available", "call_id": "c", "output": "pushed"})
         await socket.acked(2)
         run = await Run.objects.aget()
@@ -98,13 +98,13 @@ async def test_a_yes_given_before_the_agent_was_lost_is_kept_too(
 ) -> None:
     limits(grace=50)
     await in_thread(policy)(ASK)
-    _, asked, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
     await leave(agent)
-    _, said, _ = await call("GET", asked["approval"]["poll"])
-    assert said["decision"] == "allow"
-    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
-    code, claimed, _ = await call("POST", f"/api/v1/permits/{said['permit']['id']}/claim", proof)
+    _, body, _ = await call("GET", decision["approval"]["poll"])
+    assert body["decision"] == "allow"
+    proof = {"call_id": "c", "args_sha256": body["args_sha256"]}
+    code, claimed, _ = await call("POST", f"/api/v1/permits/{body['permit']['id']}/claim", proof)
     assert (code, claimed["args"]) == (200, QUESTION["args"])
     assert await in_thread(status)() == "running"
     await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": "pushed"})
@@ -117,20 +117,20 @@ async def test_nothing_waits_for_an_agent_that_never_comes_back(
 ) -> None:
     limits(grace=50)
     await in_thread(policy)(ASK)
-    _, asked, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
     if answered:
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
     await leave(agent)
     assert (await Run.objects.aget()).status == ("truncated" if answered else "waiting")
     late = time.time() - 1
-    rows = Approval.objects.filter(id=asked["approval"]["id"])
+    rows = Approval.objects.filter(id=decision["approval"]["id"])
     with allow_log_writes():
         await in_thread(rows.update)(expires_at=late, **({"permit_expires_at": late} if answered else {}))
     await in_thread(gate.sweep)()
     assert (await in_thread(state)())[0] in {"output-denied", "output-error"}
     assert await in_thread(status)() == "truncated"
-    _, said, _ = await call("GET", asked["approval"]["poll"])
-    assert said["decision"] == "deny" and said["permit"] is None
+    _, body, _ = await call("GET", decision["approval"]["poll"])
+    assert body["decision"] == "deny" and body["permit"] is None
 
 
 async def test_an_agent_that_asks_again_goes_on_with_its_run(

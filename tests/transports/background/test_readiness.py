@@ -36,11 +36,11 @@ FULL = OSError(errno.ENOSPC, "No space left on /srv/secret-path")
 
 async def reasons(call: Any) -> dict[str, Any]:
     """Return by check why the server is not ready, {} if it is."""
-    status, said, _ = await call("GET", "/readyz", key=None)
+    status, body, _ = await call("GET", "/readyz", key=None)
     if status == 200:
         return {}
-    assert (status, said["error"]["code"]) == (503, "not_ready")
-    return {reason["check"]: reason for reason in said["error"]["detail"]["reasons"]}
+    assert (status, body["error"]["code"]) == (503, "not_ready")
+    return {reason["check"]: reason for reason in body["error"]["detail"]["reasons"]}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_a_writer_that_is_stuck_is_probed_once_however_many_ask(
 ) -> None:
     monkeypatch.setattr(readiness, "PROBE_SECONDS", 0.2)
     for answers in [await asyncio.gather(*(reasons(call) for _ in range(10))) for _ in range(3)]:
-        assert all(found["writing"]["reason"] == "no_answer" for found in answers)
+        assert all(answer["writing"]["reason"] == "no_answer" for answer in answers)
     assert len(group_commit.WRITER._queue) + group_commit.WRITER._busy == 1
 
 
@@ -143,7 +143,7 @@ def test_the_anchor_follows_by_itself_once_there_is_room_again(
     before, put = anchor.get_path().read_text(), anchor._replace
     monkeypatch.setattr(anchor, "RETRY_SECONDS", 0.02)
 
-    def full(made: Any) -> None:
+    def full(created: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(anchor, "_replace", full)
@@ -195,11 +195,11 @@ def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(
     with contextlib.closing(sqlite3.connect(database, timeout=PATIENCE, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         question = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}}
-        status, said, headers = server.request("POST", "/api/v1/calls/decide", question)
-        assert (status, said["error"]["code"]) == (503, "unavailable") and headers["retry-after"]
-        status, said, _ = server.request("GET", "/readyz", key=None)
-        assert status == 503 and said["error"]["detail"]["writing"] is False
-        assert {one["check"]: one["reason"] for one in said["error"]["detail"]["reasons"]}["writing"] == "locked"
+        status, decision, headers = server.request("POST", "/api/v1/calls/decide", question)
+        assert (status, decision["error"]["code"]) == (503, "unavailable") and headers["retry-after"]
+        status, decision, _ = server.request("GET", "/readyz", key=None)
+        assert status == 503 and decision["error"]["detail"]["writing"] is False
+        assert {one["check"]: one["reason"] for one in decision["error"]["detail"]["reasons"]}["writing"] == "locked"
         status, page, _ = server.request("GET", "/runs/", key=None, Cookie=cookie)
         assert status == 200 and 'data-outage="writing"' in page and "another program holds a lock" in page
         other.execute("ROLLBACK")

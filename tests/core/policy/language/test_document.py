@@ -107,10 +107,10 @@ def test_packs_are_taken(pack):
     ],
 )  # fmt: skip
 def test_what_is_not_right_is_refused_with_its_place(pointer, value, at, code):
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(PolicyError) as error:
         parse(changed(pointer, value))
-    assert [(found.pointer, found.code) for found in refused.value.findings] == [(at, code)]
-    assert refused.value.findings[0].message
+    assert [(finding.pointer, finding.code) for finding in error.value.findings] == [(at, code)]
+    assert error.value.findings[0].message
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1, object(), {"rules": None}, {1: 2}])
@@ -121,9 +121,9 @@ def test_what_is_no_document_is_refused(document):
 
 def test_all_findings_come_at_once():
     bad = {"effect": "ask", "match": {"args": [{"path": "/a", "op": "re2", "value": "("}]}}
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(PolicyError) as error:
         parse({"rules": [{**bad, "id": "x"}, {**bad, "id": "x"}]})
-    assert [found.pointer for found in refused.value.findings] == [
+    assert [finding.pointer for finding in error.value.findings] == [
         "/rules/0/match/args/0/value",
         "/rules/1/id",
         "/rules/1/match/args/0/value",
@@ -146,8 +146,8 @@ def test_one_value_may_stand_for_a_list_of_one():
 
 
 def test_the_default_has_terms_of_its_own_that_rules_take_nothing_from():
-    asked = {"allow_requester": True, "quorum": 2, "approvers": "group:sre", "decide_ttl": "1m", "grants": ["once"]}
-    policy = parse({"v": 1, "default_ask": asked, "rules": [{"effect": "ask"}]})
+    decision = {"allow_requester": True, "quorum": 2, "approvers": "group:sre", "decide_ttl": "1m", "grants": ["once"]}
+    policy = parse({"v": 1, "default_ask": decision, "rules": [{"effect": "ask"}]})
     assert policy.ask == AskTerms(
         allow_requester=True, quorum=2, approvers=(("group:sre",),), decide_ttl=60.0, grants=("once",)
     )
@@ -159,9 +159,9 @@ def test_the_default_has_terms_of_its_own_that_rules_take_nothing_from():
     [({"quorums": 2}, "/quorums"), ({"quorum": 0}, "/quorum"), ({"allow_requester": 1}, "/allow_requester"), ([], "")],
 )
 def test_terms_of_the_default_that_are_wrong_are_refused_with_their_place(given, pointer):
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(PolicyError) as error:
         parse({"default_ask": given})
-    assert [found.pointer for found in refused.value.findings] == ["/default_ask" + pointer]
+    assert [finding.pointer for finding in error.value.findings] == ["/default_ask" + pointer]
 
 
 def test_terms_that_a_rule_leaves_open_come_from_the_server():

@@ -66,8 +66,8 @@ ALONE, TWO = [("ana", "group:admin")], [("ana", "group:admin"), ("bea", "group:s
     ],
 )  # fmt: skip
 def test_asks_that_only_the_requester_could_answer_are_warned_of(document, voters, owners, pointers):
-    said = lint(parse(document), voters=voters, owners=owners)
-    assert [(one.pointer, one.code, one.grave) for one in said] == [(at, "requester_only", False) for at in pointers]
+    result = lint(parse(document), voters=voters, owners=owners)
+    assert [(one.pointer, one.code, one.grave) for one in result] == [(at, "requester_only", False) for at in pointers]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_asks_that_only_the_requester_could_answer_are_warned_of(document, voter
     ],
 )  # fmt: skip
 def test_terms_of_the_default_are_checked_like_a_rules(ask, findings):
-    said = lint(parse({"default_ask": ask}), groups={"group:sre": 2}, people=["ana", "group:sre"])
-    assert [(one.pointer, one.code) for one in said] == [("/default_ask" + at, code) for at, code in findings]
-    assert [one.grave for one in said] == [one.code == "no_approvers" for one in said]
+    result = lint(parse({"default_ask": ask}), groups={"group:sre": 2}, people=["ana", "group:sre"])
+    assert [(one.pointer, one.code) for one in result] == [("/default_ask" + at, code) for at, code in findings]
+    assert [one.grave for one in result] == [one.code == "no_approvers" for one in result]
 
 
 def test_tools_and_arguments_nobody_has_seen():
@@ -104,9 +104,9 @@ def test_tools_and_arguments_nobody_has_seen():
     ],
 )  # fmt: skip
 def test_asks_that_nobody_can_answer_are_grave(ask, groups, findings):
-    said = lint(parse({"rules": [{"effect": "ask", "match": {"tool": "x"}, "ask": ask}]}), groups=groups)
-    assert [finding.code for finding in said] == findings
-    assert all(finding.grave == (finding.code == "no_approvers") for finding in said)
+    result = lint(parse({"rules": [{"effect": "ask", "match": {"tool": "x"}, "ask": ask}]}), groups=groups)
+    assert [finding.code for finding in result] == findings
+    assert all(finding.grave == (finding.code == "no_approvers") for finding in result)
 
 
 def test_rules_that_never_count_and_rules_said_twice():

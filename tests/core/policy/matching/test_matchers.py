@@ -151,10 +151,10 @@ TABLE = {
 ROWS = [(op, *row) for op, rows in TABLE.items() for row in rows]
 
 
-@pytest.mark.parametrize(("op", "value", "wanted", "answer"), ROWS)
-def test_table(op, value, wanted, answer):
+@pytest.mark.parametrize(("op", "value", "expected", "answer"), ROWS)
+def test_table(op, value, expected, answer):
     matcher = MATCHERS[op]
-    assert matchers.match_value(matcher, value, matcher.shape.prepare(wanted)) is answer
+    assert matchers.match_value(matcher, value, matcher.shape.prepare(expected)) is answer
 
 
 REFUSED = [
@@ -172,10 +172,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "wanted"), REFUSED)
-def test_values_that_an_operator_cannot_use_are_refused(op, wanted):
+@pytest.mark.parametrize(("op", "expected"), REFUSED)
+def test_values_that_an_operator_cannot_use_are_refused(op, expected):
     with pytest.raises(ValueError):
-        MATCHERS[op].shape.prepare(wanted)
+        MATCHERS[op].shape.prepare(expected)
 
 
 def test_every_matcher_is_tested_and_explains_itself():
@@ -215,5 +215,5 @@ def test_places_always_answer(op, value):
 def test_globs_agree_with_regular_expressions(text, pattern):
 
     text, pattern = "".join(text), "".join(pattern)
-    wanted = re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), text, re.DOTALL) is not None
-    assert compile_glob(pattern)(text) == wanted
+    expected = re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), text, re.DOTALL) is not None
+    assert compile_glob(pattern)(text) == expected

@@ -218,7 +218,7 @@ def test_what_is_plain_gives_the_line_back(line):
     commands = parse_line(line).commands
     at = 0
     for command in commands:  # every command stands in the line, in order, with nothing but operators between
-        found = line.index(command.text, at)
-        assert not line[at:found].strip(" ;|&\n")
-        at = found + len(command.text)
+        result = line.index(command.text, at)
+        assert not line[at:result].strip(" ;|&\n")
+        at = result + len(command.text)
     assert not commands or not line[at:].strip(" ;\n")

@@ -73,8 +73,8 @@ def test_a_version_of_a_program_is_that_program(word, names):
 
 
 def read(words, specification, style="gnu", **more):
-    found = read_arguments(tuple(words.split()), 0, read_specification(specification), style, **more)
-    return found.options, [word for _, word in found.operands], found.unknown
+    arguments = read_arguments(tuple(words.split()), 0, read_specification(specification), style, **more)
+    return arguments.options, [word for _, word in arguments.operands], arguments.unknown
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "path", "given", "alone"), ALONE)
-def test_only_known_arguments_may_stand_next_to_a_command(tool, path, given, alone):
-    assert (explain_other_arguments(tool, given, tuple(path.split("/")[1:])) == "") is alone
+@pytest.mark.parametrize(("tool", "path", "payload", "alone"), ALONE)
+def test_only_known_arguments_may_stand_next_to_a_command(tool, path, payload, alone):
+    assert (explain_other_arguments(tool, payload, tuple(path.split("/")[1:])) == "") is alone
     for op, value in (("cmd", "ls"), ("effect", "none")):
         match = {"tool": tool, "args": [{"path": path, "op": op, "value": value}]}
         policy = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match}]})
-        assert (decide(policy, PolicyRequest.for_tool(tool, input=given)).effect is Effect.ALLOW) is alone
+        assert (decide(policy, PolicyRequest.for_tool(tool, input=payload)).effect is Effect.ALLOW) is alone
 
 
 def test_a_rule_may_speak_of_another_argument_itself():
@@ -187,13 +187,13 @@ def test_the_decision_says_why():
             ],
         }
     )
-    for given, why in (
+    for value, why in (
         ({"command": "awk -f prog"}, "awk can run other programs"),
         ({"command": "mytool x"}, "the catalogue does not know this program"),
         ({"command": "ls", "cwd": "/"}, "the argument cwd may change what runs"),
         ({"command": "ls $X"}, "it holds $"),
     ):
-        decision = decide(policy, PolicyRequest.for_tool("Bash", input=given))
+        decision = decide(policy, PolicyRequest.for_tool("Bash", input=value))
         assert decision.effect is Effect.ASK and why in decision.reason
 
 
@@ -213,15 +213,15 @@ MARKED = [
 ]
 
 
-@pytest.mark.parametrize("given", MARKED)
+@pytest.mark.parametrize("payload", MARKED)
 @pytest.mark.parametrize("effect", ["allow", "ask", "deny"])
-def test_reasons_hold_nothing_that_the_agent_wrote(given, effect):
+def test_reasons_hold_nothing_that_the_agent_wrote(payload, effect):
     """They are stored in the clear, and stand on pages as our words."""
     for op, value in (("cmd", ["ls", "awk", "git", "npm", "python"]), ("effect", "none")):
         match = {"args": [{"path": "/command", "op": op, "value": value}]}
         for rule in ({"match": match}, {"unless": [match]} if effect != "allow" else {"match": match}):
             policy = parse({"default": "ask", "rules": [{"id": "r", "effect": effect} | rule]})
-            assert "secret-word" not in decide(policy, PolicyRequest.for_tool("Bash", input=given)).reason
+            assert "secret-word" not in decide(policy, PolicyRequest.for_tool("Bash", input=payload)).reason
 
 
 def test_the_starter_policy_says_what_about_the_command_it_asks_for():

@@ -44,8 +44,8 @@ def admin(a_person: Any, client: Client) -> Client:
 @pytest.fixture
 def denied(policy: Any, source: Any, a_run: Any) -> ToolCall:
     policy({"default": "allow", "rules": [PUSH]})
-    asking = gate.DecisionRequest(run="r", call_id="c", tool="Bash", args={"command": "git push", "token": SECRET})
-    assert gate.decide(source, asking)["decision"] == "deny"
+    request = gate.DecisionRequest(run="r", call_id="c", tool="Bash", args={"command": "git push", "token": SECRET})
+    assert gate.decide(source, request)["decision"] == "deny"
     return ToolCall.objects.get(call_id="c")
 
 
@@ -79,8 +79,12 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
     assert 'hx-trigger="every 500ms"' in going and "<progress" in going and "<html" not in going
     assert "Refresh" in admin.get(f"/policy/simulations/{job.id}/").content.decode()
     jobs.run_job(job.id)
-    done = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
-    assert "1 of 1 calls changes: 1 allow → deny" in done and "hx-trigger" not in done and "data-stale" not in done
+    response = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
+    assert (
+        "1 of 1 calls changes: 1 allow → deny" in response
+        and "hx-trigger" not in response
+        and "data-stale" not in response
+    )
     assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
     policy_store.remove_rule("no-push")
     assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
@@ -107,12 +111,12 @@ def test_programs_filter_the_past_and_ask_why(admin: Client, denied: ToolCall, a
         "filter": {"tool": "Bash", "limit": 10},
         "explain": True,
     }
-    said = send(admin, body).json()
-    assert said["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"deny → allow": 1}}
-    call = said["calls"][0]
+    result = send(admin, body).json()
+    assert result["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"deny → allow": 1}}
+    call = result["calls"][0]
     assert (call["call_id"], call["old"]["rule"], call["new"]["decision"]) == ("c", "no-push", "allow")
-    assert said["groups"] == [{"tool": "Bash", "old": "deny", "new": "allow", "rule": "no-push", "count": 1}]
-    assert SECRET not in json.dumps(said)
+    assert result["groups"] == [{"tool": "Bash", "old": "deny", "new": "allow", "rule": "no-push", "count": 1}]
+    assert SECRET not in json.dumps(result)
     pulled = PUSH | {"match": {"tool": ["Bash"], "args": [{"path": "/command", "op": "cmd", "value": "git pull"}]}}
     near = send(admin, body | {"document": {"v": 1, "default": "allow", "rules": [pulled]}}).json()["calls"][0]
     assert near["near_miss"]["rule"] == "no-push" and "/command" in near["near_miss"]["condition"]
@@ -125,18 +129,18 @@ def test_every_call_is_listed_on_request(admin: Client, denied: ToolCall) -> Non
     assert [(call["changed"], call["matched"]) for call in listed] == [(False, ["no-push"])]
 
 
-@pytest.mark.parametrize(("given", "pointer"), [
+@pytest.mark.parametrize(("value", "pointer"), [
     ({"filter": {"colour": "red"}}, "/filter/colour"), ({"filter": {"limit": "many"}}, "/limit"),
     ({"filter": {"tool": 1}}, "/filter/tool"), ({"filter": {"since": "yesterday"}}, "/filter/since"),
     ({"filter": {"since": "2027-01-01T00:00:00"}}, "/filter/since"),
     ({"filter": []}, None), ({"filter": [1]}, "/filter"),
     ({"limit": True}, "/limit"), ({"filter": {"since": -5}}, "/filter/since"),
 ])  # fmt: skip
-def test_a_filter_that_means_nothing_is_refused(admin: Client, given: Any, pointer: str | None) -> None:
+def test_a_filter_that_means_nothing_is_refused(admin: Client, value: Any, pointer: str | None) -> None:
     policy_store.ensure_first_version()
-    answer = send(admin, {"document": {"v": 1, "rules": []}, **given})
-    found = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
-    assert found == pointer and answer.status_code in (200, 422)
+    answer = send(admin, {"document": {"v": 1, "rules": []}, **value})
+    result = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
+    assert result == pointer and answer.status_code in (200, 422)
 
 
 # ---------------------------------------------------------------- why
@@ -185,16 +189,16 @@ def rungs(client: Client, call: ToolCall) -> dict[str, int]:
 def test_the_ladder_counts_past_calls_from_narrow_to_broad(admin: Client, a_call: Any) -> None:
     for number, command in enumerate(("git push origin", "git push", "git status", "git push origin", "$X push")):
         a_call(call_id=f"c{number}", tool="Bash", input={"command": command, "description": f"{number}"})
-    found = rungs(admin, ToolCall.objects.get(call_id="c0"))
-    assert found == {"exact": 1, "command": 2, "words": 3, "program": 4, "tool": 5, "kind": 5}
-    assert list(found) == ["exact", "command", "words", "program", "tool", "kind"]
+    tool_call = rungs(admin, ToolCall.objects.get(call_id="c0"))
+    assert tool_call == {"exact": 1, "command": 2, "words": 3, "program": 4, "tool": 5, "kind": 5}
+    assert list(tool_call) == ["exact", "command", "words", "program", "tool", "kind"]
 
 
 def test_the_ladder_tells_the_calls_of_this_run_from_those_of_all(admin: Client, a_call: Any) -> None:
     for number in range(3):
         a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push"}, run="other" if number else "this")
-    found = admin.get(f"/calls/{ToolCall.objects.get(run__name='this').public_id}/rule/").context["ladder"].rungs
-    assert {(rung.count, rung.here) for rung in found if rung.name == "exact"} == {(3, 1)}
+    tool_call = admin.get(f"/calls/{ToolCall.objects.get(run__name='this').public_id}/rule/").context["ladder"].rungs
+    assert {(rung.count, rung.here) for rung in tool_call if rung.name == "exact"} == {(3, 1)}
 
 
 def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: Any) -> None:
@@ -205,16 +209,16 @@ def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: 
     rule = rule_from(plain, scope="run", effect="deny")
     assert rule["match"]["run"] == ["plain"] and "agent" not in rule["match"]
     compiled = parse({"v": 1, "default": "allow", "rules": [rule | {"id": "x"}]})
-    said = {
+    decision = {
         past_call.question.run: decide(compiled, past_call.question).effect
         for past_call in iterate_past_calls(Span(days=0))
     }
-    assert said == {"plain": "deny", "this, and *that*": "allow"}
+    assert decision == {"plain": "deny", "this, and *that*": "allow"}
 
 
-def rule_from(call: ToolCall, **said: str) -> dict[str, Any]:
+def rule_from(call: ToolCall, **expected_text: str) -> dict[str, Any]:
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    return suggestions.build_rule(call, call.as_card(), said)
+    return suggestions.build_rule(call, call.as_card(), expected_text)
 
 
 def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, policy: Any, a_call: Any) -> None:
@@ -237,12 +241,12 @@ def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, polic
 def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
     call = a_call("output-denied", tool="Edit", input={"path": "a"})
     policy_store.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
-    said = {"rung": "exact", "effect": "allow", "scope": "all"}
-    piece = admin.get(f"/calls/{call.public_id}/rule/", said, headers=HX).content.decode()
+    fields = {"rung": "exact", "effect": "allow", "scope": "all"}
+    piece = admin.get(f"/calls/{call.public_id}/rule/", fields, headers=HX).content.decode()
     assert 'data-alarm="opened"' in piece
 
 
-@pytest.mark.parametrize(("tool", "given", "names"), [
+@pytest.mark.parametrize(("tool", "value", "names"), [
     ("Edit", {"file_path": "/srv/app/a.py", "old": "x"}, ["exact", "path", "folder", "tool", "kind"]),
     ("Edit", {"file_path": "/srv/../a.py"}, ["exact", "tool", "kind"]),
     ("WebFetch", {"url": "https://example.org/a?b", "prompt": "x"}, ["exact", "url", "host", "tool", "kind"]),
@@ -252,8 +256,8 @@ def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a
     ("mystery", [1, 2], ["exact", "tool"]),
     ("any*", {"a": 1}, []),
 ])  # fmt: skip
-def test_each_kind_of_call_has_its_rungs(admin: Client, a_call: Any, tool: str, given: Any, names: list[str]) -> None:
-    assert list(rungs(admin, a_call(tool=tool, input=given))) == names
+def test_each_kind_of_call_has_its_rungs(admin: Client, a_call: Any, tool: str, value: Any, names: list[str]) -> None:
+    assert list(rungs(admin, a_call(tool=tool, input=value))) == names
 
 
 @pytest.mark.parametrize("rung", ["exact", "command", "words", "program", "tool", "kind", "nonsense"])
@@ -268,8 +272,10 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     call = a_call(tool="Bash", input={"command": line, "timeout": 5})
     chosen = {"from": call.public_id, "rung": rung, "effect": effect, "scope": "agent", "expiry": "1h"}
     form = admin.get("/policy/rules/new/", chosen).context["form"]
-    said = {field.name: field.value() for field in form}
-    posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
+    by_name = {field.name: field.value() for field in form}
+    posted = {
+        name: form.fields[name].prepare_value(value) for name, value in by_name.items() if value not in (None, "")
+    }
     answer = admin.post("/policy/rules/new/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
     rule = policy_store.load_draft()["rules"][-1]
@@ -291,24 +297,24 @@ def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: An
 
 def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:
     policy_store.ensure_first_version()
-    for wanted in ("9-9", "x", "1-" + "9" * 40, "-"):
-        assert admin.get("/policy/rules/new/", {"from": wanted, "rung": "exact"}).status_code == 200
+    for expected in ("9-9", "x", "1-" + "9" * 40, "-"):
+        assert admin.get("/policy/rules/new/", {"from": expected, "rung": "exact"}).status_code == 200
 
 
 # ---------------------------------------------------------------- as text
 
 
-def text(client: Client, said: str, **more: str) -> Any:
+def text(client: Client, expected_text: str, **more: str) -> Any:
     based_on = client.get("/policy/draft/text/").context["based_on"]
-    return client.post("/policy/draft/text/", {"text": said, "based_on": based_on, "what": "save", **more})
+    return client.post("/policy/draft/text/", {"text": expected_text, "based_on": based_on, "what": "save", **more})
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
     policy_store.replace_draft(json.loads(json.dumps(dict(PRESETS[name].document))), author="a test")
     before = policy_store.load_draft()
-    shown = admin.get("/policy/draft/text/").context["text"]
-    assert text(admin, shown).status_code == 302 and policy_store.load_draft() == before
+    response = admin.get("/policy/draft/text/").context["text"]
+    assert text(admin, response).status_code == 302 and policy_store.load_draft() == before
 
 
 def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
@@ -322,19 +328,19 @@ def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
     assert "Line 7" in page and "op: like" in page and policy_store.load_draft() == before
 
 
-@pytest.mark.parametrize("said", [
+@pytest.mark.parametrize("expected_text", [
     "a: &x 1\nb: *x", "a: !!python/object:os.system x", "default: ask\ndefault: allow", "1: 2", "[[1]]: 2",
     "a: 1\n---\nb: 2", "a: [", "\t- x", "[" * 5000, "<<: {a: 1}", "x: \x00", "null", "- 1", "''",
     "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]", "{" * 5000, "? {a: 1}\n: 2",
 ])  # fmt: skip
-def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, said: str) -> None:
+def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, expected_text: str) -> None:
     policy_store.ensure_first_version()
     before = policy_store.load_draft()
-    refused = 400 if "\x00" in said else 422  # a NUL is refused at the door
-    answer = text(admin, said)
-    assert answer.status_code == refused and policy_store.load_draft() == before
-    imported = admin.post("/policy/import/", {"document": said})
-    assert imported.status_code == refused and policy_store.load_draft() == before
+    refusal = 400 if "\x00" in expected_text else 422  # a NUL is refused at the door
+    answer = text(admin, expected_text)
+    assert answer.status_code == refusal and policy_store.load_draft() == before
+    imported = admin.post("/policy/import/", {"document": expected_text})
+    assert imported.status_code == refusal and policy_store.load_draft() == before
 
 
 def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) -> None:
@@ -395,13 +401,13 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
 
 def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
     ask = {"approvers": ["a-admin", "group:gone"], "escalate": [{"after": "5m", "to": "nobody-such"}]}
-    found = policy_store.check_document({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
-    strangers = [finding.pointer for finding in found if finding.code == "unknown_person"]
+    result = policy_store.check_document({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
+    strangers = [finding.pointer for finding in result if finding.code == "unknown_person"]
     assert strangers == ["/rules/0/match/user/0", "/rules/0/ask/approvers/1", "/rules/0/ask/escalate/0/to"]
 
 
 def test_asking_by_default_is_refused_where_nobody_may_answer(a_person: Any) -> None:
     a_person("viewer")
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(PolicyError) as error:
         policy_store.check_document({"v": 1, "default": "ask", "rules": []})
-    assert refused.value.findings[0].pointer == "/default"
+    assert error.value.findings[0].pointer == "/default"

@@ -67,8 +67,8 @@ def test_skipping_what_no_differing_rule_touches_changes_no_verdict(a_call: Any,
         {},
         {"nowhere": "1"},
     ]
-    for number, given in enumerate(inputs):
-        a_call(call_id=f"c{number}", tool="Bash", input=given)
+    for number, entry in enumerate(inputs):
+        a_call(call_id=f"c{number}", tool="Bash", input=entry)
     old, new = draft(default=default), draft(rule, default=default)
     from toolcards.core.policy.decision import decide
 
@@ -152,10 +152,10 @@ def job(policy: Any, a_call: Any) -> jobs.Job:
 
 def test_a_job_is_done_and_pinned_to_the_draft_and_the_active_version(job: jobs.Job) -> None:
     assert jobs.find_job(job.id).state == "waiting"  # type: ignore[union-attr]
-    done = jobs.run_job(job.id)
-    assert (done.state, done.tally.changed) == ("done", 1) and jobs.find_job(job.id) == done
-    assert done.fits(job.draft, job.active)
-    assert not done.fits(digest(WATCH), job.active) and not done.fits(job.draft, job.active + 1)
+    completed = jobs.run_job(job.id)
+    assert (completed.state, completed.tally.changed) == ("done", 1) and jobs.find_job(job.id) == completed
+    assert completed.fits(job.draft, job.active)
+    assert not completed.fits(digest(WATCH), job.active) and not completed.fits(job.draft, job.active + 1)
 
 
 def test_its_files_hold_no_arguments_and_are_ours_alone(job: jobs.Job) -> None:
