@@ -104,7 +104,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Iterator[None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """RecordFacts what was not run where it cannot be missed: in the last lines."""
+    """Say what was not run where it cannot be missed: in the last lines."""
     if _not_run and not hasattr(config, "workerinput"):
         for program, count in sorted(_not_run.items()):
             sys.stdout.write(f"NOT RUN: {count} tests that need {program}, which is not here\n")
