@@ -53,10 +53,10 @@ def test_a_permit_is_good_for_one_execution(cards: Toolcards, run: str) -> None:
 
 @pytest.mark.parametrize(("answer", "effect"), [("approve", "allow"), ("deny", "deny")])
 def test_a_person_answers_the_long_poll(cards: Toolcards, voter: Voter, run: str, answer: str, effect: str) -> None:
-    asked = cards.decide(run, "c1", "bash", ASKED)
-    assert asked.waiting
+    decision = cards.decide(run, "c1", "bash", ASKED)
+    assert decision.waiting
     threading.Timer(0.3, voter.vote, (run, answer)).start()
-    assert cards.wait(asked, seconds=PATIENCE).effect == effect
+    assert cards.wait(decision, seconds=PATIENCE).effect == effect
 
 
 def test_a_gated_function_waits_for_a_person(server: Server, cards: Toolcards, voter: Voter, run: str) -> None:
@@ -81,47 +81,47 @@ def test_a_gated_function_waits_for_a_person(server: Server, cards: Toolcards, v
 async def test_a_run_is_shown_and_gated_over_one_socket(
     server: Server, cards: Toolcards, voter: Voter, run: str
 ) -> None:
-    async with asyncio.timeout(2 * PATIENCE), cards.run(run, agent="scribe", title="Notes") as told:
-        first = told.call("read_file", "c1")
+    async with asyncio.timeout(2 * PATIENCE), cards.run(run, agent="scribe", title="Notes") as agent_run:
+        first = agent_run.call("read_file", "c1")
         first.delta('{"path":')
         first.delta('"a.txt"}')
         assert await first.allowed({"path": "a.txt"}) == {"path": "a.txt"}
         first.partial("one line")
         first.output("three lines")
-        second = told.call("bash", "c2")
+        second = agent_run.call("bash", "c2")
         asking = asyncio.create_task(second.allowed(ASKED))
         await asyncio.to_thread(voter.vote, run, "approve")
         assert await asking == ASKED
         second.error("", retryable=True)
-        third = told.call("bash", "c3")
+        third = agent_run.call("bash", "c3")
         asking = asyncio.create_task(third.allowed(ASKED))
         await asyncio.to_thread(voter.vote, run, "deny", "not today")
         with pytest.raises(Denied, match="not today"):
             await asking
-    found = calls(server, run)
-    states = {name: call["state"] for name, call in found.items()}
+    result = calls(server, run)
+    states = {name: call["state"] for name, call in result.items()}
     assert states == {"c1": "output-available", "c2": "output-error", "c3": "output-denied"}
-    assert not told.refused and not any(call["anomalies"] for call in found.values())
+    assert not agent_run.refused and not any(call["anomalies"] for call in result.values())
     shown = server.get(f"/api/v1/runs/{run}")
     assert (shown["status"], shown["agent"], shown["title"]) == ("finished", "scribe", "Notes")
 
 
 async def test_a_flood_is_written_whole(server: Server, cards: Toolcards, run: str) -> None:
     pieces = [f"{number} " for number in range(5000)]
-    async with asyncio.timeout(2 * PATIENCE), cards.run(run, gate=False) as told:
-        call = told.call("write_file", "c1")
+    async with asyncio.timeout(2 * PATIENCE), cards.run(run, gate=False) as agent_run:
+        call = agent_run.call("write_file", "c1")
         for piece in pieces:
             call.delta(piece)
-        await told.flushed()
+        await agent_run.flushed()
         assert calls(server, run)["c1"]["input_text"] == "".join(pieces)
 
 
 async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
     with Server(tmp_path) as server:
         away = Toolcards(server.base, server.key).run(run, offline=3 * PATIENCE)
-        async with asyncio.timeout(4 * PATIENCE), away as told:
-            call = told.call("write_file", "c1")
-            asking = asyncio.create_task(told.call("bash", "c2").allowed(ASKED))
+        async with asyncio.timeout(4 * PATIENCE), away as agent_run:
+            call = agent_run.call("write_file", "c1")
+            asking = asyncio.create_task(agent_run.call("bash", "c2").allowed(ASKED))
             await asyncio.to_thread(Voter(server).waiting, run)  # both calls are committed
             for number in range(300):
                 call.delta(f"{number} ")
@@ -130,7 +130,7 @@ async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
             for number in range(300, 600):
                 call.delta(f"{number} ")
             await asyncio.to_thread(server.start)
-            await told.flushed()
+            await agent_run.flushed()
             await asyncio.to_thread(Voter(server).vote, run, "approve")
             assert await asking == ASKED
             text = calls(server, run)["c1"]["input_text"]
@@ -140,10 +140,10 @@ async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
 async def test_a_wrong_key_denies_and_says_so(server: Server, run: str) -> None:
     cards = Toolcards(server.base, "tck_wrong")
     assert not cards.decide(run, "c1", "bash", {}).allowed
-    async with asyncio.timeout(PATIENCE), cards.run(run) as told:
+    async with asyncio.timeout(PATIENCE), cards.run(run) as agent_run:
         with pytest.raises(Denied):
-            await told.call("bash").allowed({})
-    assert told.dead is not None
+            await agent_run.call("bash").allowed({})
+    assert agent_run.dead is not None
 
 
 # ---------------------------------------------------------------- a run's name used again
