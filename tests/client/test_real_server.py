@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.server import PATIENCE, Server
+from tests.support.server import PATIENCE, ROOT, Server
 from tests.support.voter import Voter
 from toolcards.client import Denied, Toolcards, gated
 
@@ -179,3 +182,49 @@ def test_two_agent_runs_of_one_name_at_once_lose_no_call(server: Server, cards: 
                 call.output("read")
     states = [call["state"] for call in calls(server, run).values()]
     assert states == ["output-available"] * 40
+
+
+# ---------------------------------------------------------------- calls outside any run
+
+PROGRAM = """
+from toolcards.client import Toolcards, gated
+
+class ToolError(Exception):
+    pass
+
+cards = Toolcards()
+
+@gated(cards, tool="bash", seconds=0.2, denial=str)
+def returned(command: str) -> str:
+    return "ran"
+
+@gated(cards, tool="bash", seconds=0.2, denial=ToolError)
+def raised(command: str) -> str:
+    return "ran"
+
+@gated(cards, tool="read_file", {agent})
+def read(path: str) -> str:
+    return "ran"
+
+print(read("a.txt"))
+print(returned("git push"))
+try:
+    raised("git push")
+except ToolError as error:
+    print(f"ToolError: {{error}}")
+"""
+
+
+@pytest.mark.parametrize(("option", "agent"), [("", "tidy_up"), ('agent="scribe"', "scribe")])
+def test_calls_outside_any_run_have_an_agent_and_a_run_that_ends_with_the_process(
+    server: Server, tmp_path: Path, option: str, agent: str
+) -> None:
+    program = tmp_path / "tidy_up.py"
+    program.write_text(PROGRAM.format(agent=option))
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TOOLCARDS_URL": server.base, "TOOLCARDS_AGENT_KEY": server.key}
+    process = subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True, timeout=PATIENCE)
+    allowed, returned, raised = process.stdout.splitlines()
+    assert (allowed, returned) == ("ran", "No one answered in time.")
+    assert raised == "ToolError: No one answered in time."
+    run = next(run for run in server.get("/api/v1/runs?limit=50")["runs"] if run["run"].startswith("functions-"))
+    assert (run["agent"], run["status"]) == (agent, "finished")

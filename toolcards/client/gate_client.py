@@ -272,10 +272,11 @@ class Toolcards:
 
     # ------------------------------------------------------------ a run
 
-    def end(self, run: str, outcome: str = "success", reason: str = "") -> bool:
-        """Report the end of the run; return whether the server has it."""
+    def end(self, run: str, outcome: str = "success", reason: str = "", *, seconds: float | None = None) -> bool:
+        """Report the end of the run within `seconds`; return whether the server has it."""
+        body, hold = {"outcome": outcome, "reason": reason}, 0.0 if seconds is None else seconds - self.timeout
         try:
-            self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/end", {"outcome": outcome, "reason": reason})
+            self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/end", body, hold=hold)
         except Unreachable:
             return False
         return True

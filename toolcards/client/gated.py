@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import inspect
 import json
+import os
+import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
@@ -23,7 +27,7 @@ __all__ = ["gated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_run = f"functions-{uuid.uuid4().hex[:8]}"  # for calls outside any run
+EXIT_PATIENCE = 2.0  # seconds that the end of the process waits to report the end of its run
 
 
 def gated(
@@ -33,18 +37,26 @@ def gated(
     tool: str = "",
     seconds: float | None = None,
     output_schema: Any = None,
+    agent: str = "",
+    denial: Callable[[Denied], Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Ask before each call of the function, plain or async; raise Denied if the call is denied.
 
     The arguments must be JSON by name. If a person edits them, the function runs with the edited ones. Calls belong to
-    `run`, else to the run of the surrounding `with` block, else to one run of this process. A result that does not fit
-    `output_schema` (a JSON Schema) raises BadOutput, which holds it.
+    `run`, else to the run of the surrounding `with` block, else to a run of this process, which ends with it. A result
+    that does not fit `output_schema` (a JSON Schema) raises BadOutput, which holds it.
+
+    `agent` names the agent outside of a `with` block; the default is the program's name. `denial` gets the Denied of a
+    denied call: the function returns its result, for example `str`, or raises it if it is an exception.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise TypeError("@gated does not support generators: it reports the result of functions that return")
-        guard = _Guard(cards or Toolcards(), function, run, tool or function.__name__, seconds, output_schema)
+        guard = _Guard(
+            cards or Toolcards(), function, run_name=run, tool=tool or function.__name__, seconds=seconds,
+            output_schema=output_schema, agent=agent, denial=denial,
+        )  # fmt: skip
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -67,18 +79,48 @@ class _Guard:
     """The gate around one function."""
 
     def __init__(
-        self, cards: Toolcards, function: Any, run: str, tool: str, seconds: float | None, output_schema: Any
+        self,
+        cards: Toolcards,
+        function: Any,
+        *,
+        run_name: str,
+        tool: str,
+        seconds: float | None,
+        output_schema: Any,
+        agent: str,
+        denial: Callable[[Denied], Any] | None,
     ) -> None:
-        self.cards, self.function, self.run_name, self.tool, self.seconds = cards, function, run, tool, seconds
-        self.output_schema = output_schema
+        self.cards, self.function, self.run_name, self.tool, self.seconds = cards, function, run_name, tool, seconds
+        self.output_schema, self.agent, self.denial = output_schema, agent, denial
         self.signature = inspect.signature(function)
 
     def call(self, args: Any, kwargs: Any) -> Any:
-        run, call_id, inputs = self._identify_call(args, kwargs)
+        try:
+            return self._call(args, kwargs)
+        except Denied as denied:
+            return self._answer_denial(denied)
+
+    async def acall(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return await self._acall(args, kwargs)
+        except Denied as denied:
+            return self._answer_denial(denied)
+
+    def _answer_denial(self, denied: Denied) -> Any:
+        """Return what the function returns for a denied call, or raise."""
+        answer: Any = denied if self.denial is None else self.denial(denied)
+        if answer is denied:
+            raise denied
+        if isinstance(answer, BaseException):
+            raise answer from denied
+        return answer
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        run, call_id, inputs, more = self._identify_call(args, kwargs)
         attempt = Attempt(run, call_id, self.tool)
         args_sent = attempt.before(inputs)
         try:
-            decision = self.cards.ask(run, call_id, self.tool, args_sent, seconds=self.seconds)
+            decision = self.cards.ask(run, call_id, self.tool, args_sent, seconds=self.seconds, **more)
         except BaseException:  # interrupted while waiting
             attempt.settle("aborted")
             raise
@@ -94,12 +136,12 @@ class _Guard:
         self.cards.result(run, call_id, attempt=decision.attempt, output=shorten(output))
         return output
 
-    async def acall(self, args: Any, kwargs: Any) -> Any:
-        run, call_id, inputs = self._identify_call(args, kwargs)
+    async def _acall(self, args: Any, kwargs: Any) -> Any:
+        run, call_id, inputs, more = self._identify_call(args, kwargs)
         attempt = Attempt(run, call_id, self.tool)
         args_sent = await run_in_thread(attempt.before, inputs)
         try:
-            decision = await self.cards.aask(run, call_id, self.tool, args_sent, seconds=self.seconds)
+            decision = await self.cards.aask(run, call_id, self.tool, args_sent, seconds=self.seconds, **more)
         except BaseException:  # canceled while waiting
             attempt.settle("aborted")
             raise
@@ -124,16 +166,50 @@ class _Guard:
             raise BadOutput(why, output)
         return output
 
-    def _identify_call(self, args: Any, kwargs: Any) -> tuple[str, str, dict[str, Any]]:
+    def _identify_call(self, args: Any, kwargs: Any) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+        """Return the run's name, the call's id and arguments, and further fields of the question."""
         surrounding = current()
-        run = self.run_name or (surrounding.name if surrounding is not None else _run)
-        return run, f"call-{uuid.uuid4().hex[:12]}", _name_arguments(self.signature, args, kwargs)
+        run, agent = self.run_name, self.agent
+        if not run and surrounding is not None:
+            run = surrounding.name
+        elif not run:
+            run, agent = _process_run.use(self.cards), agent or _get_program_name()
+        more = {"agent": [agent]} if agent else {}
+        return run, f"call-{uuid.uuid4().hex[:12]}", _name_arguments(self.signature, args, kwargs), more
 
     def _bind_allowed(self, decision: Decision, inputs: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
         """Return the passed arguments, or the allowed ones if they differ; raises TypeError if those do not fit."""
         if is_same_json(decision.args, json.loads(json.dumps(inputs))):
             return self.signature.bind(*args, **kwargs)
         return _bind_edited(self.signature, decision.args)
+
+
+class _ProcessRun:
+    """The run of the calls outside any other: one per process, ended when the process ends."""
+
+    def __init__(self) -> None:
+        self._process, self._name, self._servers = 0, "", dict[tuple[str, str], Toolcards]()
+
+    def use(self, cards: Toolcards) -> str:
+        """Return the run's name; a forked child has a run of its own."""
+        if self._process != os.getpid():
+            self._process, self._name, self._servers = os.getpid(), f"functions-{uuid.uuid4().hex[:8]}", {}
+        self._servers[cards.url, cards.key] = cards
+        return self._name
+
+    def end(self) -> None:
+        """Report the end of the run, if this process has one."""
+        if self._process == os.getpid():
+            for cards in self._servers.values():
+                cards.end(self._name, seconds=EXIT_PATIENCE)
+
+
+_process_run = _ProcessRun()
+atexit.register(_process_run.end)
+
+
+def _get_program_name() -> str:
+    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "python"
 
 
 def _require_allowed(decision: Decision, attempt: Attempt) -> None:

@@ -13,7 +13,7 @@ import json
 import sys
 from typing import Any
 
-from toolcards.client import Denied, Toolcards, gated
+from toolcards.client import Toolcards, gated
 
 PATHS = {"ok": "a.txt", "deny": "echo forbidden"}  # as the policy of gating.py judges them
 ran: list[str] = []
@@ -56,18 +56,12 @@ def in_mcp(path: str) -> str:
 
     server = MCPServer("files")
 
-    @gated(cards, tool="delete_file")
-    async def delete(path: str) -> str:
-        ran.append(path)
-        return "deleted"
-
     @server.tool()
+    @gated(cards, denial=ToolError)  # MCP hides the text of other exceptions
     async def delete_file(path: str) -> str:
         """Delete a file."""
-        try:
-            return await delete(path)
-        except Denied as no:  # MCP hides the text of other exceptions
-            raise ToolError(str(no)) from no
+        ran.append(path)
+        return "deleted"
 
     async def call() -> str:
         async with Client(server) as client:
@@ -126,18 +120,12 @@ def in_crewai(path: str) -> str:
         def supports_function_calling(self) -> bool:
             return False
 
-    @gated(cards, tool="delete_file")
-    def delete(path: str) -> str:
-        ran.append(path)
-        return "deleted"
-
     @tool("delete_file")
+    @gated(cards, denial=str)  # CrewAI calls a tool that raises again, up to six times
     def delete_file(path: str) -> str:
         """Delete a file."""
-        try:
-            return delete(path)
-        except Denied as no:  # CrewAI calls a tool that raises again, up to six times
-            return f"Not run: {no}"
+        ran.append(path)
+        return "deleted"
 
     agent = Agent(role="scribe", goal="tidy", backstory="", llm=Fake(model="fake"), tools=[delete_file], max_iter=3)
     Crew(agents=[agent], tasks=[Task(description="tidy up", expected_output="done", agent=agent)]).kickoff()
