@@ -11,16 +11,18 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import connection
 
 from toolcards.adapters import ADAPTERS
 from toolcards.clocks import clock
-from toolcards.database import PATIENCE, read_with_retries, report_outage
-from toolcards.doorbell import EVERY_RUN, get_approvals_bell, listen
-from toolcards.models import Approval, Event, ToolCall
+from toolcards.database import read_with_retries, report_outage
+from toolcards.doorbell import EVERY_RUN, Listener, get_approvals_bell, listen
+from toolcards.models import Approval, Event
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
@@ -52,12 +54,6 @@ async def read_events(run: int, after: int, most: int) -> list[Event]:
 
 async def _read_events(run: int, after: int, most: int) -> list[Event]:
     return [event async for event in Event.objects.after(run, after)[:most]]
-
-
-async def changes(run: int, after: int = 0) -> list[ToolCall]:
-    """Return the run's calls that changed after that position, oldest first."""
-    calls = ToolCall.objects.filter(run=run, seq__gt=after).order_by("ordinal")
-    return [call async for call in calls]
 
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:
@@ -132,23 +128,123 @@ def _watch_run(run: int, channel: str) -> Iterator[_UndeliveredWatch]:
             del look.runs[run]
 
 
-async def wait_for_answer(approval: str, seconds: float) -> Any:
-    """Wait up to that long for the approval to be answered and its permit handed over; return the row."""
+class ApprovalStatus(NamedTuple):
+    """The columns of an approval that say whether it is answered. Times are epoch seconds."""
+
+    id: str
+    run_id: int
+    state: str
+    decided_at: float
+    by_kind: str
+
+
+async def wait_for_answer(approval: str, seconds: float) -> ApprovalStatus:
+    """Wait up to that long for the approval to be answered and its permit handed over; return its status.
+
+    Raises Approval.DoesNotExist.
+    """
     until = time.monotonic() + seconds
-    row = await read_with_retries(lambda: _read_approval(approval))
-    async with listen(get_approvals_bell(row.run_id)) as bell:
-        while not _is_ready(row) and (left := until - time.monotonic()) > 0:
-            await bell.wait(min(left, HEARTBEAT, max(0.05, settings.TOOLCARDS.handover_seconds or HEARTBEAT)))
-            row = await read_with_retries(lambda: _read_approval(approval), max(PATIENCE, until - time.monotonic()))
-    return row
+    statuses = await _read_statuses([approval])
+    if not statuses:
+        raise Approval.DoesNotExist
+    status = statuses[0]
+    if not _is_ready(status) and (left := until - time.monotonic()) > 0:
+        watches = _answer_watches.setdefault(asyncio.get_running_loop(), {})
+        watch = watches.setdefault(status.run_id, _AnswerWatch(status.run_id))
+        try:
+            status = await watch.wait(status, left)
+        finally:
+            if watch.is_idle:
+                watches.pop(status.run_id, None)
+    return status
 
 
-async def _read_approval(approval: str) -> Approval:
-    return await Approval.objects.select_related("call", "run").aget(id=approval)
+class _AnswerWatch:
+    """Reads the approvals of a run that an event loop's requests wait for, in one query per ring of the run."""
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+        self._waiters: dict[str, set[asyncio.Future[ApprovalStatus]]] = {}
+        self._bell: Listener | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request waits."""
+        return not self._waiters
+
+    async def wait(self, status: ApprovalStatus, seconds: float) -> ApprovalStatus:
+        """Return the status once it is ready, or the given one after so many seconds."""
+        future: asyncio.Future[ApprovalStatus] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(status.id, set()).add(future)
+        if self._task is None:
+            self._task = asyncio.create_task(self._follow())
+        elif self._bell is not None:
+            self._bell.wake(set())  # the answer may have come before this request listened
+        try:
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return status
+        finally:
+            self._waiters[status.id].discard(future)
+            if not self._waiters[status.id]:
+                del self._waiters[status.id]
+            if not self._waiters and self._task is not None:
+                self._task.cancel()
+                self._task = self._bell = None
+
+    async def _follow(self) -> None:
+        try:
+            async with listen(get_approvals_bell(self._run)) as bell:
+                self._bell = bell
+                while True:
+                    self._answer(await _read_statuses_forever(list(self._waiters)))
+                    await bell.wait(min(HEARTBEAT, max(0.05, settings.TOOLCARDS.handover_seconds or HEARTBEAT)))
+        except Exception as error:
+            self._task = self._bell = None
+            for future in {future for futures in self._waiters.values() for future in futures if not future.done()}:
+                future.set_exception(error)
+
+    def _answer(self, statuses: list[ApprovalStatus]) -> None:
+        for status in filter(_is_ready, statuses):
+            for future in self._waiters.get(status.id, ()):
+                if not future.done():
+                    future.set_result(status)
 
 
-def _is_ready(row: Approval) -> bool:
-    return row.state != "pending" and not _is_held_back(row.state, row.decided_at)
+_answer_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _AnswerWatch]] = WeakKeyDictionary()
+
+
+def _select_statuses(approvals: list[str]) -> list[ApprovalStatus]:
+    with connection.cursor() as cursor:
+        marks = ", ".join(["%s"] * len(approvals))
+        cursor.execute(
+            f"SELECT {', '.join(ApprovalStatus._fields)} FROM toolcards_approval WHERE id IN ({marks})",  # noqa: S608
+            approvals,
+        )
+        return [ApprovalStatus(*row) for row in cursor.fetchall()]
+
+
+_select_in_pool = database_sync_to_async(_select_statuses, thread_sensitive=False)
+
+
+async def _read_statuses(approvals: list[str]) -> list[ApprovalStatus]:
+    return await read_with_retries(lambda: _select_in_pool(approvals))
+
+
+async def _read_statuses_forever(approvals: list[str]) -> list[ApprovalStatus]:
+    """Read the statuses, however long the database is away: each request has its own time limit."""
+    pages = [approvals[start : start + PAGE] for start in range(0, len(approvals), PAGE)]
+    return [
+        status
+        for page in pages
+        for status in await read_with_retries(lambda page=page: _select_in_pool(page), math.inf)  # type: ignore[misc]
+    ]
+
+
+def _is_ready(status: ApprovalStatus) -> bool:
+    return status.state != "pending" and not _is_held_back(status.state, status.decided_at)
 
 
 def _is_held_back(state: str, decided_at: float) -> bool:
@@ -158,7 +254,6 @@ def _is_held_back(state: str, decided_at: float) -> bool:
 
 __all__ = [
     "EVERY_RUN",
-    "changes",
     "follow_answers",
     "follow_events",
     "list_undelivered",
