@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients import npm
+from tests.clients import models, npm
+from tests.clients.models import Call
 from tests.clients.nodeapp import ZOD, App
 from tests.support import gating
 from tests.support.server import Server, until
@@ -34,8 +35,8 @@ def run() -> str:
 @pytest.fixture
 def app(server: Server, run: str, tmp_path: Path) -> Iterator[Starts]:
     """Give `app(scenario, gate=…, answers=…, abort=…)`: a chat that has begun."""
-    packages = {"tanstack__ai": "0.58.0", "tanstack__ai_client": "0.33.2", "zod": ZOD}
-    created = App(npm.installed("tanstack", **packages), "tanstack_ai.mjs", tmp_path)
+    packages = {"tanstack__ai": "0.58.0", "tanstack__ai_client": "0.33.2", "tanstack__ai_openai": "0.23.1", "zod": ZOD}
+    created = App(npm.installed("tanstack-openai", **packages), "tanstack_ai.mjs", tmp_path)
 
     def start(scenario: str, **wish: Any) -> App:
         return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
@@ -131,6 +132,84 @@ def test_a_persons_answer_is_obeyed(server: Server, app: Starts, run: str, decis
     assert ran or "A person declined: because" in result["saw"]["call_ask"]
     approval = ended(server, run, state)["call_ask"]["approval"]
     assert (approval["by"]["kind"], approval["state"]) == ("human", "succeeded" if ran else "denied")
+
+
+# ---------------------------------------------------------------- the real adapter: a run id for each turn
+
+FORBIDDEN, ASK = {"command": "echo forbidden"}, {"command": "echo ask"}
+CITIES = [{"city": "A"}, {"city": "B"}, {"city": "B"}]
+SCRIPTS: dict[str, models.Script] = {
+    "one": [[Call("call_1", "weather", {"city": "A"})], ["done"]],
+    "reuse": [*([Call("call_0", "weather", city)] for city in CITIES), ["done"]],
+    "denied": [
+        [Call("call_0", "weather", {"city": "A"})],
+        [Call("call_0", "shell", {"command": "echo forbidden"})],
+        ["no"],
+    ],
+    "ask": [[Call("call_0", "weather", {"city": "A"})], [Call("call_0", "shell", ASK)], ["done"]],
+    "delete": [[Call("call_0", "weather", {"city": "A"})], [Call("call_1", "delete_file", {"path": "/a"})], ["done"]],
+}
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    fake = models.openai(SCRIPTS)
+    yield f"{fake.base}/v1"
+    fake.close()
+
+
+def finished(server: Server, run: str) -> list[dict[str, Any]]:
+    """Return the calls of the run once it has finished."""
+    until(lambda: server.request("GET", f"/api/v1/runs/{run}")[1].get("status") in {"finished", "truncated", "error"})
+    assert server.get(f"/api/v1/runs/{run}")["status"] == "finished"
+    calls: list[dict[str, Any]] = server.get(f"/api/v1/runs/{run}/calls")["calls"]
+    assert [call["anomalies"] for call in calls] == [[]] * len(calls)
+    return calls
+
+
+@pytest.mark.parametrize("gate", ["", "gate"])
+def test_a_run_of_the_openai_adapter_finishes(server: Server, app: Starts, run: str, model: str, gate: str) -> None:
+    told = app("", model=model, prompt="SCENARIO:one", gate=gate).finish()
+    assert told["ran"] == [["weather", {"city": "A"}]], told
+    assert [call["state"] for call in finished(server, run)] == ["output-available"]
+
+
+@pytest.mark.parametrize("gate", ["", "gate"])
+def test_an_id_that_a_model_reuses_in_later_turns_is_several_calls(
+    server: Server, app: Starts, run: str, model: str, gate: str
+) -> None:
+    told = app("", model=model, prompt="SCENARIO:reuse", gate=gate).finish()
+    assert told["ran"] == [["weather", city] for city in CITIES], told
+    calls = finished(server, run)
+    assert [(call["input"], call["output"]["city"]) for call in calls] == [(city, city["city"]) for city in CITIES]
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_reused_id_is_asked_about_again(server: Server, app: Starts, run: str, model: str, decision: str) -> None:
+    chat = app("", model=model, prompt="SCENARIO:ask", gate="gate")
+    gating.vote(server, run, decision, reason="because")
+    told = chat.finish()
+    assert [tool for tool, _ in told["ran"]] == ["weather", "shell"] if decision == "approve" else ["weather"], told
+    state = "output-available" if decision == "approve" else "output-denied"
+    assert [(call["tool"]["name"], call["state"]) for call in finished(server, run)] == [
+        ("weather", "output-available"), ("shell", state),
+    ]  # fmt: skip
+
+
+def test_a_reused_id_is_denied_by_a_rule(server: Server, app: Starts, run: str, model: str) -> None:
+    told = app("", model=model, prompt="SCENARIO:denied", gate="gate").finish()
+    assert [tool for tool, _ in told["ran"]] == ["weather"], told
+    assert [call["state"] for call in finished(server, run)] == ["output-available", "output-denied"]
+
+
+def test_a_later_turn_is_approved_in_the_chat(server: Server, app: Starts, run: str, model: str) -> None:
+    told = app("", model=model, prompt="SCENARIO:delete").finish()
+    assert [tool for tool, _ in told["ran"]] == ["weather", "delete_file"], told
+    calls = finished(server, run)
+    assert [(call["tool"]["name"], call["state"]) for call in calls] == [
+        ("weather", "output-available"), ("delete_file", "output-available"),
+    ]  # fmt: skip
+    assert calls[0]["approval"] is None and calls[1]["approval"]["by"]["kind"] == "host"
 
 
 def test_without_the_server_nothing_gated_runs_and_the_chat_goes_on(app: Starts) -> None:

@@ -68,6 +68,8 @@ class Scripted extends BaseTextAdapter {
   }
   async structuredOutput() { throw new Error('unused'); }
 }
+// The real adapter for chat completions, if the wish names a model's address: each turn has a run id of its own.
+const adapter = wish.model ? (await import('@tanstack/ai-openai')).createOpenaiChatCompletions('gpt-5', 'no-key', { baseURL: wish.model }) : new Scripted();
 const server = http.createServer(async (request, response) => {
   let text = '';
   for await (const piece of request) text += piece;
@@ -77,7 +79,7 @@ const server = http.createServer(async (request, response) => {
   if (wish.watch) mirrorRequest(body, wish);
   const p = await chatParamsFromRequestBody(body);
   const stream = chat({
-    adapter: new Scripted(), tools, messages: p.messages, threadId: p.threadId, runId: p.runId, parentRunId: p.parentRunId, resume: p.resume,
+    adapter, tools, messages: p.messages, threadId: p.threadId, runId: p.runId, parentRunId: p.parentRunId, resume: p.resume,
     abortController, agentLoopStrategy: maxIterations(6), ...(wish.gate === 'gate' ? { middleware: [gate(wish)] } : {}),
   });
   let answer = wish.lines ? toHttpResponse(stream, { abortController }) : toServerSentEventsResponse(stream, { abortController });
@@ -97,7 +99,7 @@ const client = new ChatClient({
 });
 if (wish.abort) toldToStop.then(() => client.stop());
 const began = performance.now();
-await Promise.race([client.sendMessage('go'), ...(wish.abort ? [toldToStop.then(() => sleep(3000))] : [])]);
+await Promise.race([client.sendMessage(wish.prompt ?? 'go'), ...(wish.abort ? [toldToStop.then(() => sleep(3000))] : [])]);
 const asked = client.getInterrupts();
 if (asked.length > 1) client.resolveInterrupts((one) => { one.resolveInterrupt(wish.answers[one.toolCallId] ?? true); });
 else if (asked.length) asked[0].resolveInterrupt(true, wish.editedArgs ? { editedArgs: wish.editedArgs } : undefined);

@@ -79,3 +79,74 @@ def test_a_call_that_was_asked_about_before_its_stream_told_of_it_is_one_call() 
     stream = (f.StepStarted(), f.InputStarted("c", "shell", per_step=True), f.InputDelta("c", '{"command":"x"}'))
     cards = told(READY, *DENIED, *stream, f.OutputDenied("c"))
     assert [card.state for card in cards] == ["output-denied"]
+
+
+# ---------------------------------------------------------------- one call id in several turns (AG-UI, TanStack)
+
+
+def turn(message: str, city: str, *, lost: bool = False) -> list[Any]:
+    text = f'{{"city":"{city}"}}'
+    start = f.InputStarted("call_0", "weather", reusable=True, message_id=message)
+    result = [] if lost else [f.OutputReady("call_0", city, message_id=f"result-{message}" if message else "")]
+    return [start, f.InputDelta("call_0", text), f.InputReady("call_0"), *result]
+
+
+def cities(cards: list[Card]) -> list[tuple[Any, Any]]:
+    assert [card.anomalies for card in cards] == [()] * len(cards)
+    return [((card.input or {}).get("city"), card.output) for card in cards]
+
+
+@pytest.mark.parametrize("messages", [("m1", "m2", "m3"), ("", "", "")])
+def test_an_id_that_comes_again_after_its_result_is_another_call(messages: tuple[str, ...]) -> None:
+    facts = [fact for message, city in zip(messages, "ABB", strict=True) for fact in turn(message, city)]
+    assert cities(told(f.RunStarted(scope="r"), *facts)) == [("A", "A"), ("B", "B"), ("B", "B")]
+
+
+@pytest.mark.parametrize("messages", [("m1", "m2"), ("", "")])
+def test_a_stream_that_is_read_again_repeats_no_call(messages: tuple[str, ...]) -> None:
+    first, second = turn(messages[0], "A"), turn(messages[1], "B")
+    stream = [f.RunStarted(scope="r"), *first, *second] if messages[0] else [f.RunStarted(scope="r"), *first]
+    assert len(cities(told(*stream, *stream))) == (2 if messages[0] else 1)
+
+
+def test_an_id_of_a_later_message_is_another_call_after_an_end_without_result() -> None:
+    facts = [f.RunStarted(scope="r"), *turn("m1", "A", lost=True), f.RunEnded(outcome="aborted", scope="r")]
+    cards = told(*facts, f.RunStarted(scope="s"), *turn("m2", "B"))
+    assert cities(cards) == [("A", None), ("B", "B")] and cards[0].cause == "aborted"
+
+
+def test_the_stream_of_a_call_that_was_denied_before_it_came_is_no_other_call() -> None:
+    """The gate answers faster than the mirrored stream arrives."""
+    ready = f.InputReady("call_0", "weather", {"city": "A"}, True)
+    denied = (f.PolicyDecided("call_0", "deny", reason="No."), f.OutputDenied("call_0", "No.", by=f.Actor("rule")))
+    cards = told(ready, *denied, *turn("m1", "A", lost=True), *turn("m2", "B"))
+    assert [(card.state, card.input) for card in cards] == [
+        ("output-denied", {"city": "A"}), ("output-available", {"city": "B"}),
+    ]  # fmt: skip
+
+
+def test_a_continuation_announces_the_same_call_again() -> None:
+    """TanStack repeats a call after its approval, perhaps in another message."""
+    asked, answered = f.ApprovalRequested("call_0", "a"), f.ApprovalAnswered("", True, "a")
+    (card,) = told(f.RunStarted(scope="r"), *turn("m1", "A", lost=True), asked, answered, *turn("m2", "A"))
+    assert (card.state, card.output) == ("output-available", "A")
+
+
+# ---------------------------------------------------------------- run ids of each turn (TanStack)
+
+
+@pytest.mark.parametrize("scope", ["r", "r2", ""])
+def test_the_end_of_an_unknown_scope_may_end_the_current_one(scope: str) -> None:
+    board = RunState()
+    for fact in (f.RunStarted(scope="r"), *turn("m1", "A", lost=True), f.RunEnded(scope=scope, or_current=True)):
+        for ordinal, part in board.route(fact):
+            board.record(ordinal, part)
+    assert (board.status, board.context.scopes) == ("finished", [])
+
+
+def test_the_end_of_an_open_scope_ends_that_one() -> None:
+    board = RunState()
+    facts = (f.RunStarted(scope="r"), f.RunStarted(scope="s"), f.RunEnded(scope="r", or_current=True))
+    for ordinal, part in (routed for fact in facts for routed in board.route(fact)):
+        board.record(ordinal, part)
+    assert (board.status, board.context.scopes) == ("running", ["s"])

@@ -55,7 +55,11 @@ class RunFinishedEvent(AgUiEvent):
         outcome_kind: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
         interrupts = outcome.interrupts if outcome_kind == "interrupt" else []
         requests = [fact for interrupt in interrupts for fact in interrupt.to_facts()]
-        return [*requests, f.RunEnded(outcome=outcome_kind, scope=self.run_id, close_open_input=True)]
+        is_tanstack = bool(self.tanstack) or any(interrupt.is_tanstack() for interrupt in interrupts)
+        return [
+            *requests,
+            f.RunEnded(outcome=outcome_kind, scope=self.run_id, close_open_input=True, or_current=is_tanstack),
+        ]
 
 
 class RunErrorEvent(AgUiEvent):
@@ -127,9 +131,13 @@ class ToolCallStartEvent(AgUiEvent):
     type: Literal["TOOL_CALL_START"]
     tool_call_id: str = Field(min_length=1)
     tool_call_name: str
+    parent_message_id: str | None = None
 
     def to_facts(self) -> Facts:
-        return [f.InputStarted(self.tool_call_id, self.tool_call_name, lane=self.lane)]
+        message_id = self.parent_message_id or ""
+        return [
+            f.InputStarted(self.tool_call_id, self.tool_call_name, lane=self.lane, reusable=True, message_id=message_id)
+        ]
 
 
 class ToolCallArgsEvent(TimestampedEvent):
@@ -165,9 +173,11 @@ class ToolCallChunkEvent(AgUiEvent):
     tool_call_id: str | None = None
     tool_call_name: str | None = None
     delta: str | None = None
+    parent_message_id: str | None = None
 
     def to_facts(self) -> Facts:
-        return [f.InputChunk(self.tool_call_id or "", self.tool_call_name or "", self.delta or "", self.lane)]
+        call_id, tool, text = self.tool_call_id or "", self.tool_call_name or "", self.delta or ""
+        return [f.InputChunk(call_id, tool, text, self.lane, message_id=self.parent_message_id or "")]
 
 
 class CustomEvent(AgUiEvent):

@@ -40,6 +40,10 @@ class Interrupt(ProtocolFrame):
             requests = [f.ApprovalRequested(call_id, self.id, reply_to=self._build_reply_to())] if call_id else []
         return [self._add_details(question) for question in requests]
 
+    def is_tanstack(self) -> bool:
+        """Return whether TanStack AI wrote the interrupt."""
+        return "tanstack:interruptBinding" in (self.metadata or {})
+
     def _is_client_tool(self) -> bool:
         kind = (self.metadata or {}).get("kind")
         return kind == "client_tool" or self.reason == "tanstack:client_tool_execution"
@@ -50,7 +54,7 @@ class Interrupt(ProtocolFrame):
 
     def _build_reply_to(self) -> dict[str, Any]:
         metadata = self.metadata or {}
-        if "tanstack:interruptBinding" in metadata:
+        if self.is_tanstack():
             return {"interruptId": self.id, "style": "tanstack"}
         return {"interruptId": self.id, "style": "langgraph" if "langgraph" in metadata else "approval"}
 

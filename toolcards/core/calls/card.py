@@ -158,6 +158,7 @@ class Card:
     step: int = 0
     attempt: int = 1
     per_step: bool = False
+    message_id: str | None = None  # the message that announced the call ("" if it has no id), if its wire may reuse ids
     provider_executed: bool = False
     dynamic: bool = False
     soft: bool = False

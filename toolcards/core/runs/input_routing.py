@@ -69,6 +69,9 @@ class InputRouter:
             return 0 if NEXT[find_row(fact), "none"] in {".", "held"} else self._new_ordinal
         if len(ordinals) == 1:
             return ordinals[0]
+        if isinstance(fact, f.InputStarted) and fact.message_id:
+            announced = (o for o in reversed(ordinals) if self._state.cards[o].message_id == fact.message_id)
+            return next(announced, ordinals[-1])
         in_step = (
             o
             for o in reversed(ordinals)
@@ -116,12 +119,20 @@ class InputRouter:
             return True
         if getattr(fact, "again", False):
             return True
+        if getattr(fact, "reusable", False) and card.message_id is not None and self._is_reused(card, fact):
+            return True
         is_late_failure = card.hard and isinstance(fact, f.InputInvalid)
         if card.decision is not None and not card.removed and not is_late_failure and contradicts(card, fact):
             return True
         # A card whose approval came before its stream may have the number of the previous step.
         is_later_step = getattr(fact, "per_step", False) and card.per_step and self._state.context.step > card.step
         return card.hard and is_later_step
+
+    def _is_reused(self, card: Card, fact: f.InputStarted) -> bool:
+        """Return whether an announcement of an ended call is another call, not a replay of its stream."""
+        if card.message_id and fact.message_id:
+            return card.finished and card.message_id != fact.message_id
+        return card.hard and not self._state.context.replaying
 
     def _supersede(self, card: Card, timestamp: float) -> list[Routed]:
         """Return the facts that end a decided call with another input; a running call continues."""
@@ -183,7 +194,14 @@ class InputRouter:
             routed = self._complete_calls([open_call] if open_call else [], fact.at)
             routed += self._route_start(
                 f.InputStarted(
-                    call_id, fact.tool, at=fact.at, lane=fact.lane, parent_call=fact.parent_call, chunked=True
+                    call_id,
+                    fact.tool,
+                    at=fact.at,
+                    lane=fact.lane,
+                    parent_call=fact.parent_call,
+                    chunked=True,
+                    reusable=True,
+                    message_id=fact.message_id,
                 )
             )
         if fact.text:
@@ -217,6 +235,11 @@ class InputRouter:
     def _route_result(self, fact: f.AnyFact) -> list[Routed]:
         """Route a result; among several attempts it belongs to the running one."""
         ordinals = self._state.list_ordinals(fact.call_id)
+        message_id = getattr(fact, "message_id", "")
+        if len(ordinals) > 1 and message_id:  # a replay repeats the messages of earlier results
+            known = next((o for o in ordinals if self._state.cards[o].output_message == message_id), 0)
+            if known:
+                return [(known, fact)]
         running = next((o for o in reversed(ordinals) if self._state.cards[o].running), 0) if len(ordinals) > 1 else 0
         return self._route_output(running or self._find_ordinal(fact), fact)
 

@@ -125,6 +125,9 @@ class Router(InputRouter):
         """End the open cards of a scope or lane; other scopes continue (rule 20)."""
         if fact.again and not fact.lane and self._state.context.ended:
             return []
+        if fact.or_current:
+            is_open = fact.scope in self._state.context.scopes
+            fact = replace(fact, scope=fact.scope if is_open else "", or_current=False)
         open_cards = [card for card in self._state.list_open_cards() if ends_card(card, fact, self._state.context)]
         if fact.if_open and open_cards:
             fact = replace(fact, outcome=fact.if_open)

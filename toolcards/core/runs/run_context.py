@@ -24,6 +24,7 @@ class RunContext:
     message_id: str = ""
     message_first: int = 0  # the step before the message's first one
     continuing: bool = False  # a known message started again, perhaps as a replay
+    replaying: bool = False  # the run started again under the same id
     ended: str = ""  # the outcome of the last end, "" while active
     away: bool = False  # ended because the agent disconnected, which may come back
     error: str = ""  # an error that has not ended the run
@@ -66,6 +67,7 @@ class RunContext:
 def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.error = ""
     context.agent = fact.agent or context.agent
+    context.replaying = bool(fact.scope) and fact.scope == context.scope
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:
         name = tool.get("name")

@@ -71,6 +71,8 @@ class RunState:
             return None, self.context.apply(fact)
         card = self.cards.get(ordinal) or self._create_card(ordinal, fact, seq)
         after, applied = advance(card, fact)
+        if type(fact) is f.InputStarted and fact.reusable:
+            after = after.replace(message_id=fact.message_id)
         if after is not card and seq:
             after.__dict__["seq"] = seq  # not shared until it is stored: no second copy for the log position
         if type(fact) is f.InputDelta and applied and after.state is card.state and not self.context.ended:

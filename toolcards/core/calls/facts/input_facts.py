@@ -8,7 +8,10 @@ from typing import Any, ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class InputStarted:
-    """The agent began to write a call's input. `per_step`: later steps may reuse the call id (AI SDK)."""
+    """The agent began to write a call's input. `per_step`: later steps may reuse the call id (AI SDK).
+
+    `reusable`: later messages may reuse the call id (AG-UI, TanStack); `message_id` is the call's, if the wire has one.
+    """
 
     type: ClassVar[str] = "input-started"
     call_id: str
@@ -23,6 +26,8 @@ class InputStarted:
     provider_executed: bool = False
     chunked: bool = False  # opened by an InputChunk: chunks of the lane without an id continue it
     dynamic: bool = False  # the tool's schema is known at run time only (AI SDK)
+    reusable: bool = False
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class InputChunk:
     text: str = ""
     lane: str = ""
     parent_call: str = ""
+    message_id: str = ""
     at: float = 0.0
 
 

@@ -104,6 +104,7 @@ class RunEnded:
     `close_open_input`: a call whose streamed input is valid JSON is completed first (AG-UI, rule 18).
     `if_open`: the outcome if calls were still open. `again`: no effect if the run has already ended.
     `away`: the agent was lost and may come back; open and unused approvals keep their time limits.
+    `or_current`: if the scope is not open, the current one ends (TanStack names each turn of a run differently).
     """
 
     type: ClassVar[str] = "run-ended"
@@ -116,6 +117,7 @@ class RunEnded:
     if_open: Outcome | Literal[""] = ""
     again: bool = False
     away: bool = False
+    or_current: bool = False
     at: float = 0.0
 
 
