@@ -36,7 +36,7 @@ bench: ## measure, print a table, write JSON
 chaos: ## break servers under load; nothing may be lost (ARGS="--only kill --store sqlite")
 	@$(BOOTSTRAP) chaos $(ARGS)
 
-lint: ## style, types, imports, language, templates, migrations, vendored files
+lint: ## style, types, imports, language, templates, page scripts, migrations, vendored files
 	@$(BOOTSTRAP) lint
 
 lint-mutations: ## break each rule in a copy of the tree; its check must fail (ARGS="--only imports")

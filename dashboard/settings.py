@@ -177,7 +177,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if TOOLCARDS.plain_static
-        else "servestatic.storage.CompressedManifestStaticFilesStorage"
+        else "dashboard.serving.static_files.HashedStaticFilesStorage"
     },
 }
 SERVESTATIC_ALLOW_ALL_ORIGINS = False

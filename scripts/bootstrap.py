@@ -114,6 +114,7 @@ def lint(args: list[str]) -> int:
         "imports": [BIN / "lint-imports", "--no-cache"],
         "language": [PYTHON, "scripts/lint_language.py"],
         "templates": [BIN / "djade", "--check", "--target-version", "5.2", *templates] if templates else [],
+        "page scripts": [PYTHON, "scripts/lint_page_scripts.py"],
         "system check": [PYTHON, "manage.py", "check"],
         "migrations": [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"],
         "vendored files": [PYTHON, "scripts/vendor.py", "--check"],

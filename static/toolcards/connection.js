@@ -1,0 +1,81 @@
+// The state of the live link: up when every socket of the page has brought its first board, else down.
+import {alert, say} from './announce.js';
+
+const SILENCE = 45_000;  // milliseconds without a message after which a socket is opened again
+const SHOWN_AFTER = 3_000;  // how long a page is down before it shows it
+const ANNOUNCED_AFTER = 10_000;  // and before it announces it
+
+/** @type {Map<Element, {isUp: boolean, heardAt: number}>} */
+const sockets = new Map();
+let downSince = 0;
+let isAnnounced = false;
+
+/** Return whether pushed changes arrive. */
+export const isLive = () => document.body.dataset.live === 'up';
+
+/** Return whether the link has been up since the page came. */
+export const wasLive = () => Boolean(document.body.dataset.live);
+
+/** Send the reader to the sign-in page, and back here afterwards. */
+export function signInAgain() {
+  location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
+function updateState() {
+  if (sockets.size && [...sockets.values()].every(socket => socket.isUp)) {
+    document.body.dataset.live = 'up';
+    downSince = 0;
+    if (isAnnounced) say('Live again.');
+    isAnnounced = false;
+    return;
+  }
+  if (isLive()) document.body.dataset.live = 'down';
+  downSince ||= Date.now();
+}
+
+/** @param {Event} event */
+function handleMessage(event) {
+  const socket = sockets.get(/** @type {Element} */ (event.target));
+  if (!socket) return;
+  socket.isUp = true;
+  socket.heardAt = Date.now();
+  updateState();
+}
+
+/** @param {CustomEvent} event */
+function handleClose(event) {
+  const element = /** @type {Element} */ (event.target);
+  const socket = sockets.get(element);
+  if (!socket) return;
+  socket.isUp = false;
+  updateState();
+  const code = event.detail?.code;
+  if (code === 4401) signInAgain();
+  if ([4403, 4404, 4409].includes(code)) sockets.delete(element);
+}
+
+function watchSilence() {
+  const now = Date.now();
+  if (downSince && now - downSince > SHOWN_AFTER && !isLive()) document.body.dataset.live = 'down';
+  if (downSince && now - downSince > ANNOUNCED_AFTER && !isAnnounced) {
+    isAnnounced = true;
+    alert('Live updates lost. Buttons still work.');
+  }
+  for (const [element, socket] of sockets) {
+    if (now - socket.heardAt <= SILENCE) continue;
+    Object.assign(socket, {isUp: false, heardAt: now});
+    updateState();
+    htmx.process(element, true);
+  }
+}
+
+/** Watch the sockets of the page. */
+export function startConnection() {
+  for (const element of document.querySelectorAll('[data-socket]')) {
+    sockets.set(element, {isUp: false, heardAt: Date.now()});
+  }
+  downSince = Date.now();
+  document.addEventListener('htmx:ws:after:message:incoming', handleMessage);
+  document.addEventListener('htmx:ws:close', handleClose);
+  setInterval(watchSilence, 1000);
+}

@@ -1,0 +1,29 @@
+// What every page runs; each part starts where its elements are.
+import {startActions} from './actions.js';
+import {startApproveGuard} from './approve_guard.js';
+import {startBatch} from './batch.js';
+import {startClock} from './clock.js';
+import {startConnection} from './connection.js';
+import {startFolds} from './folds.js';
+import {startKeys} from './keys.js';
+import {startOwnVotes} from './own_votes.js';
+import {registerExtension, startPlace} from './place.js';
+import {startQueue} from './queue.js';
+import {startWaitingCount} from './waiting_count.js';
+
+registerExtension();
+document.body.classList.remove('no-js');
+startConnection();
+startPlace();
+startApproveGuard();
+startActions();
+startWaitingCount();
+startClock();
+startOwnVotes();
+startQueue();
+startBatch();
+startFolds();
+startKeys();
+
+const board = document.getElementById('board');
+if (board?.dataset.board === 'run' && !('frozen' in board.dataset) && !location.hash) scrollTo(0, 0);

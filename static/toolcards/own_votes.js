@@ -1,0 +1,48 @@
+// After the reader's own vote: say what happened, and go to the next call that waits.
+import {say} from './announce.js';
+import {selectCard} from './queue.js';
+
+const EXPIRY = 30_000;  // milliseconds in which a change counts as the answer to a vote
+/** @type {Record<string, string>} */
+const WORDS = {'output-denied': 'Denied'};
+
+/** @type {Map<string, number>} card id -> when the reader voted on it */
+const votedAt = new Map();
+
+/**
+ * Return whether the reader has voted on this card.
+ * @param {string} id
+ */
+export const hasVoted = id => performance.now() - (votedAt.get(id) ?? -Infinity) < EXPIRY;
+
+/** @param {SubmitEvent} event */
+function rememberVote(event) {
+  const card = /** @type {Element} */ (event.target).closest?.('article.card');
+  const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
+  if (card && button?.name === 'decision') votedAt.set(card.id, performance.now());
+}
+
+/** @param {CustomEvent} event */
+function handleSwap(event) {
+  const source = /** @type {Element} */ (event.target).closest?.('article.card')
+    || event.detail?.ctx?.sourceElement?.closest?.('article.card');
+  const card = source && document.getElementById(source.id);
+  if (!card || !hasVoted(card.id)) return;
+  const notice = card.querySelector('[data-told]');
+  if (!notice && card.hasAttribute('data-waiting')) return;
+  votedAt.delete(card.id);
+  if (notice) { say(notice.textContent); card.focus(); return; }
+  /** @type {HTMLElement[]} */
+  const waiting = [...document.querySelectorAll('article.card[data-waiting]')]
+    .filter(other => other !== card).map(other => /** @type {HTMLElement} */ (other));
+  const word = WORDS[card.dataset.state] || 'Approved';
+  say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else waits here.`);
+  selectCard(waiting[0]);
+  (waiting[0] || document.getElementById('main')).focus({preventScroll: !waiting.length});
+}
+
+/** Follow the reader's votes. */
+export function startOwnVotes() {
+  document.addEventListener('submit', rememberVote, true);
+  document.addEventListener('htmx:after:swap', handleSwap);
+}

@@ -1,0 +1,39 @@
+// Which places of a list are on screen, known without asking the layout.
+
+/** @type {WeakSet<Element>} */
+const placesOffScreen = new WeakSet();
+/** @type {WeakMap<Element, number>} */
+const heights = new WeakMap();
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+const observer = new IntersectionObserver(entries => {
+  for (const {target, isIntersecting, boundingClientRect} of entries) {
+    if (isIntersecting) placesOffScreen.delete(target);
+    else placesOffScreen.add(target);
+    if (boundingClientRect.height) heights.set(target, boundingClientRect.height);
+  }
+  for (const listener of listeners) listener();
+});
+
+/**
+ * Return whether a place may be on screen; one that was never looked at may be.
+ * @param {Element} place
+ */
+export const isOnScreen = place => !document.hidden && !placesOffScreen.has(place);
+
+/**
+ * Look at the places of a list from now on, those that come later too.
+ * @param {Element} list
+ * @param {() => void} [listener] - called when one of them comes into or goes out of sight
+ */
+export function watchSight(list, listener) {
+  if (listener) listeners.add(listener);
+  for (const place of list.children) observer.observe(place);
+  new MutationObserver(changes => {
+    for (const change of changes) {
+      for (const node of change.addedNodes) if (node instanceof Element) observer.observe(node);
+      for (const node of change.removedNodes) if (node instanceof Element) observer.unobserve(node);
+    }
+  }).observe(list, {childList: true});
+}

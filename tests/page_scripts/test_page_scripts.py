@@ -1,0 +1,40 @@
+"""The pure parts of the page scripts, run by Node.js's own test runner."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NODE = shutil.which("node")
+SCRIPTS = sorted((ROOT / "static" / "toolcards").glob("*.js"))
+CLASSIC = {"theme.js"}  # runs before the first paint, so it cannot be a module
+
+
+@pytest.mark.skipif(NODE is None, reason="no Node.js")
+@pytest.mark.parametrize("test", sorted(Path(__file__).parent.glob("*.test.mjs")), ids=lambda path: path.name)
+def test_node_runs_the_tests_of_the_modules(test: Path) -> None:
+    assert NODE is not None
+    result = subprocess.run([NODE, "--test", str(test)], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_page_script_is_a_module_without_globals() -> None:
+    for script in SCRIPTS:
+        if script.name not in CLASSIC:
+            text = script.read_text()
+            assert re.search(r"^(import|export) ", text, re.MULTILINE), script.name
+            assert not re.search(r"\b(window|globalThis)\.\w+ *=[^=]|Object\.assign\((window|globalThis)", text), (
+                script.name
+            )
+
+
+def test_every_import_of_a_page_script_names_a_file_and_ends_with_a_semicolon() -> None:
+    for script in SCRIPTS:  # the storage of static files follows only these
+        for line in re.findall(r"^import .*", script.read_text(), re.MULTILINE):
+            found = re.fullmatch(r"import \{[^}]+\} from '\./([a-z_]+\.js)';", line)
+            assert found and (script.parent / found[1]).exists(), f"{script.name}: {line}"
