@@ -27,7 +27,7 @@ EXPECTED = {
     ("ag-ui-langgraph", "d-unknown-tool"): TOOL, ("ag-ui-langgraph", "e2-schema-invalid-input"): TOOL,
     ("pydantic-ai-vercel", "d-unknown-tool"): INVALID,  # this producer marks it as nothing more than bad input
     ("tanstack-ai", "e-invalid-json-input"): INVALID,
-    ("ai-sdk-7", "i4-model-stream-error-mid-args"): ("run_error", "runtime", None),
+    ("ai-sdk-7", "i4-model-stream-error-mid-args"): ("incomplete_input", "runtime", None),
     ("ai-sdk-7", "i5-length-truncated-args"): ("incomplete_input", "runtime", None),
 }  # fmt: skip
 

@@ -11,8 +11,8 @@ from toolcards.adapters.base import BadFrame, Facts
 from toolcards.adapters.frames import ProtocolFrame
 from toolcards.core.calls import facts as f
 
-INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's word for aborted
-_OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}
+INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's result of a stopped call
+_EXECUTING = frozenset({"stop", "tool-calls"})  # finish reasons after which the SDK ran the tools
 
 
 class Chunk(ProtocolFrame):
@@ -86,15 +86,16 @@ class StepResetChunk(Chunk):
 
 
 class FinishChunk(Chunk):
-    """The message is whole. Reasons other than these two mean that no tool was run (table 6.2)."""
+    """The message is complete. Other reasons than `stop` and `tool-calls`, also `error`, mean that no tool ran."""
 
     type: Literal["finish"]
     finish_reason: str | None = None
 
     def to_facts(self) -> Facts:
         reason = self.finish_reason or "stop"
-        outcome = _OUTCOMES.get(reason, "not-executed")
-        return [f.RunEnded(outcome=outcome, reason="" if outcome != "not-executed" else f"The model stopped: {reason}")]
+        if reason in _EXECUTING:
+            return [f.RunEnded()]
+        return [f.RunEnded(outcome="not-executed", reason=f"The model stopped: {reason}")]
 
 
 class AbortChunk(Chunk):
@@ -104,7 +105,7 @@ class AbortChunk(Chunk):
     reason: str | None = None
 
     def to_facts(self) -> Facts:
-        return [f.RunEnded(outcome="aborted", reason=self.reason or "")]
+        return [f.RunEnded(outcome="aborted", reason=self.reason or "", interrupted_output=INTERRUPTED)]
 
 
 class ErrorChunk(Chunk):
@@ -230,8 +231,6 @@ class OutputAvailableChunk(ToolCallChunk):
     preliminary: bool | None = None
 
     def to_facts(self) -> Facts:
-        if self.output == INTERRUPTED:
-            return [f.CallClosed(self.tool_call_id, "aborted", INTERRUPTED)]
         return [(f.OutputPartial if self.preliminary else f.OutputReady)(self.tool_call_id, self.output)]
 
 

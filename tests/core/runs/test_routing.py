@@ -150,3 +150,13 @@ def test_the_end_of_an_open_scope_ends_that_one() -> None:
     for ordinal, part in (routed for fact in facts for routed in board.route(fact)):
         board.record(ordinal, part)
     assert (board.status, board.context.scopes) == ("running", ["s"])
+
+
+@pytest.mark.parametrize(("error", "status"), [("", "finished"), ("the model is overloaded", "error")])
+def test_a_run_whose_model_failed_runs_no_tool(error: str, status: str) -> None:
+    board = RunState()
+    reported = [f.ErrorReported(message=error)] if error else []
+    for fact in (READY, *reported, f.RunEnded(outcome="not-executed", reason="The model stopped: error")):
+        for ordinal, part in board.route(fact):
+            board.record(ordinal, part)
+    assert (board.cards[1].cause, board.status) == ("not-executed", status)

@@ -15,7 +15,7 @@ from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed
-from toolcards.core.runs.run_end import ends_card, explain_end, list_end_facts
+from toolcards.core.runs.run_end import ends_card, explain_end, list_end_facts, mark_failed
 
 S = ToolCallState
 
@@ -135,7 +135,22 @@ class Router(InputRouter):
         routed: list[Routed] = [
             (card.ordinal, part) for card in open_cards for part in list_end_facts(card, end, self._state.context)
         ]
-        return [*routed, (0, end)]
+        if end.interrupted_output:
+            routed += self._mark_interrupted(end)
+            end = replace(end, interrupted_output="")
+        return [*routed, (0, mark_failed(end, self._state.context))]
+
+    def _mark_interrupted(self, end: f.RunEnded) -> list[Routed]:
+        """Return the facts that mark the results which an aborted run wrote for stopped calls."""
+        scope = end.scope or self._state.context.scope
+        cards = [
+            card for card in self._state.cards.values() if card.scope == scope and card.state is S.OUTPUT_AVAILABLE
+        ]
+        return [
+            (card.ordinal, f.OutcomeReported(card.call_id, "interrupted", at=end.at))
+            for card in cards
+            if card.hard and card.output == end.interrupted_output
+        ]
 
     def _route_close(self, fact: f.CallClosed) -> list[Routed]:
         """Route a close; without a call id it closes every open call of the run's own lane."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.reducer.input_handlers import read_streamed_input
@@ -18,6 +20,13 @@ def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
         outcome="error", reason=context.error, scope=fact.scope, close_open_input=fact.close_open_input,
         away=fact.away, at=fact.at,
     )  # fmt: skip
+
+
+def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
+    """Return the end of a run that ran no tools as a failure if an error was reported before."""
+    if fact.outcome != "not-executed" or not context.error or fact.lane:
+        return fact
+    return replace(fact, outcome="error", reason=context.error)
 
 
 def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:

@@ -104,6 +104,7 @@ class RunEnded:
     `close_open_input`: a call whose streamed input is valid JSON is completed first (AG-UI, rule 18).
     `if_open`: the outcome if calls were still open. `again`: no effect if the run has already ended.
     `away`: the agent was lost and may come back; open and unused approvals keep their time limits.
+    `interrupted_output`: the text that an aborted run reports as the result of calls that it stopped (Pydantic AI).
     `or_current`: if the scope is not open, the current one ends (TanStack names each turn of a run differently).
     """
 
@@ -118,6 +119,7 @@ class RunEnded:
     again: bool = False
     away: bool = False
     or_current: bool = False
+    interrupted_output: str = ""
     at: float = 0.0
 
 
