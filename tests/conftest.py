@@ -7,18 +7,30 @@ A test that touched the database ends with the log folded once more: it must be 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 # Tests start this program dozens of times. Where no bytecode may be kept, each start compiles all of it anew, and
 # each worker rewrites the assertions of all tests anew. No commit holds what is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Tests kill processes and never the machine: a file system in memory keeps all that they need, and waits for no disk.
+# The first process makes the folder and removes it at its end. With TMPDIR set, tests use that folder and leave theirs.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(MEMORY).free > ROOM:
+            os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="toolcards-", dir=MEMORY)
+            atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
+            tempfile.tempdir = None  # what Python found before
 
 # A worker of pytest-xdist inherits the environment of the process that made it: its data must not be shared.
 if "TOOLCARDS_DATA_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
@@ -50,7 +62,7 @@ from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions
 
-# Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
+# Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests wait for theirs.)
 _options = connections.settings["default"].get("OPTIONS", {})
 if "init_command" in _options:
     _options["init_command"] = _options["init_command"].replace("synchronous=FULL", "synchronous=OFF")

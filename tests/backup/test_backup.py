@@ -92,7 +92,7 @@ def test_a_backup_of_a_running_server_is_restored_as_the_page_says(tmp_path: Pat
 def test_postgresql_is_backed_up_and_restored_as_the_page_says(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    with postgres(tmp_path) as url, Server(data, database_url=url) as server:
+    with postgres(tmp_path, migrated=False) as url, Server(data, database_url=url) as server:
         check_the_page(server, tmp_path / "backup")
 
 

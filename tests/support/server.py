@@ -189,12 +189,13 @@ def held_port() -> sockets.socket:
     return holder
 
 
-def until(payload: Any, seconds: float = PATIENCE) -> Any:
-    """Call `found` until it returns something true; return that."""
-    end = time.monotonic() + seconds
+def until(condition: Any, seconds: float = PATIENCE) -> Any:
+    """Call `condition` until it returns something true, at first every few milliseconds; return what it returned."""
+    end, pause = time.monotonic() + seconds, 0.005
     while True:
-        value = payload()
+        value = condition()
         if value or time.monotonic() > end:
             assert value, "it did not come true in time"
             return value
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import PATIENCE, held_port, until
+from tests.support.server import PATIENCE, ROOT, held_port, until
 
 
 def find_program(name: str) -> str | None:
@@ -71,23 +72,35 @@ class Postgres:
         self.port = int(self._held.getsockname()[1])
         self.url = f"postgres://cards@127.0.0.1:{self.port}/cards"
 
-    def create(self) -> None:
-        """Make its files and start it."""
+    def create(self, *, migrated: bool = False) -> None:
+        """Copy the files of a cluster and start it. `migrated`: its database has all tables and no rows of ours."""
         if not all(find_program(name) for name in ("initdb", "postgres", "createdb", "psql")):
             pytest.skip("not here: PostgreSQL")
+        self._open_parents()
+        subprocess.run(["cp", "-a", str(_make_cluster(migrated)), str(self.data)], check=True)
+        self.start()
+
+    def initialize(self) -> None:
+        """Make its files and an empty database, and start it."""
         self.data.mkdir()
-        if user := _unprivileged():
-            for part in self.data.parents:
-                if str(part).startswith("/tmp/"):
-                    part.chmod(part.stat().st_mode | 0o011)
+        self._open_parents()
+        user = _unprivileged()
+        if user:
             shutil.chown(self.data, user)
-        created = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
-        subprocess.run(created, check=True, capture_output=True, user=user, cwd=self.data)
+        command = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8", "--no-sync"]
+        subprocess.run(command, check=True, capture_output=True, user=user, cwd=self.data)
         self.start(_postgres("createdb"), "cards")
+
+    def _open_parents(self) -> None:
+        """Let PostgreSQL's user pass through the folders above its data."""
+        if _unprivileged():
+            for part in self.data.parents:
+                if str(part).startswith(("/tmp/", "/dev/shm/")):
+                    part.chmod(part.stat().st_mode | 0o011)
 
     def start(self, *first: str) -> None:
         """Start it; return once it answers (to this program of PostgreSQL, else to a query)."""
-        options = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.data)]
+        options = ["-D", str(self.data), "-p", str(self.port), "-c", "unix_socket_directories="]
         options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=300"]
         with (self.data.parent / "postgres.log").open("ab") as log:
             command = [_postgres("postgres"), *options]
@@ -122,21 +135,40 @@ class Postgres:
         self._held.close()
 
 
+@functools.cache
+def _make_cluster(migrated: bool) -> Path:
+    """Return the files of a stopped server, made once: initdb takes seconds, and so do our migrations."""
+    folder = Path(tempfile.mkdtemp(prefix="toolcards-postgres-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    cluster = Postgres(folder)
+    try:
+        if migrated:
+            cluster.create()
+            env = os.environ | {"TOOLCARDS_DATA_DIR": str(folder), "TOOLCARDS_DATABASE_URL": cluster.url}
+            command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
+            subprocess.run(command, env=env, check=True, timeout=3 * PATIENCE)
+        else:
+            cluster.initialize()
+    finally:
+        cluster.close()
+    return cluster.data
+
+
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[Postgres]:
+def postgres_server(folder: Path, *, migrated: bool = True) -> Iterator[Postgres]:
     """Run a PostgreSQL server that can be stopped."""
     server = Postgres(folder)
     try:
-        server.create()
+        server.create(migrated=migrated)
         yield server
     finally:
         server.close()
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """Run a PostgreSQL server; yield the URL of an empty database."""
-    with postgres_server(folder) as server:
+def postgres(folder: Path, *, migrated: bool = True) -> Iterator[str]:
+    """Run a PostgreSQL server; yield the URL of a database with all tables, or without any."""
+    with postgres_server(folder, migrated=migrated) as server:
         yield server.url
 
 
