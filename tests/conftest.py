@@ -62,7 +62,7 @@ from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions
 
-# Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests wait for theirs.)
+# Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests wait.)
 _options = connections.settings["default"].get("OPTIONS", {})
 if "init_command" in _options:
     _options["init_command"] = _options["init_command"].replace("synchronous=FULL", "synchronous=OFF")
