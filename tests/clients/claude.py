@@ -21,7 +21,7 @@ def bash(call: str, command: str) -> Call:
 
 SCRIPTS: dict[str, models.Script] = {
     "success": [["Let me look.", bash("toolu_ok", "echo hello")], ["Done."]],
-    "env": [[bash("toolu_env", "echo hello; env")], ["Done."]],
+    "env": [[bash("toolu_env", "python3 -c 'import os; print(dict(os.environ))'")], ["Done."]],
     "error": [[bash("toolu_err", "exit 3")], ["It failed."]],
     "deny": [[bash("toolu_no", "echo forbidden")], ["I may not."]],
     "ask": [[bash("toolu_ask", "echo ask")], ["Done."]],
