@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +230,96 @@ def test_calls_outside_any_run_have_an_agent_and_a_run_that_ends_with_the_proces
     assert raised == "ToolError: No one answered in time."
     run = next(run for run in server.get("/api/v1/runs?limit=50")["runs"] if run["run"].startswith("functions-"))
     assert (run["agent"], run["status"]) == (agent, "finished")
+
+
+# ---------------------------------------------------------------- sizes, time limits, edits
+
+
+def test_a_long_result_is_cut_with_a_mark_and_the_run_goes_on(server: Server, cards: Toolcards, run: str) -> None:
+    outputs: list[Any] = ["x" * (2 << 20), "я" * 390_000, {"text": "😀" * 390_000}, "short"]
+    with cards.run(run, agent="scribe") as stream:
+        for index, output in enumerate(outputs):
+            call = stream.call("read_file", f"c{index}")
+            call.available({"path": "a.txt"})
+            call.output(output)
+        stream.text("x" * (2 << 20))
+        stream.call("read_file", "after").available({"path": "a.txt"})
+    shown = calls(server, run)
+    assert [shown[f"c{index}"]["state"] for index in range(4)] == ["output-available"] * 4
+    assert all("characters in all)" in shown[f"c{index}"]["output"] for index in range(3))
+    assert shown["c3"]["output"] == "short" and "after" in shown and stream.dead is None
+
+
+def test_a_long_result_over_http_is_cut_with_a_mark(server: Server, cards: Toolcards, run: str) -> None:
+    assert cards.ask(run, "c1", "read_file", {"path": "a.txt"}).allowed
+    assert cards.result(run, "c1", output="x" * (9 << 20))
+    call = calls(server, run)["c1"]
+    assert call["state"] == "output-available" and "characters in all)" in call["output"]
+
+
+@pytest.mark.parametrize("size", [300_000, 1_300_000])
+def test_arguments_that_are_too_long_are_denied_at_once(cards: Toolcards, run: str, size: int) -> None:
+    args, began = {"path": "x" * size}, time.monotonic()
+    with cards.run(run, agent="scribe") as stream:
+        by_socket = stream.call("read_file").decision_now(args)
+        assert stream.call("read_file").decision_now({"path": "a.txt"}).allowed
+    by_http = cards.ask(run, "http", "read_file", args)
+    for decision in (by_socket, by_http):
+        assert (decision.effect, decision.code) == ("deny", "invalid_args")
+        assert "more than" in decision.text or "at most" in decision.text
+    assert time.monotonic() - began < 10
+
+
+def test_a_frame_beyond_the_servers_own_limit_ends_no_run(tmp_path: Path) -> None:
+    with Server(tmp_path, max_frame=100_000) as small:
+        cards = Toolcards(small.base, small.key, timeout=PATIENCE)
+        with cards.run("small", agent="scribe") as stream:
+            long = stream.call("read_file", "long")
+            long.available({"path": "a.txt"})
+            long.output("x" * 200_000)
+            refused = stream.call("read_file", "refused").decision_now({"path": "x" * 200_000})
+            assert stream.call("read_file", "after").decision_now({"path": "a.txt"}).allowed
+        assert (refused.code, stream.dead) == ("invalid_args", None)
+        assert {"long", "after"} <= calls(small, "small").keys()
+
+
+def test_a_time_limit_of_the_agent_reads_the_same_in_every_helper(server: Server, cards: Toolcards, run: str) -> None:
+    @gated(cards, run=run, tool="bash", seconds=0.3)
+    def execute(command: str) -> str:
+        return "ran"
+
+    by_http = cards.ask(run, "http", "bash", ASKED, seconds=0.3)
+    by_async = asyncio.run(cards.aask(run, "async", "bash", ASKED, seconds=0.3))
+    with cards.run(run, agent="scribe") as stream:
+        by_socket = stream.call("bash", "socket").decision_now(ASKED, seconds=0.3)
+    with pytest.raises(Denied) as denied:
+        execute("git push")
+    for decision in (by_http, by_async, by_socket, denied.value.decision):
+        assert (decision.code, decision.text) == ("approval_expired", "No one answered in time.")
+    shown = calls(server, run).values()
+    assert [(call["state"], call["approval"]["state"]) for call in shown] == [("output-denied", "cancelled")] * 4
+
+
+def test_an_edit_that_does_not_fit_the_function_is_not_run(
+    server: Server, cards: Toolcards, voter: Voter, run: str
+) -> None:
+    ran = []
+
+    @gated(cards, run=run, tool="bash", seconds=PATIENCE)
+    def refund(cents: int, note: str | None = None) -> str:
+        ran.append(cents)
+        return "refunded"
+
+    def edit(args: dict[str, Any]) -> None:
+        call = voter.waiting(run)
+        fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"]}
+        path = f"/approvals/{call['approval']['id']}/vote"
+        voter.post(path, page="/approvals/", decision="edit", edited_args=json.dumps(args), **fields)
+
+    threading.Timer(0.3, edit, ({"cents": "lots", "note": None},)).start()
+    with pytest.raises(TypeError, match="/cents: it must be integer"):
+        refund(500)
+    threading.Timer(0.3, edit, ({"cents": 5, "note": "less"},)).start()
+    assert refund(500) == "refunded" and ran == [5]
+    error = next(call for call in calls(server, run).values() if call["state"] == "output-error")["error"]
+    assert error["code"] == "invalid_input"

@@ -24,9 +24,10 @@ class BadFrame(ValueError):
     Codes: not_json, not_object, duplicate_key, too_deep, too_large, missing_field, bad_field.
     """
 
-    def __init__(self, message: str, code: str = "bad_frame") -> None:
+    def __init__(self, message: str, code: str = "bad_frame", call_id: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.call_id = call_id  # of a call that gets no decision because of it
         self.message = message
 
 

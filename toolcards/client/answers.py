@@ -19,6 +19,8 @@ EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
+TOO_LARGE = 413  # the status for arguments beyond the server's limit
+
 
 class Denied(Exception):
     """The call may not run; the message can be given to the model."""
@@ -64,6 +66,18 @@ class Decision:
     def waiting(self) -> bool:
         """Whether a person still has to answer."""
         return self.effect == "ask"
+
+
+def describe_refusal(message: str) -> str:
+    """Return the text of a deny for arguments that the server refuses."""
+    return f"The arguments cannot be evaluated: {message}"
+
+
+def deny_unasked(error: Exception, call_id: str) -> Decision:
+    """Return the deny of a call that the gate could not be asked about."""
+    if getattr(error, "status", 0) == TOO_LARGE:
+        return make_denial(describe_refusal(str(error)), call_id, "invalid_args")
+    return make_denial(f"The gate could not be asked: {error}", call_id)
 
 
 def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:

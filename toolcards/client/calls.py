@@ -100,7 +100,7 @@ class Call:
 
     def error(self, message: str = "", **more: Any) -> None:
         """Report a failure; `more` may hold code, retryable, authority."""
-        self._send("tool.output.error", error={"message": message, **more})
+        self._send("tool.output.error", error={"message": shorten(message), **more})
 
     def failed(self, error: BaseException) -> None:
         """Report an exception of the tool."""

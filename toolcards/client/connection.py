@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import websocket
+from .answers import describe_refusal
 from .common.json_text import parse_strict_object
 from .outbox import Outbox
 from .pending import PendingQuestions
@@ -17,7 +18,8 @@ __all__ = ["ASKED_PATIENCE", "Connection"]
 
 FAULT = 4000
 # Close codes and HTTP statuses that do not change on a retry: bad request, key, scope, size.
-FINAL = {FAULT, 4400, 4401, 4403, 4404, 4413, 400, 401, 403, 404}
+TOO_LARGE = 4413
+FINAL = {FAULT, 4400, 4401, 4403, 4404, 400, 401, 403, 404}
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two attempts
 HURRIED_PAUSE = 1.0  # the longest while a call waits for a decision
 LASTED = 5.0  # seconds after which a connection counts as good
@@ -52,7 +54,10 @@ class Connection:
         while self.dead is None:
             began = loop.time()
             why = await self._connect_once()
-            if why.code in FINAL:
+            if why.code == TOO_LARGE and (frame := self._outbox.drop_largest()) is not None:
+                self._pending.deny(str(frame.get("call_id")), describe_refusal(why.reason), "invalid_args")
+                continue
+            if why.code in FINAL or why.code == TOO_LARGE:
                 return self._give_up(why)
             self.down_since, self.trouble = self.down_since or loop.time(), why.reason or str(why)
             if loop.time() - self.down_since > ASKED_PATIENCE:

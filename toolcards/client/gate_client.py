@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 from . import repair_loop
-from .answers import Decision, check_answer, check_claim, get_allowed_tool, make_denial
+from .answers import Decision, check_answer, check_claim, deny_unasked, get_allowed_tool, make_denial
 from .common import input_repair
 from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
+from .jsonable import shorten
 from .question import Question, SubmittedCalls
 from .question_wait import ApprovalWait
 from .repair_loop import Reask
@@ -65,7 +66,7 @@ class Toolcards:
             offers = input_repair.parse_offers(more.get("tools") or ())
             question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offers)
         except (TypeError, ValueError, RecursionError) as error:  # not JSON: cannot be evaluated
-            return make_denial(f"The gate could not be asked: {error}", call_id)
+            return deny_unasked(error, call_id)
         if not self._submitted.admit(question):
             return make_denial(REUSED, call_id, "call_id_reused")
         body = {
@@ -76,7 +77,7 @@ class Toolcards:
         try:
             return check_answer(self._send("POST", "/api/v1/calls/decide", body), question)
         except (Unreachable, TypeError, ValueError) as error:
-            return make_denial(f"The gate could not be asked: {error}", call_id)
+            return deny_unasked(error, call_id)
 
     def wait(
         self, decision: Decision, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
@@ -110,19 +111,20 @@ class Toolcards:
             time.sleep(min(PAUSE, seconds))
         return polled
 
-    def withdraw(self, decision: Decision) -> bool:
+    def withdraw(self, decision: Decision, *, timed_out: bool = False) -> bool:
         """Withdraw a waiting approval; return whether the server confirmed it."""
         if not decision.waiting:
             return False
+        body = {"timed_out": True} if timed_out else {}
         try:
-            self._send("POST", f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", {})
+            self._send("POST", f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", body)
         except Unreachable:
             return False
         return True
 
     def expire(self, decision: Decision) -> Decision:
         """Withdraw the approval and return the deny of one that expired."""
-        self.withdraw(decision)
+        self.withdraw(decision, timed_out=True)
         return make_denial("No one answered in time.", decision.call_id, "approval_expired")
 
     def deny_silent_server(self, decision: Decision) -> Decision:
@@ -166,12 +168,13 @@ class Toolcards:
     ) -> bool:
         """Report an output or an error (a message or an error object); return whether the server has it.
 
-        `more` may hold the decision's `attempt`; the default is the last one submitted under this id.
+        An output too long for one frame is cut, with a mark. `more` may hold the decision's `attempt`; the default is
+        the last one submitted under this id.
         """
         attempt = self._submitted.latest(run, call_id)
         body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
         details = error if isinstance(error, Mapping) else {"message": error}
-        body |= {"output": output} if error is None else {"error": dict(details)}
+        body |= {"output": shorten(output)} if error is None else {"error": dict(details)}
         try:
             self._send("POST", f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
         except (Unreachable, TypeError, ValueError):
@@ -265,9 +268,8 @@ class Toolcards:
             )
         if not chosen:
             return decision
-        repeated = self.decide(
-            run, call_id, chosen, args, **{**next_attempt, "can_wait": False}
-        )  # without asking a person
+        # Without asking a person:
+        repeated = self.decide(run, call_id, chosen, args, **{**next_attempt, "can_wait": False})
         return replace(repeated, tool=repeated.tool or chosen) if repeated.allowed else decision
 
     # ------------------------------------------------------------ a run

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from .annotations import build_schema, check_edit
 from .answers import Decision, Denied
 from .common.json_text import is_same_json
 from .failures import format_error, is_interruption
@@ -92,7 +93,7 @@ class _Guard:
     ) -> None:
         self.cards, self.function, self.run_name, self.tool, self.seconds = cards, function, run_name, tool, seconds
         self.output_schema, self.agent, self.denial = output_schema, agent, denial
-        self.signature = inspect.signature(function)
+        self.signature, self.schema = inspect.signature(function), build_schema(function)
 
     def call(self, args: Any, kwargs: Any) -> Any:
         try:
@@ -179,8 +180,10 @@ class _Guard:
 
     def _bind_allowed(self, decision: Decision, inputs: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
         """Return the passed arguments, or the allowed ones if they differ; raises TypeError if those do not fit."""
-        if is_same_json(decision.args, json.loads(json.dumps(inputs))):
+        original = json.loads(json.dumps(inputs))
+        if is_same_json(decision.args, original):
             return self.signature.bind(*args, **kwargs)
+        check_edit(self.schema, original, decision.args)
         return _bind_edited(self.signature, decision.args)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["shorten", "to_jsonable"]
 
 MAX_DEPTH = 24
-LONGEST = 400_000  # characters of one value; the server takes frames of 1 MiB
+LONGEST = 400_000  # characters of one value as JSON in ASCII; the server takes frames of 1 MiB
 PREVIEW = 100_000
 
 
@@ -34,10 +34,14 @@ def to_jsonable(value: Any, depth: int = 0) -> Any:
 def shorten(value: Any) -> Any:
     """Return the value as JSON, or the start of its text if it is too long for one frame."""
     jsonable = to_jsonable(value)
-    text = jsonable if isinstance(jsonable, str) else json.dumps(jsonable)
-    if len(text) <= LONGEST:
+    encoded = json.dumps(jsonable)
+    if len(encoded) <= LONGEST:
         return jsonable
-    return f"{text[:PREVIEW]}… ({len(text)} characters in all)"
+    text = jsonable if isinstance(jsonable, str) else encoded
+    preview = text[:PREVIEW]
+    while len(json.dumps(preview)) > LONGEST:  # one character can take twelve
+        preview = preview[: len(preview) // 2]
+    return f"{preview}… ({len(text)} characters in all)"
 
 
 def _object(value: Any, depth: int) -> Any:

@@ -12,6 +12,7 @@ __all__ = ["BATCH", "Outbox"]
 
 BATCH = 64  # frames in one message
 LONGEST = 256 << 10  # characters in one message, unless one frame alone is longer
+MAX_FRAME = (1 << 20) - 64  # characters of one frame that the server takes, less its number
 CAPACITY = 16 << 20  # characters kept while the server is down; beyond it, droppable frames are dropped
 DROPPABLE = frozenset({"text.delta", "reasoning.delta", "tool.input.delta", "tool.output.partial"})
 
@@ -35,6 +36,9 @@ class Outbox:
         """Number the frame and keep it; raises TypeError or ValueError if it is not JSON."""
         text = json.dumps(frame, allow_nan=False, separators=(",", ":"))
         with self._lock:
+            if len(text) > MAX_FRAME:  # the server would refuse the connection because of it
+                self.missed += 1
+                return
             if self._size > CAPACITY and (frame.get("type") in DROPPABLE or self._size > 4 * CAPACITY):
                 self.missed += 1
                 return
@@ -42,6 +46,20 @@ class Outbox:
             text = f'{{"n":{next(self._numbers)},{text[1:]}'
             self._frames.append(text)
             self._size += len(text)
+
+    def drop_largest(self) -> dict[str, Any] | None:
+        """Drop and return the largest frame that is not committed; None if there is none."""
+        with self._lock:
+            if not self._frames:
+                return None
+            index = max(range(len(self._frames)), key=lambda place: len(self._frames[place]))
+            text = self._frames[index]
+            del self._frames[index]
+            self._size -= len(text)
+            self._sent_count = self._acked_count = 0
+            self.missed += 1
+        frame: dict[str, Any] = json.loads(text)
+        return frame
 
     def rewind(self) -> None:
         """Start a new connection: send everything unacknowledged again."""

@@ -82,6 +82,12 @@ class PendingQuestions:
             pending.resolve(check_answer(message, pending.question, "message"))
         return pending is not None
 
+    def deny(self, call_id: str, text: str, code: str) -> None:
+        """Answer one question, if it is pending, with a deny made by the client."""
+        pending = self._by_id.get(call_id)
+        if pending is not None:
+            pending.resolve(make_denial(text, call_id, code))
+
     def deny_all(self, text: str) -> None:
         """Answer every question with a deny made by the client."""
         for call_id, pending in self._by_id.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,12 +14,12 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from . import background_loop, websocket
-from .answers import Decision, make_denial
+from .answers import Decision, describe_refusal, make_denial
 from .calls import Call
 from .common import input_repair
 from .connection import Connection
 from .failures import classify_run_end
-from .outbox import BATCH, Outbox
+from .outbox import BATCH, MAX_FRAME, Outbox
 from .pending import Pending, PendingQuestions, WireIds
 from .question import Question
 from .question_wait import LONGEST_WAIT
@@ -203,6 +204,9 @@ class Run:
             return make_denial("The run was opened in another process, so the call may not run.", question.call_id)
         if question.call_id in self._pending:
             return make_denial("A call with the same id is being decided.", question.call_id)
+        if len(json.dumps(frame)) > MAX_FRAME:
+            text = describe_refusal(f"they have more than {MAX_FRAME} characters.")
+            return self._deny_unsent(make_denial(text, question.call_id, "invalid_args"))
         pending = self._pending.add(question, frame)
         try:
             self.send(frame)
@@ -216,8 +220,11 @@ class Run:
             raise
         finally:
             self._pending.drop(pending)
-        if decision.by == "client":  # so that the server asks no one when it is back
-            self.send({"type": "tool.output.denied", "call_id": question.call_id, "reason": decision.text})
+        return self._deny_unsent(decision) if decision.by == "client" else decision
+
+    def _deny_unsent(self, decision: Decision) -> Decision:
+        """Report a deny made by the client, so that the server asks no one when it is back."""
+        self.send({"type": "tool.output.denied", "call_id": decision.call_id, "reason": decision.text})
         return decision
 
     @property
@@ -243,6 +250,9 @@ class Run:
     def _receive(self, message: dict[str, Any]) -> None:
         if message.get("type") == "error":
             self.refused.append(message)
+            if message.get("code") == "too_large":
+                text = describe_refusal(str(message.get("message", "")))
+                self._pending.deny(str(message.get("call_id")), text, "invalid_args")
             return
         is_awaited = message.get("type") == "decision" and self._pending.receive(message)
         if message.get("type") == "decision" and not is_awaited and message.get("run") == self.name:

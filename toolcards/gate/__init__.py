@@ -205,9 +205,9 @@ async def arecord_result(source: Source, run: str, call_id: str, body: dict[str,
     return dict(await group_commit.submit(results.RecordResult(source, run, call_id, body)))
 
 
-async def awithdraw_approval(source: Source, approval: str) -> dict[str, Any]:
+async def awithdraw_approval(source: Source, approval: str, *, timed_out: bool = False) -> dict[str, Any]:
     """Withdraw a pending approval."""
-    return dict(await group_commit.submit(run_commands.WithdrawApproval(source, approval)))
+    return dict(await group_commit.submit(run_commands.WithdrawApproval(source, approval, timed_out=timed_out)))
 
 
 async def arecord_heartbeat(source: Source, run: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
-from toolcards.gate.approvals.expiry import expire_if_overdue
+from toolcards.gate.approvals.expiry import EXPIRED_REASON, expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import TooLate
@@ -78,9 +78,9 @@ class FindDecision(RunCommand):
 class WithdrawApproval(RunCommand):
     """Withdraw an approval that the agent no longer needs."""
 
-    def __init__(self, source: Source, approval: str) -> None:
+    def __init__(self, source: Source, approval: str, *, timed_out: bool = False) -> None:
         super().__init__(source, "")
-        self.approval = approval
+        self.approval, self.timed_out = approval, timed_out
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
         """See group_commit.Work."""
@@ -96,7 +96,11 @@ class WithdrawApproval(RunCommand):
                 self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        closed = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        closed: f.AnyFact = f.CallClosed(
+            card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now
+        )
+        if self.timed_out and row.state == "pending":  # the agent's own time limit: the same as its frame
+            closed = f.OutputDenied(card.call_id, EXPIRED_REASON, at=tx.now)
         if card.approval and card.approval.id == row.id:
             tx.record(memory, closed, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")

@@ -143,7 +143,8 @@ class AgentSocket(AsyncConsumer):
                 self._send_error(frame_error)
 
     def _send_error(self, bad: BadFrame) -> None:
-        self._say({"type": "error", "code": bad.code, "message": bad.message})
+        call = {"call_id": bad.call_id} if bad.call_id else {}
+        self._say({"type": "error", "code": bad.code, "message": bad.message, **call})
 
     # ------------------------------------------------------------ writing
 

@@ -155,7 +155,7 @@ class Intake:
         call_id, piece_text = piece
         self._input_sizes[call_id] = size = self._input_sizes.get(call_id, 0) + len(piece_text)
         if size > self._max_args:
-            return self.refuse(self._too_large())
+            return self.refuse(self._too_large(call_id))
         self.accepted += 1
         (self.stream or self.open(text)).push(
             piece, (self._numbering, number) if self._numbering and number else number
@@ -218,15 +218,15 @@ class Intake:
                 size = self._input_sizes.get(fact.call_id, 0) + len(fact.text)
                 self._input_sizes[fact.call_id] = size
                 if size > self._max_args:
-                    raise self._too_large()
+                    raise self._too_large(fact.call_id)
             elif kind in _INPUT_ENDS:
                 if self._input_sizes.pop(fact.call_id, 0) > self._max_args:
                     self._input_sizes[fact.call_id] = self._max_args + 1
                 if len(text) > self._max_args and kind is f.InputReady and _measure_json(fact.input) > self._max_args:
-                    raise self._too_large()
+                    raise self._too_large(fact.call_id)
 
-    def _too_large(self) -> BadFrame:
-        return BadFrame(f"arguments of more than {self._max_args} bytes", "too_large")
+    def _too_large(self, call_id: str) -> BadFrame:
+        return BadFrame(f"arguments of more than {self._max_args} bytes", "too_large", call_id)
 
 
 def _measure_json(value: Any) -> int:

@@ -125,6 +125,12 @@ class ResultBody(Body):
     side_effects: Literal["none", "possible", "confirmed"] | None = None
 
 
+class WithdrawBody(Body):
+    """The body of `withdraw`, which is optional: whether the agent's own time limit has passed."""
+
+    timed_out: bool = False
+
+
 class EndBody(Body):
     """The body of `end`: how the run ended."""
 
@@ -186,7 +192,8 @@ async def result(request: Any, caller: Caller, call_id: str) -> Any:
 @endpoint("POST", "decide")
 async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
     """Withdraw an approval request."""
-    return await gate.awithdraw_approval(caller.agent, approval)
+    body = _parse_body(request, WithdrawBody) if request.body.strip() else WithdrawBody()
+    return await gate.awithdraw_approval(caller.agent, approval, timed_out=body.timed_out)
 
 
 @endpoint("POST", "ingest", "decide")
