@@ -34,6 +34,7 @@
  */
 
 import { evaluateNeedsApproval, isApprovedInChat, resolveAppApproval } from './app-approvals.mjs';
+import { findMismatch } from './json-schema.mjs';
 import { Denied, ask as askGate, result, runs as runGated } from './gate-client.mjs';
 import { StreamCopy, waitForCall } from './stream-copy.mjs';
 
@@ -163,7 +164,12 @@ export async function parseEdit(tool, args) {
   const declared = tool.inputSchema;
   const schema = typeof declared === 'function' && !declared['~standard'] ? declared() : declared;
   const validate = schema?.['~standard']?.validate ?? schema?.validate;
-  if (typeof validate !== 'function') return args;
+  if (typeof validate !== 'function') {
+    // `jsonSchema(…)` of the AI SDK, tools of MCP servers and TanStack's plain schemas come without a parser
+    const mismatch = findMismatch(args, (await schema?.jsonSchema) ?? schema ?? true);
+    if (mismatch) throw new Denied(`${UNFIT_EDIT} (${mismatch})`);
+    return args;
+  }
   const parsed = await validate.call(schema['~standard'] ?? schema, args);
   if (parsed.issues || parsed.success === false) throw new Denied(UNFIT_EDIT);
   return 'value' in parsed ? parsed.value : args;

@@ -31,6 +31,7 @@
 
 import { closeCall, findAttempt, openCall } from './call-ids.mjs';
 import { buildGateRequest, checkClaim, checkDecision, digest, digestCall, findTool, formatReason, toWire } from './gate-answers.mjs';
+import { cutValue } from './payload-limits.mjs';
 import { UnusableAnswer, findBase, isFinal, reportError, request } from './gate-http.mjs';
 
 const POLL_SECONDS = 25; // the server holds one poll this long
@@ -85,11 +86,21 @@ export function result(call, outcome, options) {
   const attempt = call.attempt ?? findAttempt(nameRun(options), call.callId);
   closeCall(nameRun(options), { ...call, attempt });
   const path = `/api/v1/calls/${encodeURIComponent(call.callId)}/result`;
-  const body = { run: options.run, attempt, ...outcome };
+  const body = { run: options.run, attempt, ...cutOutcome(outcome) };
   const report = request({ ...options, signal: undefined }, 'POST', path, body);
   const work = report.catch((error) => reportError(options, error));
   options.waitUntil?.(work);
   return work;
+}
+
+/** Cut what is too long for the server. @param {any} outcome */
+function cutOutcome(outcome) {
+  const { output, error } = outcome;
+  return {
+    ...outcome,
+    ...(output === undefined ? {} : { output: cutValue(output) }),
+    ...(typeof error?.message === 'string' ? { error: { ...error, message: cutValue(error.message) } } : {}),
+  };
 }
 
 /**

@@ -7,6 +7,7 @@
 import { closeCalls } from './call-ids.mjs';
 import { nameRun } from './gate-client.mjs';
 import { buildHeaders, findBase, reportError } from './gate-http.mjs';
+import { LineCutter, cutFrame } from './payload-limits.mjs';
 
 const MAX_SEND_MS = 5_000; // that the copy of a finished stream may still take
 const DEFAULT_LIMIT = 1 << 20;
@@ -32,7 +33,7 @@ export function sendFrames(frames, protocol, options) {
     method: 'POST',
     keepalive: false,
     headers: buildHeaders(options, 'application/x-ndjson'),
-    body: frames.map((frame) => `${JSON.stringify(frame)}\n`).join(''),
+    body: frames.map((frame) => `${JSON.stringify(cutFrame(frame))}\n`).join(''),
     signal: AbortSignal.timeout(MAX_SEND_MS),
   };
   const previous = pendingFrames.get(options.run) ?? Promise.resolve();
@@ -71,6 +72,7 @@ export class StreamCopy {
     /** @type {Map<string, () => void>} callbacks by call id, as JSON */
     this.watchers = new Map();
     this.decoder = new TextDecoder();
+    this.cutter = new LineCutter();
     if (!copiesByRun.has(options.run)) copiesByRun.set(options.run, new Set());
     /** @type {Set<StreamCopy>} */ (copiesByRun.get(options.run)).add(this);
   }
@@ -84,7 +86,7 @@ export class StreamCopy {
       const text = typeof content === 'string' ? content : this.decoder.decode(content, { stream: true });
       if (!this.body) this.start(isRaw ? this.type : 'application/x-ndjson', text);
       this.scan(text);
-      this.enqueue(typeof content === 'string' ? new TextEncoder().encode(content) : content);
+      this.enqueue(this.cutter.add(text));
     } catch (error) {
       this.giveUp(error);
     }
@@ -102,7 +104,7 @@ export class StreamCopy {
     for (const notify of this.watchers.values()) notify();
     if (!this.body) return;
     try {
-      if (ending) this.enqueue(new TextEncoder().encode(this.buildEnd(ending, reason)));
+      this.enqueue(this.cutter.end() + (ending ? this.buildEnd(ending, reason) : ''));
       this.queue?.close();
     } catch (error) {
       this.giveUp(error);
@@ -144,11 +146,12 @@ export class StreamCopy {
     options.waitUntil?.(this.delivery);
   }
 
-  /** @param {Uint8Array} bytes */
-  enqueue(bytes) {
-    if (!this.queue) return;
+  /** @param {string} text */
+  enqueue(text) {
+    if (!this.queue || !text) return;
+    const bytes = new TextEncoder().encode(text);
     if ((this.queue.desiredSize ?? 0) < bytes.byteLength) throw new Error('Toolcards is too slow; the copy was given up');
-    this.queue.enqueue(bytes.slice()); // the reader of the original may reuse its buffer
+    this.queue.enqueue(bytes);
   }
 
   /** @param {unknown} error */

@@ -120,6 +120,35 @@ def test_an_edit_that_the_tool_does_not_take_does_not_run(node: Node, gate: Gate
     assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "error"
 
 
+CENTS = {
+    "type": "object", "properties": {"cents": {"type": "integer", "minimum": 1}, "note": {"$ref": "#/$defs/note"}},
+    "required": ["cents"], "additionalProperties": False, "$defs": {"note": {"anyOf": [{"type": "string"}, {"const": 0}]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", ["gated", "tanstack"])
+@pytest.mark.parametrize(
+    ("edited", "mismatch"),
+    [
+        ({"cents": 5, "note": "less"}, ""),
+        ({"cents": "lots"}, "/cents: must be integer"),
+        ({"cents": 0}, "/cents: is too small"),
+        ({"note": "x"}, "cents is missing"),
+        ({"cents": 5, "rm": True}, "/rm: is not allowed"),
+        ({"cents": 5, "note": 1}, "/note: fits none"),
+        ([], "must be object"),
+    ],
+)
+def test_an_edit_is_checked_against_a_plain_json_schema(
+    node: Node, gate: Gate, run: str, client: str, edited: Any, mismatch: str
+) -> None:
+    gate.edited = edited
+    call = {"tool": "ask", "id": "c", "args": {"cents": 7}, "schema": CENTS}
+    result = node.play(client=client, url=gate.url, run=run, calls=[call])
+    assert result["ran"] == ([] if mismatch else [["ask", edited]]), result
+    assert not mismatch or mismatch in result["said"][0], result
+
+
 @pytest.mark.parametrize("client", EDITING)
 def test_arguments_that_change_while_a_person_is_asked_do_not_run(
     node: Node, gate: Gate, run: str, client: str

@@ -185,6 +185,19 @@ def test_the_stream_is_the_same_to_the_byte(app: Starts) -> None:
     assert len(plain["sent"][0]) > 200_000
 
 
+@pytest.mark.parametrize(
+    "wish", [{}, {"gate": "gated"}, {"gate": "gated", "watch": False}], ids=["watched", "both", "gated"]
+)
+def test_a_result_beyond_every_limit_is_cut(server: Server, app: Starts, run: str, wish: dict[str, Any]) -> None:
+    outcome = app("huge", **wish).finish()
+    assert outcome["errors"] == [] and outcome["told"] == 0
+    card = ended(server, run, "output-available")["call_h"]
+    assert card["output"].startswith("xxx") and card["output"].endswith("[cut by Toolcards: 3000000 characters]")
+    assert len(card["output"]) < 200_000
+    if wish.get("watch", True):
+        assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+
+
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_server_that_never_answers_is_not_waited_for(app: Starts, only: Any, reads: bool) -> None:
     """The copy is given up some seconds after the chat was over, not before."""

@@ -18,8 +18,9 @@ ANY_SSE_PIPE = "Any program that prints the SSE bytes of the response works. Not
 SERVERS_ONLY = "For servers only: the key must never reach a browser."
 WRITES_PYTHON = "In the project's folder: writes address and key into .env and copies the client to toolcards/client/."
 WRITES_JAVASCRIPT = "In the app's folder: writes address and key into .env.local and copies {} to toolcards/."
-GATE_MODULES = ("gate-client.mjs", "gate-answers.mjs", "gate-http.mjs", "call-ids.mjs")  # in static/clients/
-MODULES = ("ai-sdk.mjs", "app-approvals.mjs", "stream-mirror.mjs", "stream-copy.mjs", *GATE_MODULES)
+# in static/clients/
+GATE_MODULES = ("gate-client.mjs", "gate-answers.mjs", "gate-http.mjs", "call-ids.mjs", "payload-limits.mjs")
+MODULES = ("ai-sdk.mjs", "app-approvals.mjs", "json-schema.mjs", "stream-mirror.mjs", "stream-copy.mjs", *GATE_MODULES)
 FORMER_GATE_MODULES = ("asking.mjs", "answers.mjs")  # names until 0.1; each re-exports the module of today
 FORMER_MODULES = ("mirroring.mjs", *FORMER_GATE_MODULES)
 REMOVE_CODE_FIRST = "Take the lines out of your code, then this removes exactly what was written:"

@@ -54,6 +54,7 @@ const SCENARIOS = {
   midargs: [[{ type: 'stream-start', warnings: [] }, { type: 'tool-input-start', id: 'call_half', toolName: 'weather' }, { type: 'tool-input-delta', id: 'call_half', delta: '{"city":"Par' }, { hang: true }]],
   client: [calls(call('call_cl', 'ask_user', { question: 'ok?' })), say('thanks')],
   resume: [calls(call('call_r1', 'weather', { city: 'Paris' }), call('call_r2', 'held', { city: 'Oslo' })), calls(call('call_r3', 'weather', { city: 'Rome' })), say('three')],
+  huge: [calls(call('call_h', 'big', { n: 3_000_000 })), say('big')],
   large: [calls(call('call_l', 'big', { n: 200000 })), say('big')],
 };
 

@@ -56,7 +56,7 @@ const CLIENTS = {
 };
 
 // A tool's schema in the words of Standard Schema: only these keys, where the wish names any.
-const schemaOf = ({ only }) => (only ? { inputSchema: { '~standard': { version: 1, vendor: 'test', validate: (value) => (
+const schemaOf = ({ only, schema }) => (schema ? { inputSchema: { jsonSchema: schema } } : only ? { inputSchema: { '~standard': { version: 1, vendor: 'test', validate: (value) => (
   Object.keys(value).every((key) => only.includes(key)) ? { value } : { issues: [{ message: 'another key' }] }) } } } : {});
 
 async function plugIn() {
