@@ -122,7 +122,8 @@ def test_an_edit_that_the_tool_does_not_take_does_not_run(node: Node, gate: Gate
 
 CENTS = {
     "type": "object", "properties": {"cents": {"type": "integer", "minimum": 1}, "note": {"$ref": "#/$defs/note"}},
-    "required": ["cents"], "additionalProperties": False, "$defs": {"note": {"anyOf": [{"type": "string"}, {"const": 0}]}},
+    "required": ["cents"], "additionalProperties": False,
+    "$defs": {"note": {"anyOf": [{"type": "string"}, {"const": 0}]}},
 }  # fmt: skip
 
 
