@@ -6,16 +6,18 @@ import asyncio
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.server import PATIENCE, ROOT, Server
+from tests.support.server import PATIENCE, ROOT, Server, until
 from tests.support.voter import Voter
 from toolcards.client import Denied, Toolcards, gated
 
@@ -323,3 +325,66 @@ def test_an_edit_that_does_not_fit_the_function_is_not_run(
     assert refund(500) == "refunded" and ran == [5]
     error = next(call for call in calls(server, run).values() if call["state"] == "output-error")["error"]
     assert error["code"] == "invalid_input"
+
+
+# ---------------------------------------------------------------- a blip while a person is asked
+
+GRACE = 1  # seconds, in place of 30
+
+
+def break_off_body(server: Server, run: str) -> None:
+    """Send half a body that watches the run, as a mirror does, and close the connection."""
+    frames = [
+        {"type": "run.started", "agent": "scribe"},
+        {"type": "tool.input.available", "call_id": "c1", "tool": "bash", "input": ASKED},
+    ]
+    body = "".join(f"{json.dumps(frame)}\n" for frame in frames).encode()
+    head = (
+        f"POST /api/v1/ingest?protocol=native&run={run}&mode=observe HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {server.key}\r\nContent-Type: application/x-ndjson\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", int(server.base.rpartition(":")[2]))) as mirror:
+        mirror.sendall(head.encode() + f"{len(body):x}\r\n".encode() + body + b"\r\n")
+        until(lambda: "c1" in calls(server, run) if server.request("GET", f"/api/v1/runs/{run}")[0] == 200 else False)
+
+
+@pytest.mark.parametrize("blip", ["a body breaks off", "the server restarts", "the server is killed"])
+def test_a_question_outlives_a_blip_while_its_agent_polls(tmp_path: Path, blip: str) -> None:
+    with Server(tmp_path, grace=GRACE) as server:
+        cards = Toolcards(server.base, server.key, timeout=PATIENCE)
+        if blip == "a body breaks off":
+            break_off_body(server, "run")
+        asked = cards.decide("run", "c1", "bash", ASKED)
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(cards.wait, asked, seconds=3 * PATIENCE)
+            if blip != "a body breaks off":
+                (server.stop if "restarts" in blip else server.kill)()
+                server.start()
+            time.sleep(5 * GRACE)
+            Voter(server).vote("run", "approve")
+            decision = waiting.result()
+        assert decision.allowed, decision.text
+        claimed = cards.claim(decision)
+        assert claimed.allowed and cards.result("run", "c1", output="pushed")
+        call = calls(server, "run")["c1"]
+        assert (call["state"], call["anomalies"]) == ("output-available", [])
+
+
+@pytest.mark.parametrize("blip", ["restarts", "killed"])
+def test_a_question_on_a_socket_outlives_a_blip(tmp_path: Path, blip: str) -> None:
+    with Server(tmp_path, grace=GRACE) as server:
+        cards = Toolcards(server.base, server.key, timeout=PATIENCE)
+        with cards.run("run", agent="scribe") as stream, ThreadPoolExecutor() as pool:
+            call = stream.call("bash", "c1")
+            deciding = pool.submit(call.decision_now, ASKED, seconds=3 * PATIENCE)
+            Voter(server).waiting("run")
+            (server.stop if blip == "restarts" else server.kill)()
+            time.sleep(2 * GRACE)
+            server.start()
+            time.sleep(5 * GRACE)
+            Voter(server).vote("run", "approve")
+            assert deciding.result().allowed
+            call.output("pushed")
+        shown = calls(server, "run")["c1"]
+        assert (shown["state"], shown["anomalies"]) == ("output-available", [])

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from toolcards import connect
 from toolcards.connect import snippet_text
-from toolcards.connect.base import CHECKOUT
+from toolcards.connect.base import CHECKOUT, Change, Target
 from toolcards.connect.probe import ProbeFailed, accepts_key, probe, report_offline
 
 LIST = "list"
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_url: str) -> None:
     parser.add_argument("--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (300)")
 
 
-def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[str], object]) -> None:
+def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[str], None]) -> None:
     """Connect, probe, undo or list; raises ConnectFailed."""
     if options.framework == LIST:
         return _list_recipes(write)
@@ -104,7 +104,7 @@ def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[st
     project, agent = Path(folder).resolve() if folder else None, tuple(shlex.split(options.agent))
     target = connect.Target(options.url.rstrip("/"), options.key, project, Path.home(), agent)
     command = _Command(recipe, options, keys, write)
-    act = command.undo if options.undo else command.probe_only if options.only_probe else command.connect
+    act = command.undo if options.undo else command.probe_only if options.only_probe else command.connect_program
     try:
         act(target)
     except (connect.Unreadable, ProbeFailed) as error:
@@ -118,9 +118,9 @@ class _Command:
     recipe: connect.Recipe
     options: argparse.Namespace
     keys: KeyStore
-    write: Callable[[str], object]
+    write: Callable[[str], None]
 
-    def connect(self, target: connect.Target) -> None:
+    def connect_program(self, target: Target) -> None:
         target, new_key = self._with_key(target)
         changes = self.recipe.plan(target)
         if not any(change.is_needed for change in changes):
@@ -137,13 +137,13 @@ class _Command:
         self._print_snippets()
         self._probe(target)
 
-    def probe_only(self, target: connect.Target) -> None:
+    def probe_only(self, target: Target) -> None:
         key = target.key or self.recipe.read_key(target)
         if not key:
             raise ConnectFailed(f"{self.recipe.title} is not connected here, so pass a key with --key.")
         self._probe(replace(target, key=key))
 
-    def undo(self, target: connect.Target) -> None:
+    def undo(self, target: Target) -> None:
         key = self.recipe.read_key(target)
         changes = self.recipe.undo(target)
         if not any(change.is_needed for change in changes):
@@ -160,7 +160,7 @@ class _Command:
         except ConnectFailed as error:
             self.write(str(error))
 
-    def _with_key(self, target: connect.Target) -> tuple[connect.Target, str]:
+    def _with_key(self, target: Target) -> tuple[Target, str]:
         """Return the target with its key, and the key if it was made now."""
         key, new_key = target.key or self.recipe.read_key(target), ""
         if self.options.dry_run:
@@ -171,7 +171,7 @@ class _Command:
             key = new_key = self.keys.issue(self.recipe.name)
         return replace(target, key=key), new_key
 
-    def _report_written(self, target: connect.Target, changes: list[connect.Change]) -> None:
+    def _report_written(self, target: Target, changes: list[Change]) -> None:
         written = [change for change in changes if change.is_needed]
         self.write(f"Wrote {', '.join(str(change.path) for change in written)}.")
         where = f" --project {shlex.quote(str(target.project))}" if target.project else ""
@@ -189,7 +189,7 @@ class _Command:
                 text = snippet_text.render_snippet(snippet.name, "$TOOLCARDS_URL")
             self.write(f"\n---- {' '.join(filter(None, (f'{snippet.title}.', snippet.about)))}\n\n{text}")
 
-    def _confirm(self, changes: list[connect.Change]) -> bool:
+    def _confirm(self, changes: list[Change]) -> bool:
         for change in changes:
             self.write(change.diff())
         if self.options.dry_run:
@@ -205,7 +205,7 @@ class _Command:
             return False
         return True
 
-    def _probe(self, target: connect.Target) -> None:
+    def _probe(self, target: Target) -> None:
         recipe, wait = self.recipe, 0.0 if self.options.no_probe else self.options.wait
         outcome = probe(target.url, target.key, self.write, agent=recipe.title, wait=wait, transport=recipe.transport)
         self.write(OUTCOMES[outcome])
@@ -223,7 +223,7 @@ def get_program() -> str:
     return "python3 manage.py" if name == "manage.py" else name if name == "toolcards-client" else "toolcards"
 
 
-def _list_recipes(write: Callable[[str], object]) -> None:
+def _list_recipes(write: Callable[[str], None]) -> None:
     for recipe in connect.RECIPES:
         mark = "*" if _is_connected(recipe) else " "
         write(f"{mark} {recipe.name:14} {recipe.title}, tested with {recipe.version}")
@@ -242,6 +242,6 @@ def _is_exposed_to_git(path: Path) -> bool:
 
 def _is_connected(recipe: connect.Recipe) -> bool:
     try:
-        return any(change.is_needed for change in recipe.undo(connect.Target()))
+        return any(change.is_needed for change in recipe.undo(Target()))
     except connect.Unreadable:
         return False

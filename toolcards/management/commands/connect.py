@@ -28,9 +28,12 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: object) -> None:
         """Connect, probe, undo or list."""
         try:
-            command.run_connect(argparse.Namespace(**options), DatabaseKeys(), self.stdout.write)
+            command.run_connect(argparse.Namespace(**options), DatabaseKeys(), self._write)
         except ConnectFailed as error:
             raise CommandError(str(error)) from error
+
+    def _write(self, text: str) -> None:
+        self.stdout.write(text)
 
 
 class DatabaseKeys:
