@@ -9,22 +9,33 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from django.db import connection
 from django.db.models import F
 
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import InvalidRequest
+from toolcards.gate.writer import memo
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, BreakGlass, KillSwitch
+from toolcards.models.prepared import PreparedSelect
 
 MAX_BREAK_GLASS_MINUTES = 8 * 60
+_BREAK_GLASS = PreparedSelect(BreakGlass, "WHERE ended_at IS NULL ORDER BY id DESC")
 KILL_SWITCH_REASON = "All tool calls are stopped."
 
 
 def is_kill_switch_on() -> bool:
     """Return whether the kill switch is on."""
-    return bool(KillSwitch.objects.order_by("-id").values_list("on", flat=True).first())
+    return memo.recall(is_kill_switch_on, _select_kill_switch)
+
+
+def _select_kill_switch() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute('SELECT "on" FROM toolcards_killswitch ORDER BY id DESC LIMIT 1')
+        row = cursor.fetchone()
+    return bool(row and row[0])
 
 
 def get_active_kill_switch() -> KillSwitch | None:
@@ -36,7 +47,8 @@ def get_active_kill_switch() -> KillSwitch | None:
 def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
     """Return the break-glass in effect, None without one (`now`: epoch seconds)."""
     now = time.time() if now is None else now
-    return BreakGlass.objects.filter(ended_at=None, until__gt=now).order_by("-id").first()
+    rows = memo.recall(get_active_break_glass, _BREAK_GLASS.fetch_all)
+    return next((row for row in rows if row.until > now), None)
 
 
 def get_emergency_state() -> dict[str, Any]:
@@ -59,6 +71,7 @@ class SetKillSwitch(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
+        memo.forget()
         KillSwitch.objects.create(on=self.on, by=self.actor, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
         tx.audit_acts.append(Act(name, self.kind, self.actor, detail={"reason": self.reason}, at=tx.now))
@@ -95,6 +108,7 @@ class SetBreakGlass(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
+        memo.forget()
         BreakGlass.objects.filter(ended_at=None, until__gt=tx.now).update(ended_at=tx.now)
         if not self.minutes:
             tx.audit_acts.append(Act("breakglass.ended", self.kind, self.actor, at=tx.now))

@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common import tool_kinds
@@ -20,6 +20,7 @@ from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.decisions import eligibility
+from toolcards.gate.writer import memo
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall
 
@@ -57,9 +58,9 @@ _compiled: dict[tuple[int, str], RuleSet] = {}
 def get_active_policy() -> RuleSet:
     """Return the active policy; raises NoActivePolicy or UnreadablePolicy.
 
-    The version is read from the database each time; its compiled policy is cached.
+    The version is read once in a transaction of the writer, else each time; its compiled policy is cached.
     """
-    row = PolicyVersion.objects.filter(active=True).values_list("number", "sha256").first()
+    row = memo.recall(get_active_policy, _select_active_version)
     if row is None:
         raise NoActivePolicy
     if row not in _compiled:
@@ -67,6 +68,13 @@ def get_active_policy() -> RuleSet:
         _compiled.clear()
         _compiled[row] = compile_version(version)
     return _compiled[row]
+
+
+def _select_active_version() -> tuple[int, str] | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT number, sha256 FROM toolcards_policyversion WHERE active ORDER BY number DESC")
+        row: tuple[int, str] | None = cursor.fetchone()
+    return row
 
 
 def get_active_version_number() -> int:

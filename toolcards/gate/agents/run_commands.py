@@ -7,12 +7,13 @@ from typing import Any
 
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import ToolCallState
+from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import EXPIRED_REASON, expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
-from toolcards.gate.refusals import TooLate
+from toolcards.gate.refusals import NotFound, TooLate
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, fit_text
@@ -34,12 +35,14 @@ class FetchDecision(RunCommand):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        row = self._approval(id=self.approval, asked=True)
+        row = self._load_approval(self.approval)
+        if not row.asked:
+            raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             note_request(tx, memory, POLL_LEASE if row.state == "pending" else REQUEST_LEASE)
-        card = memory.board.cards[row.call.ordinal]
-        decision = build_decision_with_permit(memory, card)
+        card = approval_rows.get_card(memory, row)
+        decision = build_decision_with_permit(memory, card, newest=_get_newest(card, row))
         if card.approval is None or card.approval.id != row.id:  # superseded by an approval that policy opened later
             approval = {
                 "id": row.id,
@@ -56,6 +59,11 @@ class FetchDecision(RunCommand):
         if row.opener == "agent":
             decision["decision"] = get_approval_effect(card)
         self.answer = decision
+
+
+def _get_newest(card: Card, row: Approval) -> Approval | None:
+    """Return the row if it is the newest of its call, None if that has to be read."""
+    return row if card.approval is not None and card.approval.id == row.id else None
 
 
 class FindDecision(RunCommand):
@@ -88,9 +96,9 @@ class WithdrawApproval(RunCommand):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        row = self._approval(id=self.approval)
+        row = self._load_approval(self.approval)
         memory = tx.load_run(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
+        card = approval_rows.get_card(memory, row)
         if row.state not in ("pending", "approved"):
             if row.state == "cancelled":
                 self.answer = build_decision(memory, card)
@@ -103,7 +111,7 @@ class WithdrawApproval(RunCommand):
             closed = f.OutputDenied(card.call_id, EXPIRED_REASON, at=tx.now)
         if card.approval and card.approval.id == row.id:
             tx.record(memory, closed, card)
-        Approval.objects.filter(id=row.id).update(state="cancelled")
+        approval_rows.update_approval(row.id, state="cancelled")
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 

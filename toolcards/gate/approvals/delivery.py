@@ -10,6 +10,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -28,9 +29,10 @@ class ClaimDelivery(Command):
         self.answer = None
         if not Approval.objects.filter(id=self.approval, delivered_at=None).update(delivered_at=tx.now):
             return
-        row = Approval.objects.get(id=self.approval)
+        row = approval_rows.load_approval(self.approval)
+        assert row is not None
         memory = tx.load_run(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
+        card = approval_rows.get_card(memory, row)
         if card.approval is None or card.approval.id != row.id:
             return  # a newer approval of the call superseded it and is delivered instead
         if has_expired_unused(row, tx.working):  # the sweep has not run yet
@@ -46,7 +48,7 @@ class ClaimDelivery(Command):
             decision |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
             tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
-            Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
+            approval_rows.update_approval(row.id, claimed_at=tx.now)
         self.answer = decision
 
 
@@ -79,15 +81,15 @@ class ReleaseDelivery(Command):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        row = Approval.objects.filter(id=self.approval).first()
+        row = approval_rows.load_approval(self.approval)
         if row is None:
             return
         memory = tx.load_run(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
+        card = approval_rows.get_card(memory, row)
         if card.approval is None or card.approval.id != row.id:
             return
         if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
             return  # the call ended without this answer; a denied call ended because of it
         if row.state == "claimed":
             tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)
-        Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)
+        approval_rows.update_approval(row.id, delivered_at=None, claimed_at=0)

@@ -22,7 +22,7 @@ from toolcards.gate.agents.liveness import LoseRun
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer import group_commit, timekeeping
+from toolcards.gate.writer import approval_rows, group_commit, timekeeping
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -139,7 +139,7 @@ def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool
     """Expire a pending approval that is overdue; return whether it was."""
     if row.state != "pending" or not row.is_overdue(tx.steady):
         return False
-    card = memory.board.cards[row.call.ordinal]
+    card = approval_rows.get_card(memory, row)
     if is_open_on(card, row):
         tx.record(memory, f.CallClosed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
     else:

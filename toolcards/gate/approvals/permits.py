@@ -16,6 +16,7 @@ from toolcards.gate.decisions.digests import digest_call, digest_input
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import build_decision, format_time
 from toolcards.gate.refusals import CallChanged, NotFound, TooLate
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -41,12 +42,12 @@ class ClaimPermit(RunCommand):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        row = self._approval(permit=self.permit) if self.permit else None
+        row = approval_rows.load_permit(self.permit, self.source.pk)
         if row is None:
             raise NotFound("There is no such permit.")
         memory = tx.load_run(row.run_id)
-        row.refresh_from_db()  # the run is locked now: no other claim or end can intervene
-        card = memory.board.cards[row.call.ordinal]
+        row = self._load_approval(row.id)  # the run is locked now: no other claim or end can intervene
+        card = approval_rows.get_card(memory, row)
         if row.claimed_at and self._is_repeated(row, card):
             self.answer = _build_claim(memory, row, card)
             return
@@ -58,7 +59,7 @@ class ClaimPermit(RunCommand):
             return
         note_request(tx, memory)
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
-        row.save(update_fields=["claimed_at", "claimed_by", "state"])
+        approval_rows.update_approval(row.id, claimed_at=tx.now, claimed_by=self.client, state="claimed")
         if row.asked:
             tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
         else:
@@ -132,7 +133,7 @@ def build_permit_columns(row: Approval, working: float) -> dict[str, Any]:
 
 def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
     """Expire a permit that was not used in time; close its call."""
-    Approval.objects.filter(id=row.id).update(state="expired")
+    approval_rows.update_approval(row.id, state="expired")
     if card.approval and card.approval.id == row.id:
         tx.record(memory, f.ApprovalChanged(card.call_id, "expired", id=row.id, at=tx.now), card)
         tx.record(memory, f.CallClosed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
@@ -159,9 +160,14 @@ def build_permit(row: Approval) -> dict[str, Any] | None:
     return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
 
 
-def build_decision_with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
-    """Return the call's decision object, with its permit if one is available."""
-    row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
+def build_decision_with_permit(
+    memory: RunMemory, card: Card, *, attempt: int = 1, newest: Approval | None = None
+) -> dict[str, Any]:
+    """Return the call's decision object, with its permit if one is available.
+
+    `newest`: the newest approval of the call, read if it is missing.
+    """
+    row = newest or approval_rows.find_newest(memory.row.pk, card.ordinal)
     decision = build_decision(
         memory, card, permit=build_permit(row) if row else None, attempt=row.attempt if row else attempt
     )

@@ -29,7 +29,7 @@ from toolcards.gate.decisions.eligibility import list_identities, load_terms
 from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
-from toolcards.gate.writer import audit_entries
+from toolcards.gate.writer import approval_rows, audit_entries, vote_rows
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -79,11 +79,11 @@ class CastVote(Command):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        row = Approval.objects.select_for_update().filter(id=_clean_id(self.ballot.approval), asked=True).first()
-        if row is None:
+        row = approval_rows.load_approval(self.ballot.approval)
+        if row is None or not row.asked:
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
+        card = approval_rows.get_card(memory, row)
         if row.state != "pending" or self._is_repeated(row):
             self.answer = self._answer_decided(row, card)
             return
@@ -95,7 +95,7 @@ class CastVote(Command):
 
     def _is_repeated(self, row: Approval) -> bool:
         """Return whether the same person cast the same vote before."""
-        return Vote.objects.filter(approval=row, person=self.person, decision=self.ballot.decision).exists()
+        return vote_rows.list_decisions(row.id).get(self.person.pk) == self.ballot.decision
 
     def _answer_decided(self, row: Approval, card: Card) -> Card:
         """Return the card for a repeated vote; raises TooLate or AlreadyDecided for any other."""
@@ -132,7 +132,7 @@ class CastVote(Command):
             raise NotAllowed("You do not have permission to vote.")
         if not terms.may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")
-        if not terms.allow_requester and row.run.source.owner_id == self.person.pk:
+        if not terms.allow_requester and vote_rows.get_owner(row.run_id) == self.person.pk:
             raise NotAllowed("The agent works for you, so someone else must answer.", code="self_approval")
         needs_reason = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
         if needs_reason and not self.ballot.reason.strip():
@@ -150,19 +150,14 @@ class CastVote(Command):
         ballot, is_approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
         if ballot.decision == "edit":
             self._edit(memory, row, card, terms, tx.now)
-            Vote.objects.filter(approval=row).delete()  # earlier votes were on another input
-        Vote.objects.update_or_create(
-            approval=row,
-            person=self.person,
-            defaults={
-                "decision": ballot.decision, "reason": ballot.reason, "note": ballot.note,
-                "client_decision_id": ballot.client_decision_id, "at": tx.now,
-            },
-        )  # fmt: skip
+            vote_rows.delete_votes(row.id)  # earlier votes were on another input
+        vote_rows.write_vote(Vote(
+            approval_id=row.id, person_id=self.person.pk, decision=ballot.decision, reason=ballot.reason,
+            note=ballot.note, client_decision_id=ballot.client_decision_id, at=tx.now,
+        ))  # fmt: skip
         tx.audit_acts.append(self._build_act(memory, row, card, tx.now))
-        votes = Vote.objects.filter(
-            approval=row, decision__in=("approve", "edit") if is_approved else ("deny",)
-        ).count()
+        decisions = vote_rows.list_decisions(row.id).values()
+        votes = sum(1 for decision in decisions if VOTE_DECISIONS[decision] is is_approved)
         if votes < (terms.quorum if is_approved else terms.deny_quorum):
             self._count(tx, memory, row, card, votes if is_approved else None)
             return
@@ -255,11 +250,6 @@ def _digest_shown_input(card: Card) -> str:
     if ask is not None and ask.has_edited:
         return digest(ask.edited)
     return digest_input(card)
-
-
-def _clean_id(name: str) -> str:
-    """Return the id, or "" for one with NUL, which no database accepts."""
-    return "" if "\0" in name else name
 
 
 def format_age(seconds: float) -> str:

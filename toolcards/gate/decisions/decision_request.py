@@ -19,12 +19,12 @@ from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
-from toolcards.gate.writer.approval_rows import get_row_state
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.ids import new_id
-from toolcards.models import Approval, Source, ToolCall
+from toolcards.models import Approval, Source
 
 S = ToolCallState
 
@@ -77,7 +77,7 @@ class DecideCall(RunCommand):
         self._record_tools(tx, memory)
         card = self._find_decided_card(memory)
         if card is not None and card.waiting and card.approval is not None:
-            approval = Approval.objects.select_for_update().filter(id=card.approval.id).first()
+            approval = approval_rows.load_approval(card.approval.id)
             if approval is not None and expire_if_overdue(tx, memory, approval):
                 card = memory.board.cards[card.ordinal]
         if card is None:
@@ -209,13 +209,12 @@ class DecideCall(RunCommand):
             updated = memory.board.cards[card.ordinal]  # the same commit may have ended the call
             verdict, permit = updated.decision, updated.permit
             assert verdict is not None and permit is not None
-            call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
-            row = Approval.objects.create(
-                id=issued.id, run_id=memory.row.pk, call_id=call.pk, asked=False,
-                state=get_row_state(permit.state), args_sha256=verdict.args_sha256,
-                by_kind=verdict.by.kind, by_name=fit_text(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
-                permit=generate_permit_id(), permit_expires_at=tx.working + USE_TTL, **extras,
-            )  # fmt: skip
+            columns = {
+                "asked": False, "state": approval_rows.get_row_state(permit.state), "args_sha256": verdict.args_sha256,
+                "by_kind": verdict.by.kind, "by_name": fit_text(verdict.by.name, 200), "requested_at": tx.now,
+                "decided_at": tx.now, "permit": generate_permit_id(), "permit_expires_at": tx.working + USE_TTL,
+            }  # fmt: skip
+            row = approval_rows.insert_approval(issued.id, memory.row.pk, card.ordinal, columns | extras)
             self.answer = build_decision(memory, updated, permit=build_permit(row), attempt=self._get_attempt(updated))
 
         tx.after_write.append(write_permit)

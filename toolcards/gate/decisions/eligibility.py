@@ -8,15 +8,28 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.db.models import Q
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
+from toolcards.gate.writer import memo
 from toolcards.models import Approval, Source
+
+_SELECT_GROUPS = (
+    "SELECT name FROM auth_group WHERE id IN (SELECT group_id FROM auth_user_groups WHERE user_id = %s) ORDER BY id"
+)
 
 
 def list_identities(person: Any) -> tuple[str, ...]:
     """Return the names of a person in rules: username and `group:…` names."""
-    return (person.get_username(), *(f"group:{name}" for name in person.groups.values_list("name", flat=True)))
+    groups = memo.recall((list_identities, person.pk), lambda: _select_groups(person.pk))
+    return (person.get_username(), *(f"group:{name}" for name in groups))
+
+
+def _select_groups(person: int) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_GROUPS, [person])
+        return [name for (name,) in cursor.fetchall()]
 
 
 def list_voters() -> Any:
@@ -31,12 +44,8 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
     The owner of the source counts only if the terms allow the requester.
     """
     barred = None if terms.allow_requester else source.owner_id
-    return sum(
-        1
-        for person in list_voters()
-        if person.pk != barred
-        and terms.may_answer((person.get_username(), *(f"group:{group.name}" for group in person.groups.all())))
-    )
+    voters = memo.recall(list_voters, _list_voters_by_pk)
+    return sum(1 for pk, names in voters if pk != barred and terms.may_answer(names))
 
 
 def count_voters_by_name() -> dict[str, int]:
@@ -46,8 +55,13 @@ def count_voters_by_name() -> dict[str, int]:
 
 def list_voter_identities() -> list[tuple[str, ...]]:
     """Return the names of each voter: the username, then the groups."""
+    return [names for _, names in _list_voters_by_pk()]
+
+
+def _list_voters_by_pk() -> list[tuple[int, tuple[str, ...]]]:
     return [
-        (person.get_username(), *(f"group:{group.name}" for group in person.groups.all())) for person in list_voters()
+        (person.pk, (person.get_username(), *(f"group:{group.name}" for group in person.groups.all())))
+        for person in list_voters()
     ]
 
 

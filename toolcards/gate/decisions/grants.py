@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models import F
 
 from toolcards.audit.trail import Act, write_acts
@@ -19,6 +19,7 @@ from toolcards.core.policy.language import document
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.refusals import InvalidRequest, NotFound
+from toolcards.gate.writer import memo
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run
@@ -29,11 +30,20 @@ MAX_MINUTES = 8 * 60
 
 def find_grants(question: policy.PolicyRequest, run: Run, now: float) -> list[policy.PolicyGrant]:
     """Return the live grants that may apply, newest first (at most 500)."""
+    if not memo.recall(find_grants, lambda: _has_live_grants(now)):
+        return []
     in_scope = models.Q(run=None) | models.Q(run=run)
     same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
     live = Grant.objects.live(now)
     rows = live.filter(in_scope & same_input, tool=fit_text(question.tool, 300), source=run.source_id)
     return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
+
+
+def _has_live_grants(now: float) -> bool:
+    with connection.cursor() as cursor:
+        condition = "revoked_at IS NULL AND (expires_at = 0 OR expires_at > %s)"
+        cursor.execute(f"SELECT 1 FROM toolcards_grant WHERE {condition} LIMIT 1", [now])  # noqa: S608
+        return cursor.fetchone() is not None
 
 
 def _digest_request(question: policy.PolicyRequest) -> str:
@@ -90,6 +100,7 @@ def create_grants(
     expires_at = now + _parse_minutes(grant_data) * 60 if kind == "until" else 0.0
     asking_policy = _get_asking_policy(row)
     names = json.loads(row.rules) or ["default"]
+    memo.forget()
     source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(

@@ -17,12 +17,17 @@ from django.db import transaction
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
+from toolcards.gate.writer import memo
 from toolcards.models import SeenTool
+from toolcards.models.prepared import PreparedSelect
 
 MAX_SCHEMAS = 2_000  # rows per source; a schema beyond them counts as changed
 ANNOUNCED, ASKED, SERVER = "announced", "asked", "server"  # values of SeenTool.how
 NO_SERVER = "no server"  # marks tools without a server; a server's name has no blank
 _PLAIN = re.compile(r"[!-~]{1,63}")
+
+
+_SELECT_TOOLS = PreparedSelect(SeenTool, "WHERE source_id = %s AND name = %s ORDER BY id")
 
 
 def digest_schema(schema: Any) -> str:
@@ -42,7 +47,8 @@ def check_tool(source_id: int, name: str, presented: Iterable[tuple[str, str]], 
     tools: what a rule allows for the first does not hold for the second.
     """
     digests = [(how, sha256[:64]) for how, sha256 in presented if sha256]
-    rows = list(SeenTool.objects.filter(source=source_id, name=name[:300]).order_by("id"))
+    key = source_id, name[:300]
+    rows = memo.recall((check_tool, *key), lambda: _SELECT_TOOLS.fetch_all(*key))
     schemas = [row for row in rows if row.how != SERVER]
     # A list, not a generator: every digest must be registered.
     changes = [_is_changed(source_id, name, how, sha256, schemas) for how, sha256 in digests]
@@ -72,6 +78,7 @@ def _is_changed(source_id: int, name: str, how: str, sha256: str, rows: list[See
 
 def _register(source_id: int, name: str, how: str, sha256: str, *, first: bool) -> None:
     now = time.time()
+    memo.forget()
     _, is_new = SeenTool.objects.get_or_create(
         source_id=source_id, name=name[:300], how=how, schema_sha256=sha256,
         defaults={"first_seen": now, "accepted_at": now if first else None},

@@ -1,17 +1,93 @@
-"""The rows of approvals, which follow the approvals and permits of the cards."""
+"""The rows of approvals, which follow the approvals and permits of the cards.
+
+Reads and writes are SQL that is composed once, because every decision, poll, claim and vote needs some of it.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+from django.db import connection
 
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
 from toolcards.encryption import get_redactor
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.models import Approval, ToolCall
+from toolcards.models import Approval
+from toolcards.models.prepared import PreparedSelect
 
+_OF_SOURCE = "AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
+_BY_ID = PreparedSelect(Approval, "WHERE id = %s", lock=True)
+_BY_ID_OF_SOURCE = PreparedSelect(Approval, f"WHERE id = %s {_OF_SOURCE}", lock=True)
+_BY_PERMIT_OF_SOURCE = PreparedSelect(Approval, f"WHERE permit = %s {_OF_SOURCE}", lock=True)
+_NEWEST_OF_CALL = PreparedSelect(
+    Approval,
+    "WHERE call_id = (SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s)"
+    " ORDER BY requested_at DESC LIMIT 1",
+)
+_SELECT_ORDINAL = "SELECT ordinal FROM toolcards_toolcall WHERE id = %s"
+_SELECT_CALL = "SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s"
 _PERMIT_STATES = {"issued": "approved", "void": "cancelled"}  # permit state -> row state
+
+
+def load_approval(pk: str, source: int | None = None) -> Approval | None:
+    """Return the locked row, None if there is none (of that source)."""
+    if "\0" in pk:  # PostgreSQL accepts none
+        return None
+    return _BY_ID.fetch_first(pk) if source is None else _BY_ID_OF_SOURCE.fetch_first(pk, source)
+
+
+def load_permit(permit: str, source: int) -> Approval | None:
+    """Return the locked row with that permit, None if the source has none."""
+    return _BY_PERMIT_OF_SOURCE.fetch_first(permit, source) if permit and "\0" not in permit else None
+
+
+def find_newest(run: int, ordinal: int) -> Approval | None:
+    """Return the newest row of the call."""
+    return _NEWEST_OF_CALL.fetch_first(run, ordinal)
+
+
+def get_card(memory: RunMemory, row: Approval) -> Card:
+    """Return the card of the row's call."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_ORDINAL, [row.call_id])
+        return memory.board.cards[cursor.fetchone()[0]]
+
+
+def insert_approval(pk: str, run: int, ordinal: int, columns: dict[str, Any]) -> Approval:
+    """Insert the row; one with this id gets the columns."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_CALL, [run, ordinal])
+        row = Approval(id=pk, run_id=run, call_id=cursor.fetchone()[0], **columns)
+        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in _FIELDS.values()]
+        cursor.execute(_compose_insert(("run_id", "call_id", *columns)), values)
+    return row
+
+
+def update_approval(pk: str, **columns: Any) -> None:
+    """Write these columns of the row."""
+    values = [_FIELDS[name].get_db_prep_save(value, connection) for name, value in columns.items()]
+    with connection.cursor() as cursor:
+        cursor.execute(_compose_update(tuple(columns)), [*values, pk])
+
+
+_FIELDS: dict[str, Any] = {field.attname: field for field in Approval._meta.concrete_fields}
+
+
+@lru_cache(maxsize=64)
+def _compose_insert(names: tuple[str, ...]) -> str:
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names)
+    return (
+        f"INSERT INTO toolcards_approval ({', '.join(_FIELDS)}) VALUES ({', '.join(['%s'] * len(_FIELDS))})"  # noqa: S608
+        f" ON CONFLICT (id) DO UPDATE SET {updates}"
+    )
+
+
+@lru_cache(maxsize=64)
+def _compose_update(names: tuple[str, ...]) -> str:
+    return f"UPDATE toolcards_approval SET {', '.join(f'{name} = %s' for name in names)} WHERE id = %s"  # noqa: S608
 
 
 def find_changed_cards(memory: RunMemory) -> list[Card]:
@@ -34,7 +110,7 @@ def write_approval(memory: RunMemory, card: Card, extras: dict[str, dict[str, An
     if is_new:
         _create(memory, card, ask, {"channel": "none", "clock_offset": clock_offset} | columns)
     else:
-        Approval.objects.filter(id=ask.id).update(**columns)
+        update_approval(ask.id, **columns)
     memory.asks[card.ordinal] = ask
 
 
@@ -46,7 +122,7 @@ def get_row_state(state: str) -> str:
 def write_permit_states(states: dict[str, str]) -> None:
     """Write the new states of rules' permits, given by approval id."""
     for pk, state in states.items():
-        Approval.objects.filter(id=pk).update(state=get_row_state(state))
+        update_approval(pk, state=get_row_state(state))
 
 
 def _columns(ask: CardApproval) -> dict[str, Any]:
@@ -59,9 +135,5 @@ def _columns(ask: CardApproval) -> dict[str, Any]:
 
 
 def _create(memory: RunMemory, card: Card, ask: CardApproval, columns: dict[str, Any]) -> None:
-    call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
-    fixed_columns = {
-        "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener, "requested_at": ask.requested_at,
-        "asked": not ask.automatic,
-    }  # fmt: skip
-    Approval.objects.update_or_create(id=ask.id, defaults=columns | fixed_columns)
+    fixed_columns = {"opener": ask.opener, "requested_at": ask.requested_at, "asked": not ask.automatic}
+    insert_approval(ask.id, memory.row.pk, card.ordinal, columns | fixed_columns)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolcards.gate.refusals import NotFound
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
@@ -55,8 +56,8 @@ class RunCommand(Command):
             raise NotFound("There is no such run.")
         return tx.load_run(row.pk)
 
-    def _approval(self, **where: Any) -> Approval:
-        row = Approval.objects.select_for_update().filter(run__source=self.source, **where).first()
+    def _load_approval(self, pk: str) -> Approval:
+        row = approval_rows.load_approval(pk, self.source.pk)
         if row is None:
             raise NotFound("There is no such approval.")
         return row

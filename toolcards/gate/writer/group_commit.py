@@ -20,7 +20,7 @@ from django.db import OperationalError, transaction
 from toolcards import doorbell, outages
 from toolcards.clocks import clock
 from toolcards.database import is_transient, limit_lock_waits
-from toolcards.gate.writer import commit_marks, timekeeping
+from toolcards.gate.writer import commit_marks, memo, timekeeping
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models.write_guard import allow_log_writes
 
@@ -164,7 +164,7 @@ def _attempt(works: list[Any]) -> Exception | None:
     tx, mark = Transaction(clock.wall()), None
     hooks: list[Any] = []
     try:
-        with allow_log_writes(), transaction.atomic():
+        with allow_log_writes(), memo.open_memo(), transaction.atomic():
             timekeeping.catch_up()
             tx.lock_runs(key for work in works for key in work.run_keys())
             for work in works:

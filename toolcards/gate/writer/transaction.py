@@ -71,8 +71,10 @@ class Transaction:
         """Lock the cached runs among these (source, name) keys in one query, and drop stale cache entries."""
         self.steady, self.working = clock.steady(), clock.working()
         pks = sorted({pk for key in keys if (pk := run_cache.find_pk(*key)) and pk not in self.runs})
-        if not pks:
-            return
+        if pks:
+            self._lock_cached_runs(pks)
+
+    def _lock_cached_runs(self, pks: list[int]) -> None:
         with connection.cursor() as cursor:
             marks = ", ".join(["%s"] * len(pks))
             lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
@@ -101,6 +103,8 @@ class Transaction:
 
     def load_run(self, pk: int) -> RunMemory:
         """Return the locked run; raises Run.DoesNotExist."""
+        if pk not in self.runs and run_cache.get(pk) is not None:
+            self._lock_cached_runs([pk])
         if pk in self.runs:
             return self.runs[pk]
         return self._add_run(Run.objects.select_for_update().get(pk=pk))

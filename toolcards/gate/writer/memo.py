@@ -1,0 +1,42 @@
+"""What the writer has read in the open transaction, so that many calls of one commit read it once.
+
+Each thread has its own memo, from the begin of a transaction to its end: the next transaction reads again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_thread = threading.local()
+
+
+@contextmanager
+def open_memo() -> Iterator[None]:
+    """Remember what is read in the block."""
+    before = getattr(_thread, "memo", None)
+    _thread.memo = {}
+    try:
+        yield
+    finally:
+        _thread.memo = before
+
+
+def recall(key: Any, load: Callable[[], T]) -> T:
+    """Return what `load` returned in this transaction under the key; outside of one, call it each time."""
+    memo: dict[Any, T] | None = getattr(_thread, "memo", None)
+    if memo is None:
+        return load()
+    if key not in memo:
+        memo[key] = load()
+    return memo[key]
+
+
+def forget() -> None:
+    """Forget everything, because the transaction has changed some of it."""
+    memo = getattr(_thread, "memo", None)
+    if memo is not None:
+        memo.clear()

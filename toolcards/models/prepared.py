@@ -1,0 +1,68 @@
+"""Reads of whole rows whose SQL is composed once. Django composes it for every query, which takes most of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.db import connection, models
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class _Plan(NamedTuple):
+    """The SQL of a statement for one database, the attributes of its columns, and how to convert some of them."""
+
+    sql: str
+    attributes: list[str]
+    converters: list[tuple[int, Any, list[Callable[[Any, Any, Any], Any]]]]
+
+
+class PreparedSelect(Generic[Row]):
+    """A SELECT of a model's rows.
+
+    `condition`: SQL from WHERE on, with %s for parameters, which must be strings, numbers or None. `lock`: lock the
+    rows until the end of the transaction, where the database can.
+    """
+
+    def __init__(self, model: type[Row], condition: str, *, lock: bool = False) -> None:
+        self._model, self._condition, self._lock = model, condition, lock
+        self._plans: dict[str, _Plan] = {}
+
+    def fetch_all(self, *parameters: Any) -> list[Row]:
+        """Return the rows."""
+        plan = self._plans.get(connection.vendor) or self._compose()
+        with connection.cursor() as cursor:
+            cursor.execute(plan.sql, parameters)
+            rows = cursor.fetchall()
+        return [self._build(plan, list(values)) for values in rows]
+
+    def fetch_first(self, *parameters: Any) -> Row | None:
+        """Return the first row, None without one."""
+        rows = self.fetch_all(*parameters)
+        return rows[0] if rows else None
+
+    def _build(self, plan: _Plan, values: list[Any]) -> Row:
+        for index, expression, converters in plan.converters:
+            for convert in converters:
+                values[index] = convert(values[index], expression, connection)
+        return self._model.from_db(connection.alias, plan.attributes, values)
+
+    def _compose(self) -> _Plan:
+        table = self._model._meta.db_table
+        fields = self._model._meta.concrete_fields
+        columns = ", ".join(f'{table}."{field.column}"' for field in fields)
+        lock = f" FOR UPDATE OF {table}" if self._lock and connection.features.has_select_for_update else ""
+        converters = []
+        for index, field in enumerate(fields):
+            expression = field.get_col(table)
+            functions = [*connection.ops.get_db_converters(expression), *expression.get_db_converters(connection)]
+            if functions:
+                converters.append((index, expression, functions))
+        plan = _Plan(
+            f"SELECT {columns} FROM {table} {self._condition}{lock}",  # noqa: S608 - names of this code
+            [field.attname for field in fields],
+            converters,
+        )
+        self._plans[connection.vendor] = plan
+        return plan
