@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.http import HttpRequest
@@ -79,6 +80,12 @@ def describe_shares(shares: Iterable[StatePart]) -> str:
 def reason_need(condition: str) -> str:
     """Return in a word or two when a rule needs a reason; `condition` is always, on_deny or never."""
     return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
+
+
+@register.simple_tag
+def board_query(board: str, filter_rows: Iterable[tuple[str, str, str]]) -> str:
+    """Return the query of the socket that keeps this board up to date; `filter_rows` begin with name and value."""
+    return "?" + urlencode({"board": board} | {name: value for name, value, _ in filter_rows})
 
 
 @register.simple_tag(takes_context=True)

@@ -13,6 +13,8 @@ const openedCards = new Set();
 const changedAt = new Map();
 /** @type {HTMLElement} */
 let list;
+/** @type {Set<HTMLElement>} cards that the reader folds right now */
+let closingCards = new Set();
 let scheduled = 0;
 let isFirst = true;
 /** @type {MutationObserver} */
@@ -23,7 +25,7 @@ function isQuiet(card) {
   if (card.dataset.state !== 'output-available' || card.matches('[data-soft], [data-moving]')) return false;
   if (card.querySelector('.odd, .diff, [data-told]') || card.contains(document.activeElement)) return false;
   if (performance.now() - (changedAt.get(card.id) ?? -CALM) < CALM) return false;
-  return isFirst || card.parentElement.hidden || openedCards.has(card.id) || !isOnScreen(card.parentElement);
+  return isFirst || closingCards.has(card) || card.parentElement.hidden || openedCards.has(card.id) || !isOnScreen(card.parentElement);
 }
 
 /** @param {HTMLElement} card */
@@ -62,7 +64,9 @@ function updateLine(cards) {
       if (isOpen) openedCards.delete(card.id);
       else openedCards.add(card.id);
     }
+    closingCards = new Set(isOpen ? cards : []);
     updateFolds();
+    closingCards.clear();
   };
   return [line, isOpen];
 }
