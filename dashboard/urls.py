@@ -97,6 +97,7 @@ CONNECTING = [
     path("sources/unknown-frames/", sources.unknown_frames, name="unknown-frames"),
     path("sources/keys/", sources.make_key, name="key-new"),
     path("sources/keys/<number:pk>/revoke/", sources.revoke_key, name="key-revoke"),
+    path("sources/keys/<number:pk>/rotate/", sources.rotate_key, name="key-rotate"),
     path("sources/<number:pk>/", sources.source, name="source"),
     path("sources/<number:pk>/owner/", sources.set_owner, name="source-owner"),
     path("sources/tools/<number:pk>/accept/", sources.accept_tool, name="tool-accept"),

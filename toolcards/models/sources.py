@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -132,6 +133,23 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
             key.refresh_from_db()
         return key
 
+    def rotate(self, key: AgentKey) -> tuple[AgentKey, str]:
+        """Revoke the key and make one with the same source, scopes and end; return it with its secret."""
+        with transaction.atomic():
+            new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()))
+            if key.expires_at is not None:
+                self.filter(pk=new_key.pk).update(expires_at=key.expires_at)
+            self.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+        return new_key, secret
+
+    def mark_exposed(self, digests: Iterable[str], run: str) -> None:
+        """Record that live keys with these digests were seen in what an agent sent in this run."""
+        with transaction.atomic():
+            keys = list(self.live().filter(digest__in=digests, exposed_at=None).select_related("source"))
+            for key in keys:
+                self.filter(pk=key.pk).update(exposed_at=timezone.now(), exposed_run=run)
+            write_acts(*(Act("key.exposed", detail=key.describe() | {"run": run}) for key in keys))
+
     def live(self) -> AgentKeyQuerySet:
         """Return the keys that are valid now."""
         now = timezone.now()
@@ -153,6 +171,8 @@ class AgentKey(models.Model):
     used_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    exposed_at = models.DateTimeField(null=True, blank=True)  # when it was first seen in what an agent sent
+    exposed_run = models.CharField(max_length=200, blank=True, default="", db_default="")
     objects = AgentKeyQuerySet.as_manager()
 
     def __str__(self) -> str:
@@ -160,8 +180,11 @@ class AgentKey(models.Model):
 
     def build_revocation_act(self, ended: bool) -> Act:
         """Return what the audit trail says when the key is ended, or opened again."""
-        detail = {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
-        return Act("key.revoked" if ended else "key.reopened", detail=detail)
+        return Act("key.revoked" if ended else "key.reopened", detail=self.describe())
+
+    def describe(self) -> dict[str, str]:
+        """Return what the audit trail says about the key."""
+        return {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
 
     def has_scope(self, scope: str) -> bool:
         """Return whether the key has the scope."""

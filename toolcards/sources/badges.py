@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import Count, Q
 
 from toolcards.connect.probe import OFFLINE_TOOL
-from toolcards.models import Proof, Run, Source, ToolCall
+from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 
 SILENT = timedelta(minutes=10)  # a run that is open and says nothing for so long
 RECENT = timedelta(hours=1)
@@ -41,6 +41,13 @@ _OPEN = Badge(
     "ask",
     "shield",
 )
+_EXPOSED = Badge(
+    "key-exposed",
+    "key exposed",
+    "A key was seen in what an agent sent, so a model has read it. Rotate it.",
+    "err",
+    "triangle-alert",
+)
 _UNGOVERNED = Badge(
     "ungoverned", "ungoverned", "It ran something without a decision within the last day.", "err", "triangle-alert"
 )
@@ -52,6 +59,7 @@ def list_badges(sources: Iterable[int] | None = None, now: float | None = None) 
     ids = list(Source.objects.values_list("pk", flat=True)) if sources is None else list(sources)
     badges: dict[int, list[Badge]] = {pk: [] for pk in ids}
     for badge, matches in (
+        (_EXPOSED, _find_exposed(ids)),
         (_UNGOVERNED, _find_ungoverned(ids, at)),
         (_FAILING, _find_failing(ids, at)),
         (_SILENT, _find_silent(ids, at)),
@@ -60,6 +68,11 @@ def list_badges(sources: Iterable[int] | None = None, now: float | None = None) 
         for pk in matches:
             badges[pk].append(badge)
     return badges
+
+
+def _find_exposed(wanted: list[int]) -> set[int]:
+    keys = AgentKey.objects.live().filter(source__in=wanted, exposed_at__isnull=False)
+    return set(keys.values_list("source", flat=True))
 
 
 def _find_silent(wanted: list[int], at: datetime) -> set[int]:

@@ -15,6 +15,7 @@ from toolcards.core.runs.sequence_set import SequenceNumber
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
+from toolcards.transports.agents.exposed_keys import note_exposed_keys
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -146,6 +147,7 @@ class Intake:
             self.skipped += 1
         else:
             self.accepted += 1
+        note_exposed_keys(text, self.run)
         number = self._find_number(text) or 0
         stream.push(facts, self._qualify(number))
         return None

@@ -13,6 +13,7 @@ from toolcards.adapters import strict
 from toolcards.database import read_with_retries
 from toolcards.models import Approval
 from toolcards.transports import shutdown
+from toolcards.transports.agents.exposed_keys import note_exposed_keys
 from toolcards.transports.agents.frame_intake import check_run_name
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import endpoint
@@ -142,6 +143,7 @@ class EndBody(Body):
 async def decide(request: Any, caller: Caller) -> Any:
     """Decide on a call before it runs; wait up to `wait_ms` for a person."""
     body = _parse_body(request, DecideBody)
+    note_exposed_keys(request.body.decode(), body.run_name)
     if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
         raise Problem(413, "too_large", f"Arguments must have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
@@ -185,6 +187,7 @@ async def claim(request: Any, caller: Caller, permit: str) -> Any:
 async def result(request: Any, caller: Caller, call_id: str) -> Any:
     """Record the result of a call; a repeated request changes nothing."""
     body = _parse_body(request, ResultBody, READABLE_DEPTH)
+    note_exposed_keys(request.body.decode(), body.run_name)
     result_fields = body.model_dump(exclude_unset=True, exclude_none=True)
     return await gate.arecord_result(caller.agent, body.run_name, call_id, _limit_result(result_fields))
 
