@@ -138,6 +138,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "sources/unknown-frames/": (VIEWER, NO),
     "sources/keys/": (NO, ADMIN),
     "sources/keys/<number:pk>/revoke/": (NO, ADMIN),
+    "sources/keys/<number:pk>/rotate/": (NO, ADMIN),
     "sources/<number:pk>/": (VIEWER, NO),
     "sources/<number:pk>/owner/": (NO, ADMIN),
     "sources/tools/<number:pk>/accept/": (NO, ADMIN),
