@@ -127,7 +127,7 @@ def lint(args: list[str]) -> int:
 
 
 def lint_mutations(args: list[str]) -> int:
-    """Break each rule in a copy of the tree, and see that its check fails."""
+    """Break each rule in a copy of the tree; its check must fail."""
     ensure("test")
     return become(str(PYTHON), "tests/mutations.py", *args)
 
@@ -206,20 +206,20 @@ def main() -> int:
 # ---------------------------------------------------------------- the virtual environment
 
 
-def ensure(wanted: str) -> None:
+def ensure(package_set: str) -> None:
     """Make `.venv` hold the wanted set of packages."""
-    if wanted not in SETS:
-        raise SystemExit(f"There is no set {wanted!r}; there are {', '.join(SETS)}.")
+    if package_set not in SETS:
+        raise SystemExit(f"There is no set {package_set!r}; there are {', '.join(SETS)}.")
     with alone():
         if not works(PYTHON):
             make_venv()
-        if not installed(wanted):
-            install(wanted)
+        if not installed(package_set):
+            install(package_set)
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Wait for another set-up in this checkout, for example a `make run` beside a `make test`."""
+    """Wait for another setup in this checkout, for example of a second `make`."""
     try:
         import fcntl
     except ImportError:  # no such thing on Windows
@@ -240,10 +240,10 @@ def make_venv() -> None:
     candidates = [python for python in choices() if works(python)]
     if not candidates:
         raise SystemExit(f"Toolcards needs Python {OLDEST[0]}.{OLDEST[1]} or newer. On Debian: {APT_LINE}")
-    whole = [python for python in candidates if ask(python, "import venv, ensurepip")]
-    python = (whole or candidates)[0]
+    with_pip = [python for python in candidates if ask(python, "import venv, ensurepip")]
+    python = (with_pip or candidates)[0]
     say(f"Making .venv with {python}")
-    options = [] if whole else ["--without-pip"]
+    options = [] if with_pip else ["--without-pip"]
     # A half-made environment would look whole to the next run: none may stay behind.
     shutil.rmtree(VENV, ignore_errors=True)
     if call(python, "-m", "venv", *options, VENV):
@@ -254,34 +254,34 @@ def make_venv() -> None:
 def choices() -> list[str]:
     """Return the Pythons to try, best first."""
     named = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
-    found = [path for path in map(shutil.which, [*PYTHONS, "python3"]) if path]
-    return [*named, *found, sys.executable]
+    candidates = [path for path in map(shutil.which, [*PYTHONS, "python3"]) if path]
+    return [*named, *candidates, sys.executable]
 
 
-def install(wanted: str) -> None:
-    """Install the pinned packages, each checked against its hash, and never run a package's own build."""
+def install(package_set: str) -> None:
+    """Install the pinned packages by hash, without running their builds."""
     for name in SETS:
         stamp(name).unlink(missing_ok=True)
-    count = sum("==" in line for line in (ROOT / "requirements" / f"{wanted}.txt").read_text().splitlines())
+    count = sum("==" in line for line in (ROOT / "requirements" / f"{package_set}.txt").read_text().splitlines())
     say(f"Installing {count} pinned packages, once")
     started = time.monotonic()
     with progress(count):
-        failed = all(call(*command) for command in installers(wanted))
+        failed = all(call(*command) for command in installers(package_set))
     if failed:
         raise SystemExit("The packages could not be installed; the lines above say why.")
-    stamp(wanted).write_text(fingerprint(wanted))
+    stamp(package_set).write_text(fingerprint(package_set))
     say(f"Installed in {time.monotonic() - started:.0f} s")
 
 
-def installers(wanted: str) -> Iterator[list[str]]:
-    """Yield the commands that install a set, best first: uv, where it is on the path, takes a few seconds."""
-    checked = ["--require-hashes", "--only-binary", ":all:", "--quiet", "-r", f"requirements/{wanted}.txt"]
+def installers(package_set: str) -> Iterator[list[str]]:
+    """Yield the commands that install a set, with uv first if available."""
+    options = ["--require-hashes", "--only-binary", ":all:", "--quiet", "-r", f"requirements/{package_set}.txt"]
     uv = shutil.which("uv")
     if uv:
-        yield [uv, "pip", "install", "--no-progress", "--python", str(PYTHON), *checked]
+        yield [uv, "pip", "install", "--no-progress", "--python", str(PYTHON), *options]
         say("uv could not install the packages (it does not read pip's configuration); trying pip")
     # A registry may fail once; a second try costs little, since what it sent is cached.
-    yield from [[*pip(), "install", "--no-input", "--disable-pip-version-check", *checked]] * 2
+    yield from [[*pip(), "install", "--no-input", "--disable-pip-version-check", *options]] * 2
 
 
 @contextlib.contextmanager
@@ -291,12 +291,12 @@ def progress(count: int) -> Iterator[None]:
     before = number_of_packages()
 
     def watch() -> None:
-        shown = 0
+        printed_count = 0
         while not finished.wait(1):
-            done = min(count, number_of_packages() - before)
-            if done != shown:
-                say(f"{done} of {count} packages are installed")
-            shown = done
+            installed_count = min(count, number_of_packages() - before)
+            if installed_count != printed_count:
+                say(f"{installed_count} of {count} packages are installed")
+            printed_count = installed_count
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -322,9 +322,9 @@ def pip() -> list[str]:
     raise SystemExit(f"There is no pip to install with. On Debian: {APT_LINE}")
 
 
-def installed(wanted: str) -> bool:
-    """Tell whether this set, or a larger one, was installed from these very files."""
-    larger = SETS[SETS.index(wanted) :]
+def installed(package_set: str) -> bool:
+    """Return whether this set, or a larger one, is installed."""
+    larger = SETS[SETS.index(package_set) :]
     return any(stamp(name).exists() and stamp(name).read_text() == fingerprint(name) for name in larger)
 
 
@@ -343,12 +343,12 @@ def fingerprint(name: str) -> str:
 
 
 def programs() -> dict[str, str]:
-    """Find or bring what the tests drive: a browser, servers, Node.js; return the environment of the tests."""
+    """Return the environment of the tests, with a browser, servers and Node.js."""
     with alone():
-        found = subprocess.run([PYTHON, "scripts/programs.py"], stdout=subprocess.PIPE, text=True)
-    if found.returncode:
-        raise SystemExit(found.returncode)
-    return dict(line.split("=", 1) for line in found.stdout.splitlines())
+        process = subprocess.run([PYTHON, "scripts/programs.py"], stdout=subprocess.PIPE, text=True)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return dict(line.split("=", 1) for line in process.stdout.splitlines())
 
 
 def pytest(*args: str, env: dict[str, str] | None = None) -> int:
@@ -357,7 +357,7 @@ def pytest(*args: str, env: dict[str, str] | None = None) -> int:
 
 
 def become(*command: str, env: dict[str, str] | None = None) -> int:
-    """Turn into the command, so that signals reach it and its exit code is ours."""
+    """Replace this process by the command."""
     surroundings = {**os.environ, **(env or {})}
     if os.name == "nt":
         return subprocess.run(command, env=surroundings).returncode
@@ -366,7 +366,10 @@ def become(*command: str, env: dict[str, str] | None = None) -> int:
 
 
 def call(*command: str | Path, env: dict[str, str] | None = None, must: bool = False) -> int:
-    """Run the command and return its exit code; with `must`, stop at a failure."""
+    """Run the command and return its exit code.
+
+    With `must`, stop at a failure.
+    """
     code = subprocess.run([str(part) for part in command], env={**os.environ, **(env or {})}).returncode
     if code and must:
         raise SystemExit(code)

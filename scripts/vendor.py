@@ -75,7 +75,7 @@ def fetch(manifest: dict) -> int:
 
 
 def unpack(package: dict, scratch: Path) -> Path:
-    """Fetch one package, refuse it if it is not the one we know, and return its folder."""
+    """Return the folder of a downloaded package; refuse a wrong checksum."""
     wanted = f"{package['name']}@{package['version']}"
     run = ["npm", "pack", "--json", "--pack-destination", str(scratch), wanted]
     [packed] = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -95,7 +95,7 @@ def sprite(unpacked: Path, package: dict) -> bytes:
 
 
 def symbol(name: str, svg: str) -> str:
-    """Return an icon as a symbol: its shapes without the <svg> around them."""
+    """Return an icon as a symbol, without its <svg> element."""
     shapes = re.search(r"<svg[^>]*>(.*)</svg>", svg, re.DOTALL)
     if shapes is None:
         raise SystemExit(f"{name}.svg is no icon that we can read.")

@@ -28,7 +28,10 @@ def main() -> None:
 
 
 def run_connect(arguments: Sequence[str]) -> int:
-    """Run `connect` with the key of another computer's server; return the exit code."""
+    """Run `connect` with the key of another computer's server.
+
+    Return the exit code.
+    """
     parser = argparse.ArgumentParser(prog="toolcards-client connect", description=command.ABOUT)
     command.add_arguments(parser, command.DEFAULT_ADDRESS)
     try:

@@ -55,8 +55,8 @@ def sift(line: bytes) -> Sifted:
     if not asks:
         message = value if isinstance(value, dict) else None
         return Sifted(passes=_escape_line_ends(line, value), message=message)
-    others = [each for each in value if each not in asks] if isinstance(value, list) else []
-    return Sifted(asks, _format_line(others) if others else b"")
+    other_messages = [each for each in value if each not in asks] if isinstance(value, list) else []
+    return Sifted(asks, _format_line(other_messages) if other_messages else b"")
 
 
 def _build_object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> Message:

@@ -107,7 +107,10 @@ class PermissionRequests:
 
 
 def select_option(options: list[Any], allowed: bool, reason: str = "") -> Message:
-    """Return the result that allows or rejects once, never always; without such an option, cancel."""
+    """Return the result that allows or rejects once, never always.
+
+    Without such an option, cancel.
+    """
     kind = "allow_once" if allowed else "reject_once"
     option = next(
         (each.get("optionId") for each in options if isinstance(each, dict) and each.get("kind") == kind), None

@@ -35,7 +35,10 @@ class Proxy:
         self._answered_ids: set[str] = set()  # requests answered at the dashboard before the editor
 
     def run(self, editor_in: int, editor_out: BinaryIO) -> int:
-        """Relay until the agent ends; return its exit code. `editor_in` is a file descriptor."""
+        """Relay until the agent ends; return its exit code.
+
+        `editor_in` is a file descriptor.
+        """
         self._out = editor_out
         self._agent: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - named on the command line
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._env

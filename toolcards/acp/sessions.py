@@ -41,7 +41,10 @@ class _EditorRequest:
         return cls(session, options if isinstance(options, list) else [], call if isinstance(call, dict) else {})
 
     def get_option_kind(self, outcome: Message) -> str:
-        """Return the kind of the selected option; "" if it was not offered exactly once."""
+        """Return the kind of the selected option.
+
+        "" if it was not offered exactly once.
+        """
         selected = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
         kinds = [
             each.get("kind") for each in self.options if isinstance(each, dict) and each.get("optionId") == selected
@@ -105,7 +108,10 @@ class Sessions:
         self._copy(session, "<", msg)
 
     def take_request(self, name: str, msg: Message | None = None) -> bool:
-        """Take an open request for its first answer (the editor's `msg`); return False if it is not open."""
+        """Take an open request for its first answer (the editor's `msg`).
+
+        Return False if it is not open.
+        """
         request = self._open_requests.pop(name, None)
         if request is not None and msg is not None:
             kind = request.get_option_kind(_get_outcome({"reply": msg}))  # a bare option id has no meaning

@@ -23,7 +23,10 @@ class EditMismatch(TypeError):
 
 
 def build_schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the schema of the function's named parameters; an unknown annotation allows everything."""
+    """Return the schema of the function's named parameters.
+
+    An unknown annotation allows everything.
+    """
     unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     try:
@@ -37,7 +40,7 @@ def build_schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_edit(schema: dict[str, Any], original: Any, edited: Any) -> None:
-    """Raise EditMismatch if the edited arguments do not fit a schema that the original ones fit."""
+    """Raise EditMismatch if only the original arguments fit the schema."""
     errors = find_errors(schema, edited)
     if errors and not find_errors(schema, original):  # annotations that the agent itself ignores bind no one
         places = "; ".join(f"{error.pointer or '(the whole input)'}: {error.message}" for error in errors)

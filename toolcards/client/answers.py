@@ -74,14 +74,14 @@ def describe_refusal(message: str) -> str:
 
 
 def deny_unasked(error: Exception, call_id: str) -> Decision:
-    """Return the deny of a call that the gate could not be asked about."""
+    """Return the deny of a call that could not be submitted."""
     if getattr(error, "status", 0) == TOO_LARGE:
         return make_denial(describe_refusal(str(error)), call_id, "invalid_args")
     return make_denial(f"The gate could not be asked: {error}", call_id)
 
 
 def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
-    """Return a deny made by the client, without a clear answer from the server."""
+    """Return a deny made by the client, without a clear answer."""
     return Decision("deny", call_id=call_id, code=code, text=text, by="client")
 
 
@@ -97,7 +97,10 @@ def check_answer(answer: Any, question: Question, kind: str = "decision") -> Dec
 
 
 def check_claim(answer: Any, decision: Decision) -> Decision:
-    """Return the allow of a claimed permit with its arguments; a deny if the answer differs."""
+    """Return the allow of a claimed permit with its arguments.
+
+    A deny if the answer differs.
+    """
     question = decision.question
     assert question is not None
     try:

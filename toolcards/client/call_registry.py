@@ -42,14 +42,20 @@ class CallRegistry:
             return self._find_first(name, tool, TrackedCall.is_untouched) or self._add(name, tool)
 
     def match_announced(self, name: str, tool: str) -> TrackedCall:
-        """Return the call that a stream reports; the stream may lag behind a call that runs or has ended."""
+        """Return the call that a stream reports.
+
+        The stream may lag behind a call that runs or has ended.
+        """
         with self._lock:
             call = self._find_first(name, tool, lambda each: not each.announced) or self._add(name, tool)
             call.announced = True
             return call
 
     def complete(self, name: str, tool: str, args: Any) -> TrackedCall:
-        """Record a complete input; return its call: one being written, one with this input, or a new one."""
+        """Record a complete input.
+
+        Return its call: one being written, one with this input, or a new one.
+        """
         with self._lock:
             call = self._find_first(name, tool, TrackedCall.is_being_written)
             call = call or self._find_first(name, tool, lambda each: each.matches(args)) or self._add(name, tool)
@@ -64,7 +70,10 @@ class CallRegistry:
     # ------------------------------------------------------------ calls being run
 
     def enter(self, name: str, tool: str, args: Any) -> TrackedCall:
-        """Return the call to run with these arguments, reserved for the caller; a new one unless one matches."""
+        """Return the call to run with these arguments, reserved for the caller.
+
+        A new one unless one matches.
+        """
         with self._lock:
             call = self._find_first(name, tool, lambda each: each.matches(args)) or self._add(name, tool)
             call.reserve(args)
@@ -99,8 +108,8 @@ class CallRegistry:
     def _add(self, name: str, tool: str) -> TrackedCall:
         call = TrackedCall(name, tool, self.run.call(tool or "unknown", name))
         calls = self._calls.get(name, [])
-        ended = [each for each in calls if each.over][-MAX_ENDED:]
-        self._calls[name] = [*ended, *(each for each in calls if not each.over), call]
+        over_calls = [each for each in calls if each.over][-MAX_ENDED:]
+        self._calls[name] = [*over_calls, *(each for each in calls if not each.over), call]
         return call
 
 

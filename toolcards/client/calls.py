@@ -77,7 +77,10 @@ class Call:
         )
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
-        """Submit the complete input; return the arguments to run with, or raise Denied."""
+        """Submit the complete input.
+
+        Return the arguments to run with, or raise Denied.
+        """
         return _require_allowed(await self.decision(args, seconds=seconds), args)
 
     def allowed_now(self, args: Any, *, seconds: float | None = None) -> Any:
@@ -89,7 +92,10 @@ class Call:
         self._send("tool.output.partial", output=shorten(output))
 
     def output(self, output: Any = None) -> str:
-        """Report the result; return why it is unusable (reported as an error), or ""."""
+        """Report the result.
+
+        Return why it is unusable (reported as an error), or "".
+        """
         offer = self.run.offers.get(self.tool)
         why = outputs.find_output_trouble(output, offer.output if offer is not None else None)
         if why:
@@ -108,7 +114,10 @@ class Call:
         self._send("tool.output.error", error=format_error(error))
 
     def denied(self, reason: str = "") -> None:
-        """Report a denial that did not come from our gate; the tool did not run."""
+        """Report a denial that did not come from our gate.
+
+        The tool did not run.
+        """
         self._send("tool.output.denied", reason=reason)
 
     def _repair(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
@@ -130,7 +139,7 @@ class Call:
         self._is_submitted = True
         tool, args = (self.tool, args) if repaired is None else (repaired.tool, repaired.input)
         try:
-            return Question.about(self.run.name, self.id, tool, args, offered=self.run.offers)
+            return Question.about(self.run.name, self.id, tool, args, offered_names=self.run.offers)
         except (TypeError, ValueError, RecursionError) as error:
             denial = make_denial(f"The arguments cannot be evaluated: {error}", self.id, "invalid_args")
             self.invalid(args, denial.text)

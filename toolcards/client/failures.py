@@ -24,7 +24,10 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return whether the work was canceled from outside; a framework's own signals are not."""
+    """Return whether the work was canceled from outside.
+
+    A framework's own signals are not.
+    """
     return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit))
 
 
@@ -50,7 +53,10 @@ def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[st
 
 
 def format_error(error: BaseException) -> dict[str, Any]:
-    """Return the `error` object of a native frame: message, code, authority; retryable and after_ms where known."""
+    """Return the `error` object of a native frame: message, code, authority.
+
+    Also `retryable` and `after_ms`, if known.
+    """
     code = exception_codes.classify_exception(error)
     details: dict[str, Any] = {"message": _format_message(error), "code": code.code if code else "internal"}
     if code is None:

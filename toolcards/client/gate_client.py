@@ -64,7 +64,7 @@ class Toolcards:
         """
         try:
             offers = input_repair.parse_offers(more.get("tools") or ())
-            question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offers)
+            question = Question.about(run, call_id, tool, args, attempt=attempt, offered_names=offers)
         except (TypeError, ValueError, RecursionError) as error:  # not JSON: cannot be evaluated
             return deny_unasked(error, call_id)
         if not self._submitted.admit(question):
@@ -259,8 +259,8 @@ class Toolcards:
             return decision
         next_attempt = {**more, "attempt": int(more.get("attempt", 1)) + 1}
         if decision.code == "invalid_input":
-            rewritten = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
-            return decision if rewritten is None else self.decide(run, call_id, tool, rewritten, **next_attempt)
+            new_args = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
+            return decision if new_args is None else self.decide(run, call_id, tool, new_args, **next_attempt)
         chosen = ""
         if decision.code == "no_such_tool":
             chosen = repair_loop.choose_other_tool(

@@ -127,8 +127,8 @@ class _Guard:
             raise
         _require_allowed(decision, attempt)
         try:
-            bound = self._bind_allowed(decision, inputs, args, kwargs)
-            output = self._check_output(self.function(*bound.args, **bound.kwargs))
+            binding = self._bind_allowed(decision, inputs, args, kwargs)
+            output = self._check_output(self.function(*binding.args, **binding.kwargs))
         except BaseException as error:
             attempt.fail(error)
             self.cards.result(run, call_id, attempt=decision.attempt, **_format_outcome(error))
@@ -148,8 +148,8 @@ class _Guard:
             raise
         _require_allowed(decision, attempt)
         try:
-            bound = self._bind_allowed(decision, inputs, args, kwargs)
-            output = self._check_output(await self.function(*bound.args, **bound.kwargs))
+            binding = self._bind_allowed(decision, inputs, args, kwargs)
+            output = self._check_output(await self.function(*binding.args, **binding.kwargs))
         except BaseException as error:
             attempt.fail(error)
             report = run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, **_format_outcome(error))
@@ -194,7 +194,10 @@ class _ProcessRun:
         self._process, self._name, self._servers = 0, "", dict[tuple[str, str], Toolcards]()
 
     def use(self, cards: Toolcards) -> str:
-        """Return the run's name; a forked child has a run of its own."""
+        """Return the run's name.
+
+        A forked child has a run of its own.
+        """
         if self._process != os.getpid():
             self._process, self._name, self._servers = os.getpid(), f"functions-{uuid.uuid4().hex[:8]}", {}
         self._servers[cards.url, cards.key] = cards
@@ -227,16 +230,16 @@ def _format_outcome(error: BaseException) -> dict[str, Any]:
 
 def _name_arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments as one JSON object: `*args` as a list, `**kwargs` merged."""
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
+    binding = signature.bind(*args, **kwargs)
+    binding.apply_defaults()
+    arguments: dict[str, Any] = {}
+    for name, value in binding.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            named |= value
+            arguments |= value
         else:
-            named[name] = list(value) if kind is inspect.Parameter.VAR_POSITIONAL else value
-    return named
+            arguments[name] = list(value) if kind is inspect.Parameter.VAR_POSITIONAL else value
+    return arguments
 
 
 def _bind_edited(signature: inspect.Signature, edited: Any) -> inspect.BoundArguments:

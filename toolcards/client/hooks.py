@@ -91,7 +91,10 @@ class Attempt:
         self._open = bool(_plugins)
 
     def before(self, args: Any) -> Any:
-        """Run the `before` hooks; return the arguments, replaced if a hook did so. Raises Denied."""
+        """Run the `before` hooks.
+
+        Return the arguments, replaced if a hook did so. Raises Denied.
+        """
         for plugin in tuple(_plugins):
             try:
                 answer, error = _call_with_limit(plugin, self._make_payload("before", phase="before", input=args))
@@ -114,7 +117,10 @@ class Attempt:
         return args
 
     def deny(self, code: str, reason: str) -> None:
-        """Report a denial by the gate; an invalid call counts as an error."""
+        """Report a denial by the gate.
+
+        An invalid call counts as an error.
+        """
         fault = error_codes.make_fault(code if code in error_codes.TABLE else "policy_denied")
         self._emit("error", **_format_fault(fault, reason, self.tool))
         self.settle("error" if fault.phase in _UNUSABLE else "denied")

@@ -17,7 +17,10 @@ PREVIEW = 100_000
 
 
 def to_jsonable(value: Any, depth: int = 0) -> Any:
-    """Return the value as JSON; what JSON cannot express becomes text. Never raises."""
+    """Return the value as JSON; what JSON cannot express becomes text.
+
+    Never raises.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value if type(value) in {type(None), bool, int, str} else _plain(value)
     if isinstance(value, float):

@@ -138,7 +138,10 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             self._registry.invalid(call["id"], call["name"] or "", call.get("args"), words)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **more: Any) -> None:
-        """Record that a tool starts; without a call id, no model called it."""
+        """Record that a tool starts.
+
+        Without a call id, no model called it.
+        """
         name, tool = more.get("tool_call_id"), (serialized or {}).get("name", "")
         if isinstance(name, str):
             gated_call = current_call.get()  # set by `Gate`

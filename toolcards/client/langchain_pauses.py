@@ -46,7 +46,10 @@ class _Pause:
         self.calls = [(registry.enter(*each), each[2]) for each in identified]
 
     def ask_now(self, call: tuple[TrackedCall, Any], seconds: float | None) -> Decision:
-        """Return the gate's decision; when the call runs it gets the same one."""
+        """Return the gate's decision.
+
+        When the call runs it gets the same one.
+        """
         return call[0].ask_now(call[1], seconds=seconds, take=False)
 
     async def ask(self, call: tuple[TrackedCall, Any], seconds: float | None) -> Decision:

@@ -33,7 +33,10 @@ class Outbox:
         return len(self._frames)
 
     def add(self, frame: dict[str, Any]) -> None:
-        """Number the frame and keep it; raises TypeError or ValueError if it is not JSON."""
+        """Number the frame and keep it.
+
+        Raises TypeError or ValueError if it is not JSON.
+        """
         text = json.dumps(frame, allow_nan=False, separators=(",", ":"))
         with self._lock:
             if len(text) > MAX_FRAME:  # the server would refuse the connection because of it
@@ -48,7 +51,10 @@ class Outbox:
             self._size += len(text)
 
     def drop_largest(self) -> dict[str, Any] | None:
-        """Drop and return the largest frame that is not committed; None if there is none."""
+        """Drop and return the largest frame that is not committed.
+
+        None if there is none.
+        """
         with self._lock:
             if not self._frames:
                 return None
@@ -67,7 +73,10 @@ class Outbox:
             self._sent_count = self._acked_count = 0
 
     def take_message(self) -> str:
-        """Return the next message, "" if there is none; it counts as sent."""
+        """Return the next message, "" if there is none.
+
+        It counts as sent.
+        """
         batch: list[str] = []
         size = 0
         with self._lock:

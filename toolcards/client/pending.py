@@ -76,14 +76,17 @@ class PendingQuestions:
         yield from [pending.frame for pending in self._by_id.values()]
 
     def receive(self, message: dict[str, Any]) -> bool:
-        """Pass on a decision of the server; return False if no call waits for it."""
+        """Pass on a decision of the server.
+
+        Return False if no call waits for it.
+        """
         pending = self._by_id.get(str(message.get("call_id")))
         if pending is not None:
             pending.resolve(check_answer(message, pending.question, "message"))
         return pending is not None
 
     def deny(self, call_id: str, text: str, code: str) -> None:
-        """Answer one question, if it is pending, with a deny made by the client."""
+        """Answer one question, if pending, with a deny of the client."""
         pending = self._by_id.get(call_id)
         if pending is not None:
             pending.resolve(make_denial(text, call_id, code))

@@ -86,7 +86,10 @@ class Tools:
         return self._report_output(call, usable.tool, value)
 
     async def acall(self, tool: str, args: Any, call_id: str) -> Answer:
-        """Do the same in async code; a plain function runs in a thread."""
+        """Do the same in async code.
+
+        A plain function runs in a thread.
+        """
         registry, usable, refusal = self._check_call(tool, args, call_id)
         if registry is None or refusal is not None:
             return refusal or _answer_denied(deny_without_run())
@@ -130,9 +133,9 @@ class Tools:
         """Return the registry and the usable call, or the answer to an invalid call."""
         registry = find_registry(self._run or current())
         value = _parse_arguments(args)
-        repaired, trouble = repair_loop.find_usable_call(tool, value, self._offers, call_id)
+        repair, trouble = repair_loop.find_usable_call(tool, value, self._offers, call_id)
         if trouble is None:
-            return registry, repaired or Repair(tool, value, ""), None
+            return registry, repair or Repair(tool, value, ""), None
         words = trouble.message(self._offers)
         if registry is not None:
             registry.invalid(call_id, tool, to_jsonable(args), words, trouble.code)

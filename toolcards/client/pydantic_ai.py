@@ -215,7 +215,10 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Answer the approvals that tools require; external calls are left to the app."""
+        """Answer the approvals that tools require.
+
+        External calls are left to the app.
+        """
         registry = self._registry
         if registry is None or not registry.run.gate or not self._approvals or not requests.approvals:
             return None

@@ -62,11 +62,14 @@ class Question:
         args: Any,
         *,
         attempt: int = 1,
-        offered: Iterable[str] = (),
+        offered_names: Iterable[str] = (),
     ) -> Question:
-        """Return the question; raises TypeError or ValueError if the arguments have no canonical form."""
+        """Return the question.
+
+        Raises TypeError or ValueError if the arguments have no canonical form.
+        """
         value = json.loads(json.dumps(args, allow_nan=False))
-        return cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered))
+        return cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered_names))
 
     @property
     def call_sha256(self) -> str:
@@ -90,7 +93,10 @@ class SubmittedCalls:
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def admit(self, question: Question) -> bool:
-        """Remember the question; return False if another call was submitted under its id."""
+        """Remember the question.
+
+        Return False if another call was submitted under its id.
+        """
         key = (question.run, question.call_id, question.attempt)
         with self._lock:
             first = self._identities.setdefault(key, question.call_sha256)

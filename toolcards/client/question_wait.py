@@ -38,6 +38,9 @@ class ApprovalWait:
         return partial(cards.look, self.decision, min(POLL, self._until - now))
 
     def update(self, decision: Decision) -> None:
-        """Record a poll; `look` returns the identical decision if the server did not answer."""
+        """Record a poll.
+
+        `look` returns the identical decision if the server did not answer.
+        """
         if decision is not self.decision:
             self.decision, self._last_answer = decision, time.monotonic()

@@ -39,7 +39,10 @@ _repair = partial(input_repair.repair, findings=find_errors)
 def find_usable_call(
     tool: str, args: Any, offers: Offers, call_id: str, reask: Reask | None = None
 ) -> tuple[Repair | None, Trouble | None]:
-    """Return the repair of the call, or its trouble; both are None for a valid call."""
+    """Return the repair of the call, or its trouble.
+
+    Both are None for a valid call.
+    """
     trouble = _check(tool, args, offers)
     if trouble is None:
         return None, None
@@ -83,7 +86,10 @@ def get_schema_errors(decision: Decision) -> list[SchemaError]:
 
 
 def rewrite_arguments(reask: Reask, denial: Decision, args: Any, errors: Iterable[SchemaError]) -> Any | None:
-    """Return the rewritten arguments; None if that failed, or changed a valid place."""
+    """Return the rewritten arguments.
+
+    None if that failed, or changed a valid place.
+    """
     try:
         new_args = json.loads(json.dumps(_call_reask(reask, denial), allow_nan=False))
     except (TypeError, ValueError, RecursionError):

@@ -151,13 +151,19 @@ class Run:
     # ------------------------------------------------------------ reporting
 
     def send(self, frame: dict[str, Any]) -> None:
-        """Queue a native frame; it is kept until the server has committed it. From any thread."""
+        """Queue a native frame.
+
+        It is kept until the server has committed it. From any thread.
+        """
         if self.dead is None and not self._is_forked_copy:
             self._outbox.add(frame)
             self._call_in_loop(self._link.news.set)
 
     def begin(self) -> None:
-        """Report that the run, or another turn of it, begins. Entering the block does this."""
+        """Report that the run, or another turn of it, begins.
+
+        Entering the block does this.
+        """
         self._finished = self.interrupted = False
         if self._native:
             self.send({"type": "run.started", **self._hello})
@@ -168,7 +174,10 @@ class Run:
         return self._finished
 
     def finish(self, outcome: str = "success", reason: str = "") -> None:
-        """Report how the run ended: success, aborted, error or truncated. Leaving the block does this."""
+        """Report how the run ended: success, aborted, error or truncated.
+
+        Leaving the block does this.
+        """
         if self._native and not self._finished:
             self._finished = True
             self.send({"type": "run.finished", "outcome": outcome, **({"reason": reason} if reason else {})})
@@ -178,7 +187,10 @@ class Run:
         self.send({"type": "text.delta", "text": text})
 
     def call(self, tool: str, call_id: str = "") -> Call:
-        """Begin a tool call. Its `id` is `call_id`, or a variant like `call_0#2` if that id is in use."""
+        """Begin a tool call.
+
+        Its `id` is `call_id`, or a variant like `call_0#2` if that id is in use.
+        """
         call = Call(self, tool, self._wire_ids.make_unique(call_id or f"call-{uuid.uuid4().hex[:12]}"))
         self.send({"type": "tool.input.started", "call_id": call.id, "tool": tool})
         return call

@@ -227,7 +227,10 @@ class TrackedCall:
                 self._attempt.succeed(output)
 
     def failed(self, error: BaseException) -> None:
-        """Report an exception of the tool; an interruption is reported by the end of the run instead."""
+        """Report an exception of the tool.
+
+        An interruption is reported by the end of the run instead.
+        """
         if is_cancellation(error):
             self.call.run.interrupted = True
         if not is_interruption(error) and self._try_end():

@@ -98,7 +98,10 @@ class Socket:
         self.last_received_at = asyncio.get_running_loop().time()  # any frame
 
     async def send(self, text: str) -> None:
-        """Send one text message; waits while the server does not read. Raises ConnectionClosed."""
+        """Send one text message; waits while the server does not read.
+
+        Raises ConnectionClosed.
+        """
         await self._write(_TEXT, text.encode())
 
     async def ping(self) -> None:

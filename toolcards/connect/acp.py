@@ -45,8 +45,9 @@ def undo(target: Target) -> list[Change]:
     """Return the settings without our agent, or no file if nothing else is in it."""
     path = settings_path(target)
     text = read(path)
-    rest = managed_block.remove_block(text or "", "acp", "//")
-    return [Change(path, text, None if text and rest == jsonc.EMPTY else text and rest, secret=read_key(target))]
+    remaining = managed_block.remove_block(text or "", "acp", "//")
+    after = None if text and remaining == jsonc.EMPTY else text and remaining
+    return [Change(path, text, after, secret=read_key(target))]
 
 
 def read_key(target: Target) -> str:

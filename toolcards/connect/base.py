@@ -154,7 +154,10 @@ def read(path: Path) -> str | None:
 
 
 def read_json(path: Path) -> tuple[str | None, dict[str, Any]]:
-    """Return the file's text and its JSON object; raises Unreadable if it is not one."""
+    """Return the file's text and its JSON object.
+
+    Raises Unreadable if it is not one.
+    """
     text = read(path)
     if text is None or not text.strip():
         return text, {}

@@ -57,8 +57,8 @@ def undo(target: Target) -> list[Change]:
     path = settings_path(target)
     text, settings = read_json(path)
     after = _without_key(hooks_file.remove_hooks(settings))
-    rest = text if after == settings else format_json(after, text) if after else None
-    return [hooks_file.plan_key(target, NAME, None), Change(path, text, rest, secret=_old_key(settings))]
+    remaining = text if after == settings else format_json(after, text) if after else None
+    return [hooks_file.plan_key(target, NAME, None), Change(path, text, remaining, secret=_old_key(settings))]
 
 
 def read_key(target: Target) -> str:
@@ -74,7 +74,10 @@ def settings_path(target: Target) -> Path:
 
 
 def probe_offline(target: Target) -> str:
-    """Return the gating hook's denial while no server is running; "" if it does not deny."""
+    """Return the gating hook's denial while no server is running.
+
+    "" if it does not deny.
+    """
     settings = read_json(settings_path(target))[1]
     for event in GATES:
         hooks = hooks_file.find_hooks(settings, event)

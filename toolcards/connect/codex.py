@@ -51,7 +51,10 @@ def hooks_path(target: Target) -> Path:
 
 
 def probe_offline(target: Target) -> str:
-    """Return the hook's denial while no server is running; "" if it is not written."""
+    """Return the hook's denial while no server is running.
+
+    "" if it is not written.
+    """
     hooks = [hooks_file.find_hooks(read_json(hooks_path(target))[1], event) for event in GATES]
     return offline_probe.run_hook([NAME]) if all(hooks) else ""
 

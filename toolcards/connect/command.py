@@ -48,7 +48,10 @@ class KeyStore(Protocol):
         """Remove a key that was not used."""
 
     def revoke(self, key: str, name: str) -> None:
-        """Revoke the key if it belongs to the source of this name; raises ConnectFailed."""
+        """Revoke the key if it belongs to the source of this name.
+
+        Raises ConnectFailed.
+        """
 
 
 class NoKeyStore:

@@ -24,16 +24,17 @@ Settings = dict[str, Any]
 
 
 def key_path(target: Target, name: str) -> Path:
-    """Return the file that holds only the key: outside of the project and of the program's own folder.
+    """Return the file that holds only the key.
 
-    There, neither `env` nor a search in the project or in the settings shows the key to the model.
+    It is outside of the project and of the program's own folder: neither `env` nor a search in the project or in the
+    settings shows the key to the model.
     """
     suffix = f"-{hashlib.sha256(str(target.project).encode()).hexdigest()[:12]}" if target.project else ""
     return target.home / ".config" / "toolcards" / "keys" / f"{name}{suffix}.key"
 
 
 def plan_key(target: Target, name: str, key: str | None) -> Change:
-    """Return the change that writes the key file, or with None removes it."""
+    """Return the change that writes the key file; a key of None removes it."""
     path = key_path(target, name)
     text = read(path)
     after = None if key is None else f"{key}\n"
@@ -46,7 +47,10 @@ def read_key(target: Target, name: str) -> str:
 
 
 def format_command(words: list[str], *, gates: bool) -> str:
-    """Return the shell command of a hook; a gating one blocks even if it cannot start."""
+    """Return the shell command of a hook.
+
+    A gating one blocks even if it cannot start.
+    """
     line = shlex.join([*find_command(), "hook", *words, "--by", TAG])
     return f"{line} || {{ {FALLBACK}; }}" if gates else line
 

@@ -30,11 +30,11 @@ def insert_member(text: str, name: str, lines: str, wrap: Wrap) -> str:
 def _insert_after_brace(text: str, position: int, lines: str, wrap: Wrap, indent: str) -> str:
     """Insert the lines after the brace before `position`, with a comma if a member follows."""
     comma = "" if next(_iterate_tokens(text, position))[0] == "}" else ","
-    rest = text[position:]
-    if not rest.startswith(("\n", "\r\n")):
+    remaining = text[position:]
+    if not remaining.startswith(("\n", "\r\n")):
         raise NotJsonc("put a line break after the opening brace of the object")
-    end = rest.index("\n") + 1
-    return text[:position] + rest[:end] + wrap(lines + comma, indent) + rest[end:]
+    end = remaining.index("\n") + 1
+    return text[:position] + remaining[:end] + wrap(lines + comma, indent) + remaining[end:]
 
 
 def _find_objects(text: str, name: str) -> tuple[int, int]:

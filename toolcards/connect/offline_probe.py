@@ -31,18 +31,27 @@ def reserve_dead_address() -> Iterator[str]:
 
 
 def run_python(folder: Path) -> str:
-    """Return the denial of the client in this folder; "" if it does not deny."""
+    """Return the denial of the client in this folder.
+
+    "" if it does not deny.
+    """
     return _run_program([sys.executable, "-c", _PYTHON], folder)
 
 
 def run_node(folder: Path, program: str) -> str:
-    """Return the denial that a JavaScript program prints as `denied: why`; "" if none, or without Node.js."""
+    """Return the denial that a JavaScript program prints as `denied: why`.
+
+    "" if none, or without Node.js.
+    """
     node = shutil.which("node")
     return _run_program([node, "--input-type=module", "-e", program], folder) if node else ""
 
 
 def run_hook(words: list[str]) -> str:
-    """Return the denial of our command hook; "" if it does not deny."""
+    """Return the denial of our command hook.
+
+    "" if it does not deny.
+    """
     payload = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
     text = json.dumps(payload | {"tool_input": {}})
     with reserve_dead_address() as url:

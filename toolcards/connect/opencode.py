@@ -68,7 +68,10 @@ def config_folder(target: Target) -> Path:
 
 
 def probe_offline(target: Target) -> str:
-    """Return the plugin's denial while no server is running; "" if it does not deny."""
+    """Return the plugin's denial while no server is running.
+
+    "" if it does not deny.
+    """
     path = plugin_path(target)
     return offline_probe.run_node(path.parent, _AWAY.format(path.name)) if path.exists() else ""
 

@@ -53,7 +53,10 @@ def probe(url: str, key: str, say: Say, *, agent: str = "", wait: float = 300.0,
 
 
 def accepts_key(url: str, key: str) -> bool:
-    """Return whether the server accepts this key; raises ProbeFailed if there is no server."""
+    """Return whether the server accepts this key.
+
+    Raises ProbeFailed if there is no server.
+    """
     try:
         _Server(url, key, "probe").hook({})
     except _KeyRefused:

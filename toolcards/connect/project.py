@@ -53,10 +53,10 @@ class Project:
         """
         folder, path = project_folder(target), project_folder(target) / self.env
         text = read(path)
-        rest = managed_block.remove_block(text or "", self.name)
+        remaining = managed_block.remove_block(text or "", self.name)
         names = sorted(self.copies() | self.former_copies())
-        removals = [] if managed_block.has_any_block(rest) else [remove_copy(folder, name) for name in names]
-        return [*removals, Change(path, text, rest or None if text else text, secret=self.read_key(target))]
+        removals = [] if managed_block.has_any_block(remaining) else [remove_copy(folder, name) for name in names]
+        return [*removals, Change(path, text, remaining or None if text else text, secret=self.read_key(target))]
 
     def read_key(self, target: Target) -> str:
         """Return the key in the environment file, "" if there is none."""
@@ -95,7 +95,10 @@ def mark(suffix: str) -> str:
 
 
 def copy_file(folder: Path, name: str, file: Path) -> Change:
-    """Return our file as a copy in the folder; raises Unreadable if a foreign file is in the way."""
+    """Return our file as a copy in the folder.
+
+    Raises Unreadable if a foreign file is in the way.
+    """
     path, after = folder / name, mark(file.suffix) + file.read_text("utf-8")
     before = read(path)
     if path.resolve() == file.resolve() or before == file.read_text("utf-8"):

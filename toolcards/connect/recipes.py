@@ -1,4 +1,4 @@
-"""Recipes for agent libraries: the ones that write an environment file and copy the client beside your code.
+"""Recipes for agent libraries: the ones that write an environment file and copy the client next to your code.
 
 Programs with settings of their own have a module each: `claude_code`, `codex`, `opencode`, `acp`.
 """

@@ -15,7 +15,10 @@ _VALUE = re.compile(r"\{\{ (\w+) \}\}")
 
 
 def render_snippet(name: str, base: str, key: str = "", **extra: str) -> str:
-    """Return a snippet; without a key, it reads address and key from the environment."""
+    """Return a snippet.
+
+    Without a key, it reads address and key from the environment.
+    """
     values = {"base": base, "socket": "ws" + base.removeprefix("http"), "key": key, **extra}
     text = (FOLDER / f"{name}.txt").read_text("utf-8")
     text = _CHOICE.sub(lambda match: match[2] if values[match[1]] else match[3], text)
@@ -23,5 +26,5 @@ def render_snippet(name: str, base: str, key: str = "", **extra: str) -> str:
 
 
 def render_shell_snippet(name: str) -> str:
-    """Return a snippet of shell commands with address and key from the environment."""
+    """Return a snippet of shell commands that reads the environment."""
     return render_snippet(name, "$TOOLCARDS_URL", "$TOOLCARDS_AGENT_KEY")

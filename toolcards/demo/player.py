@@ -41,7 +41,10 @@ class Player:
     began: float = field(default_factory=time.monotonic)
 
     async def play(self) -> None:
-        """Play every agent's runs, `rounds` times; raises PlayRefused without a server, or for a refused key."""
+        """Play every agent's runs, `rounds` times.
+
+        Raises PlayRefused without a server, or for a refused key.
+        """
         await asyncio.to_thread(self._wait_for_server)
         try:
             async with asyncio.TaskGroup() as group:
@@ -121,7 +124,7 @@ class Player:
     async def _wait_for_decision(self, recording: Recording, run: Run, frame: dict[str, Any]) -> Decision:
         """Send the frame that completes a call and wait for the final decision."""
         offers = [tool["name"] for tool in recording.tools]
-        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered=offers)
+        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered_names=offers)
         task = asyncio.ensure_future(run.decided(question, frame))
         is_decided, _ = await asyncio.wait({task}, timeout=1)
         if not is_decided:

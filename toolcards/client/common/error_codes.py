@@ -111,14 +111,20 @@ def limit_wait(after_ms: int | None) -> int | None:
 
 
 def make_fingerprint(tool: str, code: str, phase: str) -> str:
-    """Return a hash of tool, code and phase; it reveals nothing of the input."""
+    """Return a hash of tool, code and phase.
+
+    It reveals nothing of the input.
+    """
     return hashlib.sha256("\0".join((tool, code, phase)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def make_fault(
     code: str, *, phase: str = "execute", idempotent: bool | None = None, unwritten: bool = False, **details: Any
 ) -> ClassifiedError:
-    """Return the classified error of a code; `idempotent` None means unknown, like no."""
+    """Return the classified error of a code.
+
+    `idempotent` None means unknown, like no.
+    """
     row = TABLE[code]
     nothing_done = row.effects == "none" or (row.retry == "unwritten" and unwritten)
     safe = "yes" if nothing_done or idempotent else "unknown" if idempotent is None else "no"

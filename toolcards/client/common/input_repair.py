@@ -87,7 +87,10 @@ class Repair:
 
 
 def parse_offers(announced: Iterable[Any]) -> dict[str, Offer]:
-    """Return the announced tools by name; of two with one name, the later."""
+    """Return the announced tools by name.
+
+    Of two with one name, the later.
+    """
     parsed = (Offer.parse(each) for each in announced if isinstance(each, dict))
     return {offer.name: offer for offer in parsed if offer is not None}
 
@@ -95,7 +98,10 @@ def parse_offers(announced: Iterable[Any]) -> dict[str, Offer]:
 def check(
     tool: str, value: Any, offers: Offers, *, findings: FindSchemaErrors, has_input: bool = True
 ) -> Trouble | None:
-    """Return why the call cannot run; None if it can, or without announced tools."""
+    """Return why the call cannot run.
+
+    None if it can, or without announced tools.
+    """
     if not offers:
         return None
     offer = offers.get(tool)
