@@ -34,7 +34,7 @@ function cutText(text, limit) {
 export function cutFrame(frame, limit = MAX_FIELD_CHARACTERS) {
   const fields = Object.entries(frame).map(([name, value]) => {
     if (Array.isArray(value) && name === 'messages') return [name, value.map((message) => cutFrame(message ?? {}, limit >> 4))];
-    const isNested = ['error', 'chunk', 'metadata', 'tanstack'].includes(name) && value && typeof value === 'object';
+    const isNested = ['error', 'chunk', 'metadata', 'tanstack', 'value'].includes(name) && value && typeof value === 'object';
     return [name, isNested ? cutFrame(value, limit) : cutValue(value, limit)];
   });
   return Object.fromEntries(fields);

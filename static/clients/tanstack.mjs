@@ -30,17 +30,25 @@ export function mirror(source, options) {
 }
 
 /**
- * Report what people answered in the chat itself. TanStack's stream never reports a denial: without this its card would
- * wait forever. Works for the body of any AG-UI request.
+ * Report what people answered in the chat itself, and the results of tools that ran in the client. Streams report
+ * neither: without this their cards would wait forever. Works for the body of any AG-UI request.
  *
- * @param {{ resume?: any[], forwardedProps?: any }} body
+ * @param {{ resume?: any[], forwardedProps?: any, messages?: any[] }} body
  * @param {Options} options
  */
 export function mirrorRequest(body, options) {
   const { resume, forwardedProps } = body ?? {};
-  const hasAnswers = resume?.length || forwardedProps?.command?.resume;
-  const frame = { type: 'CUSTOM', name: 'toolcards.request', value: { resume, forwardedProps } };
-  return sendFrames(hasAnswers ? [frame] : [], 'tanstack', options);
+  const messages = listNewResults(body?.messages);
+  const hasNews = resume?.length || forwardedProps?.command?.resume || messages.length;
+  const value = { resume, forwardedProps, messages };
+  return sendFrames(hasNews ? [{ type: 'CUSTOM', name: 'toolcards.request', value }] : [], 'tanstack', options);
+}
+
+/** Return the tool messages after the agent's last message. @param {any[] | undefined} messages @returns {any[]} */
+function listNewResults(messages) {
+  if (!Array.isArray(messages)) return [];
+  const newMessages = messages.slice(messages.findLastIndex((message) => message?.role === 'assistant') + 1);
+  return newMessages.filter((message) => message?.role === 'tool' && message.toolCallId);
 }
 
 /**

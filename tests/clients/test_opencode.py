@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,6 +61,11 @@ SCRIPTS: dict[str, models.Script] = {
         [Call("call_v", "task", {"description": "sub", "prompt": "SCENARIO:same", "subagent_type": "general"})],
         ["Done."],
     ],
+    "nested-ok": [
+        [Call("call_v", "task", {"description": "sub", "prompt": "SCENARIO:same-ok", "subagent_type": "general"})],
+        ["Done."],
+    ],
+    "same-ok": [[bash("call_v", "python3 -c 'print(5)'")], [bash("call_v", "echo ask inner")], ["Inner done."]],
     "same": [[bash("call_v", "echo forbidden")], ["Inner done."]],
     "again": [
         [bash("call_w", "echo one")],
@@ -265,6 +271,17 @@ def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Serve
     assert judged == {("call_v", "task", "output-available"), ("call_v#2", "bash", "output-denied")}
 
 
+def test_a_sub_agents_calls_with_its_parents_id_run_as_judged(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("nested-ok")
+    gating.vote(server, run, "approve")
+    cards = ended(server, run)
+    judged = [(name, card["tool"]["name"], card["state"], card["anomalies"]) for name, card in cards.items()]
+    assert judged == [
+        ("call_v", "task", "output-available", []), ("call_v#2", "bash", "output-available", []),
+        ("call_v#3", "bash", "output-available", []),
+    ]  # fmt: skip
+
+
 def test_an_id_that_comes_again_is_another_call(server: Server, opencode: Opencode) -> None:
     cards = ended(server, opencode.start("again"))
     judged = [(name, card["input"]["command"], card["state"]) for name, card in cards.items()]
@@ -300,6 +317,21 @@ def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: 
     assert not (opencode.project / "ran.txt").exists()
     assert "could not be reached" in opencode.model.results["call_t"]
     assert ended(server, run)["call_t"]["state"] == "output-denied"
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("away", [0.0, 3.0])
+def test_a_restart_keeps_the_approval_of_a_waiting_call(
+    server: Server, opencode: Opencode, end: str, away: float
+) -> None:
+    run = opencode.start("ask")
+    gating.waiting(server, run)
+    getattr(server, end)()
+    time.sleep(away)
+    server.start()
+    gating.vote(server, run, "approve")
+    card = ended(server, run)["call_ask"]
+    assert (card["state"], card["approval"]["state"], card["output"]) == ("output-available", "succeeded", "ask\n")
 
 
 def test_a_server_that_never_answers_lets_nothing_run(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -103,6 +103,12 @@ def test_a_denial_that_the_stream_never_tells_is_shown(server: Server, app: Star
     assert result["ran"] == [["delete_file", {"path": "/a"}]]
 
 
+def test_a_clients_own_tool_is_answered_by_it(server: Server, app: Starts, run: str) -> None:
+    result = app("client").finish()
+    assert result["saw"] == {"call_cl": '{"answer":"yes"}'}, result
+    assert ended(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
+
+
 def test_what_was_edited_in_the_chat_is_shown(server: Server, app: Starts, run: str) -> None:
     result = app("edited", editedArgs={"path": "/edited"}).finish()
     assert result["ran"] == [["delete_file", {"path": "/edited"}]]

@@ -41,6 +41,7 @@ const SCENARIOS = {
   free: [calls(call('call_free', 'shell', { command: 'exit 0' })), say('done')],
   chat: [calls(call('call_c1', 'delete_file', { path: '/a' }, 0), call('call_c2', 'delete_file', { path: '/b' }, 1)), say('mixed')],
   edited: [calls(call('call_e', 'delete_file', { path: '/a' })), say('done')],
+  client: [calls(call('call_cl', 'ask_user', { question: 'ok?' })), say('thanks')],
   hang: [calls(call('call_hang', 'slow', { ms: 60000 })), say('never')],
 };
 const ran = [], saw = {};
@@ -53,6 +54,8 @@ const tools = [
   tool('shell', { command: z.string() }, async ({ command }) => ({ ran: command })),
   tool('delete_file', { path: z.string() }, async ({ path }) => ({ deleted: path }), { needsApproval: true }),
 ];
+const question = toolDefinition({ name: 'ask_user', description: 'ask', inputSchema: z.object({ question: z.string() }) });
+tools.push(question);
 class Scripted extends BaseTextAdapter {
   name = 'scripted';
   constructor() { super({}, 'scripted-1'); }
@@ -94,7 +97,7 @@ let turns = 0;
 const definition = toolDefinition({ name: 'delete_file', description: 'd', inputSchema: z.object({ path: z.string() }), needsApproval: true });
 const fetchClient = (url, init) => (turns++, fetch(url, init));
 const client = new ChatClient({
-  id: 'chat', threadId: wish.run, tools: [definition], onError: (error) => errors.push(error.message),
+  id: 'chat', threadId: wish.run, tools: [definition, question.client(async () => ({ answer: 'yes' }))], onError: (error) => errors.push(error.message),
   connection: fetchServerSentEvents(`http://127.0.0.1:${server.address().port}/chat`, { fetchClient }),
 });
 if (wish.abort) toldToStop.then(() => client.stop());

@@ -239,6 +239,29 @@ def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream
     assert sent["int-c2"] == {"approved": False, "reason": "not today"}
 
 
+def test_the_results_of_client_side_tools_come_in_the_next_request(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("client"), *call("call_0", "ask_user"), *call("c2", "ask_user"), finished("client"))
+    post(here, "client")
+    assert {card["state"] for card in gating.calls(here, "client").values()} == {"input-available"}
+    start = {**call("call_0", "ask_user")[0], "parentMessageId": "m2"}
+    again = {**begun("client"), "runId": "client-2"}
+    upstream.reset(again, start, *call("call_0", "ask_user", {"n": 2})[1:], {**finished("client"), "runId": "client-2"})
+    assistant = {"id": "m1", "role": "assistant", "toolCalls": []}
+    first = {"id": "t1", "role": "tool", "toolCallId": "call_0", "content": '{"answer": "yes"}'}
+    second = {"id": "t2", "role": "tool", "toolCallId": "c2", "content": "no camera", "error": "no camera"}
+    history = [assistant, first, second]
+    post(here, "client", runId="client-2", messages=history)
+    upstream.reset({**begun("client"), "runId": "client-3"}, {**finished("client"), "runId": "client-3"})
+    third = {"id": "t3", "role": "tool", "toolCallId": "call_0", "content": "plain"}
+    post(here, "client", runId="client-3", messages=[*history, {**assistant, "id": "m2"}, third, {"role": "user"}])
+    calls = here.get("/api/v1/runs/client/calls")["calls"]
+    assert [(one["call_id"], one["state"], one["output"], one["anomalies"]) for one in calls] == [
+        ("call_0", "output-available", {"answer": "yes"}, []), ("c2", "output-error", None, []),
+        ("call_0", "output-available", "plain", []),
+    ]  # fmt: skip
+    assert upstream.asked[0][0]["messages"][1] == first  # what the agent reads is unchanged
+
+
 def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAgent) -> None:
     upstream.reset(begun("ours"), *call("c1"), *call("c2"), asking("ours", "c1", "c2"))
     post(here, "ours")

@@ -287,7 +287,7 @@ def _read_input_available(value: dict[str, Any]) -> Facts:
 _TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {
     "approval-requested": _read_approval_request,
     "tool-input-available": _read_input_available,
-    "toolcards.request": resume_entries.read_answers,  # sent by our JavaScript module for each request
+    "toolcards.request": resume_entries.read_request,  # sent by our JavaScript module for each request
 }
 
 DECODER = Decoder(Events)

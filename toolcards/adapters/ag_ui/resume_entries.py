@@ -1,8 +1,9 @@
-"""The answers of an AG-UI request to the interrupts of the previous run.
+"""The answers of an AG-UI request to the interrupts of the previous run, and its results of client-side tools.
 
 A `RunAgentInput` carries `resume[]`, and to LangGraph also `forwardedProps.command.resume`; payloads are as
 `interrupts` encodes them. Source: AG-UI 1.0, and `ag-ui-langgraph` 0.0.47, which refuses several entries in
-`resume[]` and takes them by their ids in `forwardedProps.command.resume`.
+`resume[]` and takes them by their ids in `forwardedProps.command.resume`. No event reports the result of a tool that
+runs in the client: the client adds a tool message to `messages` of its next request (AG-UI 1.0, tool rendering).
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from toolcards.adapters import strict
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
 
 _APPROVING = frozenset({"approve", "edit", "respond", "accept"})
 _DENYING = frozenset({"reject", "ignore"})
+_TANSTACK_ANSWERS = frozenset({"User approved this action", "User denied this action"})  # in place of a result
 _CALL_PREFIX = "approval_"  # prefix of the ids of TanStack AI's interrupts; the call id follows
 
 
@@ -23,6 +26,26 @@ def read_answers(request: dict[str, Any], batch: list[str] | None = None) -> Fac
     return [
         fact for source_id, payload in _list_entries(request, batch or []) if (fact := _read_answer(source_id, payload))
     ]
+
+
+def read_request(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
+    """Return a request's answers, and the results of client-side tools in its messages."""
+    return [*read_answers(request, batch), *_read_results(request)]
+
+
+def _read_results(request: dict[str, Any]) -> Facts:
+    """Return the results after the last message of the agent: earlier ones are history."""
+    results: Facts = []
+    for message in reversed(_as_list(request.get("messages"))):
+        if _as_dict(message).get("role") == "assistant":
+            break
+        call_id, content, error = (_as_dict(message).get(name) for name in ("toolCallId", "content", "error"))
+        if _as_dict(message).get("role") == "tool" and isinstance(call_id, str) and call_id:
+            output = strict.parse_or_keep(content) if isinstance(content, str) else content
+            if _as_dict(output).get("message") in _TANSTACK_ANSWERS:
+                continue  # an answer, which `resume` gives, too
+            results.insert(0, f.SnapshotReceived(call_id, output, error if isinstance(error, str) else None))
+    return results
 
 
 def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class RunMirror:
         row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         if row is None:
             return agent_input
-        client_answers = resume_entries.read_answers(agent_input, (await aload_pending_answers(row.pk)).batch)
+        client_answers = resume_entries.read_request(agent_input, (await aload_pending_answers(row.pk)).batch)
         if client_answers:
             stream.push([*client_answers])
             await stream.wait_until_committed()
