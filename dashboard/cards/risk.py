@@ -1,103 +1,134 @@
-"""What speaks for a closer look at a call that waits: a level for sorting, and a few reasons in words. No score."""
+"""The risk of a call that waits: a level for sorting, and the hints that raise it, in words. No score."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.cards.risk_commands import find_code_hints, find_command_hints, find_word_list_hints
+from dashboard.cards.risk_hints import (
+    DELETES,
+    MOVES_LARGE_AMOUNT,
+    NETWORK,
+    SENDS_OR_PAYS,
+    TOO_LARGE,
+    Hint,
+)
+from dashboard.cards.risk_values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.shell.script import read_line
+from toolcards.core.policy.shell.tool_catalog import CommandTool, find_tool
 
 LEVELS = ("high", "medium", "low")
 MAX_REASONS = 3  # reasons on a card
+MAX_COMMANDS = 20  # commands of one call that the grammar reads; the text of the others is searched
 MIN_DEEP_LEVEL = 3  # agents in a path
-LONG_COMMAND = 400  # characters of a command
-_COMMANDS = ("command", "cmd", "script")
-_GONE_FOR_GOOD = [
-    frozenset(words.split())
-    for words in ("rm -r", "rm -rf", "rm -fr", "git push --force", "git push -f", "git reset --hard", "git clean")
-]
-_GONE_PROGRAMS = {"mkfs", "dd", "shred", "truncate", "dropdb"}
-_NETWORK = {"curl", "wget", "ssh", "scp", "rsync", "nc", "ftp", "sftp", "telnet"}
-_SENDS = {"send", "pay", "transfer", "charge", "refund", "order", "buy", "email", "publish", "deploy", "post"}
-_SECRET = re.compile(
-    r"(^|/)(\.env(\.|$)|\.ssh(/|$)|\.aws(/|$)|id_[a-z0-9]+$|credentials|secrets?(\.|/|$)|[^/]+\.pem$)", re.I
-)
-_OUTSIDE = re.compile(r"(^|/)\.\.(/|$)|^~|^/(etc|usr|var|bin|sbin|boot|root|dev|proc|sys)(/|$)")
-_DROPS = re.compile(r"\b(drop|truncate)\s+(table|database|schema)\b", re.I)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_COMMAND_FIELDS = frozenset({"command", "commands", "commandline", "cmd", "script", "shell", "bash"})
+_CODE_FIELDS = frozenset({"code", "source", "expression", "javascript", "python"})
+_QUERY_FIELDS = frozenset({"sql", "query", "queries", "statement", "statements"})
+_ACTION_FIELDS = frozenset({"action", "operation", "type", "method", "event"})
+_LOOKING_KINDS = frozenset({"read", "search", "think", "fetch"})
+_PAYS = frozenset({"pay", "payment", "payout", "transfer", "charge", "refund", "buy", "wire", "withdraw", "purchase"})
+_SENDS = frozenset({"send", "order", "email", "publish", "deploy", "post"}) | _PAYS
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One of `LEVELS`, and why."""
+    """One of `LEVELS`, and the reasons, the gravest first."""
 
     level: str
     reasons: tuple[str, ...] = ()
 
     @property
     def rank(self) -> int:
-        """Where its group stands, 0 first."""
+        """The position of its group in the inbox, 0 first."""
         return LEVELS.index(self.level)
 
 
 def assess_risk(card: Card) -> Risk:
-    """Return the risk: high where the rule that asks says so or the tool deletes, low where the rule says so."""
+    """Return the risk: high with a grave hint, low if the rule says so, else medium."""
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
-    deletes = "delete" in (card.tool.kind, tool_kinds.find_kind(card.tool.name, card.tool.source))
-    level = "high" if severity in ("high", "critical") or deletes else "low" if severity == "low" else "medium"
-    return Risk(level, tuple(dict.fromkeys(_find_reasons(card, severity, deletes)))[:MAX_REASONS])
+    hints = sorted(dict.fromkeys(_find_hints(card, severity)), key=lambda hint: not hint.is_grave)
+    is_high = bool(hints) and hints[0].is_grave
+    level = "high" if is_high else "low" if severity == "low" else "medium"
+    return Risk(level, tuple(hint.text for hint in hints[:MAX_REASONS]))
 
 
-def _find_reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
+def _find_hints(card: Card, severity: str) -> Iterator[Hint]:
+    tool = card.tool
     if severity in ("high", "critical"):
-        yield f"{severity} risk, says the rule that asks"
-    if deletes:
-        yield "deletes something"
-    fields = card.input if isinstance(card.input, dict) else {}
-    for name in _COMMANDS:
-        if isinstance(fields.get(name), str):
-            yield from _find_command_risks(fields[name])
-    yield from _find_location_risks(fields)
-    if _SENDS & {word.casefold() for word in _WORDS.findall(card.tool.name)}:
-        yield "sends or pays"
-    if card.tool.kind == "fetch":
-        yield "reaches the network"
+        yield Hint(f"marked {severity} risk by rule", is_grave=True)
+    kinds = {tool.kind, *tool_kinds.find_kinds(tool.name, tool.source, claimed_kind=tool.kind)}
+    if "delete" in kinds:
+        yield DELETES
+    yield from _find_input_hints(card.input, tool.name, kinds)
+    if card.approval is not None and card.approval.has_edited:  # what a first approver proposes to run instead
+        yield from _find_input_hints(card.approval.edited, tool.name, kinds)
+    if _SENDS.intersection(tool_kinds.split_words(tool.name)):
+        yield SENDS_OR_PAYS
+    if tool.kind == "fetch":
+        yield NETWORK
     if len(card.agent_path) >= MIN_DEEP_LEVEL:
-        yield f"sub-agent at depth {len(card.agent_path)}"
+        yield Hint(f"nested sub-agent (level {len(card.agent_path)})")
 
 
-def _find_command_risks(line: str) -> Iterator[str]:
-    parts = read_line(line[: 4 * LONG_COMMAND]).segments
-    words = [part.words for part in parts if part.words]
-    if _DROPS.search(line) or any(map(_is_irreversible, words)):
-        yield "cannot be undone"
-    if any(words_of_part[0] in _NETWORK for words_of_part in words):
-        yield "reaches the network"
-    if any(_SECRET.search(word) for words_of_part in words for word in words_of_part):
-        yield "touches secrets"
-    if any(part.opaque for part in parts):
-        yield "a command that cannot be read in full"
-    if len(line) > LONG_COMMAND:
-        yield "a long command"
+def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
+    leaves, is_complete = list_leaves(value)
+    if not is_complete:
+        yield TOO_LARGE
+    yield from _find_shell_hints(value, leaves, tool)
+    only_looks = kinds <= _LOOKING_KINDS
+    can_pay = bool(_PAYS.intersection(tool_kinds.split_words(tool))) or any(
+        leaf.field in _ACTION_FIELDS
+        and isinstance(leaf.value, str)
+        and _PAYS.intersection(tool_kinds.split_words(leaf.value))
+        for leaf in leaves
+    )
+    for leaf in leaves:
+        if isinstance(leaf.value, str):
+            yield from find_location_hints(leaf, only_looks=only_looks)
+            is_query = leaf.field in _QUERY_FIELDS and not only_looks
+            if is_query and is_destructive_sql(leaf.value, may_be_prose=leaf.field == "query"):
+                yield DELETES
+            if leaf.field in _CODE_FIELDS:
+                yield from find_code_hints(leaf.value)
+        if can_pay and is_large_amount(leaf):
+            yield MOVES_LARGE_AMOUNT
 
 
-def _is_irreversible(words: tuple[str, ...]) -> bool:
-    return words[0] in _GONE_PROGRAMS or any(required <= set(words) for required in _GONE_FOR_GOOD)
+def _find_shell_hints(value: Any, leaves: list[Leaf], tool: str) -> Iterator[Hint]:
+    """Yield the hints of every command in the input; all of a command is read."""
+    form = find_tool(tool)
+    if form.foreign:
+        for leaf in leaves:
+            if isinstance(leaf.value, str):
+                yield from find_code_hints(leaf.value)
+        return
+    word_lists = tuple(_list_word_lists(value, [path[-1] for path in form.paths], form.list))
+    for words in word_lists:
+        yield from find_word_list_hints(words)
+    single_words = {word for words in word_lists for word in words}
+    texts = [leaf.value for leaf in leaves if _holds_command(leaf, form) and leaf.value not in single_words]
+    for text in texts[:MAX_COMMANDS]:
+        yield from find_command_hints(text)
+    if len(texts) > MAX_COMMANDS:
+        yield from find_code_hints("\n".join(texts[MAX_COMMANDS:]))
 
 
-def _find_location_risks(fields: dict[str, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        if (
-            not isinstance(value, str)
-            or len(value) > LONG_COMMAND
-            or not re.search(r"path|file|folder|dir|target", name)
-        ):
-            continue
-        if _SECRET.search(value):
-            yield "touches secrets"
-        if _OUTSIDE.search(value):
-            yield "leaves the project’s folder"
+def _holds_command(leaf: Leaf, form: CommandTool) -> bool:
+    is_text = isinstance(leaf.value, str) and leaf.value != ""
+    return is_text and (leaf.field in _COMMAND_FIELDS or (form.known and not leaf.field))
+
+
+def _list_word_lists(value: Any, fields: list[str], kind: str) -> Iterator[tuple[str, ...]]:
+    """Yield the commands that are lists of words, and those with a list of arguments next to the program."""
+    if not isinstance(value, dict):
+        return
+    for field in fields or ["command", "cmd"]:
+        inner = value.get("action") if field == "command" and "command" not in value else value
+        command = inner.get(field) if isinstance(inner, dict) else None
+        arguments = value.get("args", value.get("arguments"))
+        words = [command, *arguments] if isinstance(command, str) and isinstance(arguments, list) else command
+        if isinstance(words, list) and kind != "lines" and words and all(isinstance(word, str) for word in words):
+            yield tuple(words)

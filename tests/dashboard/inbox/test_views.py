@@ -366,22 +366,22 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
     places = [page.index(text) for text in order]
     assert places == sorted(places)
     assert page.count("data-sure=") == page.count('name="sure" required') == 2
-    assert "high risk, says the rule that asks" in page and "deletes something" in page
+    assert "marked high risk by rule" in page and "deletes or overwrites data" in page
     assert page.count('value="deny" formnovalidate') == 4
 
 
 @pytest.mark.parametrize(
     ("tool", "value", "reason"),
     [
-        ("bash", {"command": "rm -rf build"}, "cannot be undone"),
-        ("bash", {"command": "git push --force origin main"}, "cannot be undone"),
+        ("bash", {"command": "rm -rf build"}, "deletes or overwrites data"),
+        ("bash", {"command": "git push --force origin main"}, "deletes or overwrites data"),
         ("bash", {"command": "curl https://example.com"}, "reaches the network"),
         ("bash", {"command": "cat ~/.ssh/id_rsa"}, "touches secrets"),
-        ("bash", {"command": "echo $(whoami)"}, "cannot be read in full"),
+        ("bash", {"command": "echo $(whoami)"}, "can’t be analyzed"),
         ("bash", {"command": "echo " + "x" * 500}, "a long command"),
         ("Edit", {"file_path": "../other/a.py"}, "leaves the project"),
         ("Edit", {"file_path": "config/.env"}, "touches secrets"),
-        ("send_money", {"to": "ann"}, "sends or pays"),
+        ("send_money", {"to": "ann"}, "sends data or money"),
     ],
 )
 def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, reason: str) -> None:

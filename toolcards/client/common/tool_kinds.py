@@ -100,7 +100,7 @@ def display_kind(tool: str, claimed_kind: str = "", server: str = "") -> str:
         return kind
     if claimed_kind in KINDS:
         return claimed_kind
-    words = _split_words(_get_last_part(tool))
+    words = split_words(_get_last_part(tool))
     return next((_FRIENDLY[word] for word in words[:1] if word in _FRIENDLY), "other")
 
 
@@ -146,7 +146,7 @@ def _find_promised_kinds(tool: str) -> Iterator[str]:
     for part in {shape, *_JOINTS.split(shape)}:
         if part in changing:
             yield changing[part]
-    for word in _split_words(_get_last_part(tool)):
+    for word in split_words(_get_last_part(tool)):
         if make_skeleton(word) in _CHANGES:
             yield _CHANGES[make_skeleton(word)]
 
@@ -155,7 +155,8 @@ def _sort_by_danger(kinds: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(kinds), key=lambda kind: -DANGER[kind]))
 
 
-def _split_words(name: str) -> list[str]:
+def split_words(name: str) -> list[str]:
+    """Return the words of a name in lower case: `deleteFile` and `delete_file` have two."""
     return [word.lower() for word in _WORDS.findall(to_latin(name[:200]))]
 
 

@@ -1,0 +1,141 @@
+"""Hints in single values of an input: places of files, statements for a database, amounts of money."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dashboard.cards.risk_hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
+
+MAX_VALUES = 20_000  # values of one input; a larger input has a hint of its own
+LARGE_AMOUNT = 1_000  # in whole units of any currency
+_LOCATION = re.compile(r"path|file|folder|dir|target|dest|uri|location", re.I)
+_SECRET = re.compile(
+    r"(^|/)(\.env(\.|$)|\.ssh(/|$)|\.aws(/|$)|id_[a-z0-9]+$|credentials|secrets?(\.|/|$)|[^/]+\.pem$)", re.I
+)
+_OUTSIDE = re.compile(r"(^|/)\.\.(/|$)|^~|^/(etc|usr|var|bin|sbin|boot|root|dev|proc|sys)(/|$)")
+_SYSTEM = re.compile(
+    r"/?\*?|/(etc|usr|bin|sbin|boot|lib\d*|sys|proc|System|Library|dev(?!/(null|std(in|out|err)|tty|fd|shm|zero)(/|$)))"
+    r"(/.*)?|(/(home|root|Users|var|opt)|~|\$HOME|\$\{HOME\})/?\*?|[A-Za-z]:[\\/]*\*?|[A-Za-z]:[\\/]+Windows([\\/].*)?",
+    re.S,
+)
+_ACCESS = re.compile(
+    r"(^|[/\\])(authorized_keys2?|sudoers(\.d)?|\.ssh[/\\](config|rc|environment)|\.netrc|crontab|cron\.[a-z]+"
+    r"|\.(bash|zsh|k?sh)rc|\.(bash_|z)?profile|\.bash_login|\.zshenv|\.git[/\\]hooks|LaunchAgents|LaunchDaemons"
+    r"|systemd[/\\]user)([/\\]|$)",
+    re.I,
+)
+_GAP = r"(?:\s|/\*[^*]{0,200}\*/|--[^\n]{0,200}\n)+"
+_SQL = re.compile(
+    rf"\bdrop{_GAP}(?:table|database|schema|view|materialized|index|column|user|role|collection|keyspace|owned)\b"
+    rf"|\btruncate{_GAP}(?:table\b|only\b|[\w\".`]+\s*(?:;|,|cascade|restart|$))"
+    rf"|\bdelete{_GAP}from{_GAP}[\w\".`\[\]]+(?!.{{0,2000}}\bwhere\b)"
+    rf"|\bflush(?:all|db)\b|\bdropdatabase\b|\.drop\(\s*\)|\bdeletemany\(\s*\{{\s*\}}|\bdelete_many\(\s*\{{\s*\}}",
+    re.I | re.S,
+)
+_COMMENTS = re.compile(r"\A" + _GAP)
+_SQL_WORDS = ("drop", "truncate", "delete", "flush")
+_MONEY = re.compile(r"amount|total|sum|price|value|cents|money|balance|usd|eur|gbp", re.I)
+_MINOR_UNITS = re.compile(r"cents|minor|pence", re.I)
+_NUMBER = re.compile(r"[-+]?\d[\d.,_ ’']*")
+
+
+class Leaf(NamedTuple):
+    """A value that holds no others: the name of its field in lower case, of the one above, and the value."""
+
+    field: str
+    parent: str
+    value: Any
+
+
+def list_leaves(value: Any) -> tuple[list[Leaf], bool]:
+    """Return the values inside, and whether these are all. An item of a list has the name of the list."""
+    leaves: list[Leaf] = []
+    rest = [Leaf("", "", value)]
+    seen = 0
+    while rest:
+        leaf = rest.pop()
+        seen += 1
+        if seen > MAX_VALUES:
+            return leaves, False
+        if isinstance(leaf.value, dict):
+            rest += [Leaf(str(name).lower(), leaf.field, item) for name, item in leaf.value.items()]
+        elif isinstance(leaf.value, list):
+            rest += [leaf._replace(value=item) for item in leaf.value]
+        else:
+            leaves.append(leaf)
+    leaves.reverse()
+    return leaves, True
+
+
+def find_location_hints(leaf: Leaf, *, only_looks: bool) -> Iterator[Hint]:
+    """Yield the hints of a text whose field names a place."""
+    if not _LOCATION.search(leaf.field):
+        return
+    place = leaf.value[:4_096]
+    if not only_looks:
+        yield from find_written_hints(place)
+    if is_secret_place(place):
+        yield SECRETS
+    if _OUTSIDE.search(place):
+        yield OUTSIDE
+
+
+def find_written_hints(place: str) -> Iterator[Hint]:
+    """Yield the hints of a place that is written to."""
+    path = _normalize(place)
+    if _ACCESS.search(path):
+        yield ACCESS_FILES
+    elif path and _SYSTEM.fullmatch(path):
+        yield SYSTEM_FILES
+
+
+def is_secret_place(place: str) -> bool:
+    """Return whether files there usually hold secrets."""
+    return _SECRET.search(place) is not None
+
+
+@lru_cache(maxsize=64)
+def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
+    """Return whether a statement in the text drops or empties something; in prose, one that begins a part of it."""
+    lowered = text.lower()
+    if not any(word in lowered for word in _SQL_WORDS):
+        return False
+    if may_be_prose:
+        return any(_SQL.match(_COMMENTS.sub("", statement, count=1)) for statement in text.split(";"))
+    return _SQL.search(text) is not None
+
+
+def is_large_amount(leaf: Leaf) -> bool:
+    """Return whether the value is an amount of money of `LARGE_AMOUNT` or more."""
+    name = leaf.field if _MONEY.search(leaf.field) else leaf.parent if leaf.field in {"value", "units"} else ""
+    if not _MONEY.search(name):
+        return False
+    amount = _read_amount(leaf.value)
+    return amount / (100 if _MINOR_UNITS.search(leaf.field) else 1) >= LARGE_AMOUNT
+
+
+def _read_amount(value: Any) -> float:
+    """Return the amount without its sign; infinity for a number that is too large, 0 for no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return 0.0
+    if isinstance(value, str):
+        number = _NUMBER.search(value[:100])
+        if number is None:
+            return 0.0
+        whole = re.sub(r"[ _’']|[.,](?=\d{3}(?!\d))", "", number[0].rstrip("., "))
+        value = whole.replace(",", ".")
+    try:
+        amount = abs(float(value))
+    except (ValueError, OverflowError):
+        return math.inf if isinstance(value, int) else 0.0
+    return 0.0 if math.isnan(amount) else amount
+
+
+def _normalize(place: str) -> str:
+    path = place.removeprefix("file://").strip()
+    return posixpath.normpath(re.sub(r"/{2,}", "/", path)) if path.startswith("/") and path != "/" else path
