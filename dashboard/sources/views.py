@@ -168,8 +168,8 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
 def rotate_key(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a key and issue another one for the same source; this answer shows its secret."""
     key = get_object_or_404(AgentKey.objects.select_related("source").filter(revoked_at=None), pk=pk)
-    made, secret = AgentKey.objects.rotate(key)
-    return _render_sources(request, made=made, secret=secret)
+    new_key, secret = AgentKey.objects.rotate(key)
+    return _render_sources(request, made=new_key, secret=secret)
 
 
 def _list_rows(pk: int | None = None) -> list[SourceRow]:

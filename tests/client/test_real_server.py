@@ -237,7 +237,7 @@ def test_calls_outside_any_run_have_an_agent_and_a_run_that_ends_with_the_proces
 # ---------------------------------------------------------------- sizes, time limits, edits
 
 
-def test_a_long_result_is_cut_with_a_mark_and_the_run_goes_on(server: Server, cards: Toolcards, run: str) -> None:
+def test_a_long_result_is_cut_with_a_mark_and_the_run_continues(server: Server, cards: Toolcards, run: str) -> None:
     outputs: list[Any] = ["x" * (2 << 20), "я" * 390_000, {"text": "😀" * 390_000}, "short"]
     with cards.run(run, agent="scribe") as stream:
         for index, output in enumerate(outputs):

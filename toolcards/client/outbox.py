@@ -53,7 +53,7 @@ class Outbox:
     def drop_largest(self) -> dict[str, Any] | None:
         """Drop and return the largest frame that is not committed.
 
-        None if there is none.
+        None without one.
         """
         with self._lock:
             if not self._frames:
@@ -73,7 +73,7 @@ class Outbox:
             self._sent_count = self._acked_count = 0
 
     def take_message(self) -> str:
-        """Return the next message, "" if there is none.
+        """Return the next message, "" if it is missing.
 
         It counts as sent.
         """

@@ -136,8 +136,8 @@ def _const(validator: _Validator, schema: Any, operand: Any, value: Any, pointer
 
 def _required(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     if isinstance(value, dict):
-        missing = [name for name in operand if name not in value]
-        yield from (SchemaError(pointer, "required", f"{name!r} is missing", missing=(name,)) for name in missing)
+        absent = [name for name in operand if name not in value]
+        yield from (SchemaError(pointer, "required", f"{name!r} is missing", missing=(name,)) for name in absent)
 
 
 def _properties(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:

@@ -93,7 +93,7 @@ class Socket:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._closed: ConnectionClosed | None = None
+        self._close_error: ConnectionClosed | None = None
         self._has_sent_close = False
         self.last_received_at = asyncio.get_running_loop().time()  # any frame
 
@@ -133,20 +133,20 @@ class Socket:
         with contextlib.suppress(OSError, TimeoutError):
             await self._send_close(code, reason)
             async with asyncio.timeout(2):
-                while self._closed is None:
+                while self._close_error is None:
                     await self.recv()
         self.abort()
 
     def abort(self) -> None:
         """Close at once."""
-        self._closed = self._closed or ConnectionClosed(1006, "aborted")
+        self._close_error = self._close_error or ConnectionClosed(1006, "aborted")
         self._writer.close()
 
     # ------------------------------------------------------------ frames
 
     async def _frame(self) -> tuple[bool, int, bytes]:
-        if self._closed is not None:
-            raise self._closed
+        if self._close_error is not None:
+            raise self._close_error
         try:
             first, second = await self._reader.readexactly(2)
             opcode, length = first & 0x0F, second & 0x7F
@@ -164,8 +164,8 @@ class Socket:
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError) as error:
             if isinstance(error, ConnectionClosed):
                 raise
-            self._closed = self._closed or ConnectionClosed(1006, "the connection broke")
-            raise self._closed from error
+            self._close_error = self._close_error or ConnectionClosed(1006, "the connection broke")
+            raise self._close_error from error
         self.last_received_at = asyncio.get_running_loop().time()
         return bool(first & 0x80), opcode, payload
 
@@ -178,9 +178,9 @@ class Socket:
             code = struct.unpack("!H", payload[:2])[0] if payload else 1005
             with contextlib.suppress(OSError):
                 await self._send_close(code if code != 1005 else 1000, "")
-            self._closed = ConnectionClosed(code, payload[2:].decode("utf-8", "replace"))
+            self._close_error = ConnectionClosed(code, payload[2:].decode("utf-8", "replace"))
             self._writer.close()
-            raise self._closed
+            raise self._close_error
 
     async def _text(self, data: bytes) -> str:
         try:
@@ -191,9 +191,9 @@ class Socket:
     async def _fail(self, code: int, reason: str) -> ConnectionClosed:
         with contextlib.suppress(OSError):
             await self._send_close(code, reason)
-        self._closed = ConnectionClosed(code, reason)
+        self._close_error = ConnectionClosed(code, reason)
         self._writer.close()
-        return self._closed
+        return self._close_error
 
     async def _send_close(self, code: int, reason: str) -> None:
         if not self._has_sent_close:
@@ -201,14 +201,14 @@ class Socket:
             self._has_sent_close = True
 
     async def _write(self, opcode: int, payload: bytes) -> None:
-        if self._closed is not None or self._has_sent_close:
-            raise self._closed or ConnectionClosed(1000, "closed by the client")
+        if self._close_error is not None or self._has_sent_close:
+            raise self._close_error or ConnectionClosed(1000, "closed by the client")
         try:
             self._writer.write(make_masked_frame(opcode, payload))
             await self._writer.drain()
         except (ConnectionError, RuntimeError) as error:
-            self._closed = self._closed or ConnectionClosed(1006, "the connection broke")
-            raise self._closed from error
+            self._close_error = self._close_error or ConnectionClosed(1006, "the connection broke")
+            raise self._close_error from error
 
 
 def make_masked_frame(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:

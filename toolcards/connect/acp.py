@@ -51,7 +51,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the settings, "" if there is none."""
+    """Return the key in the settings, "" if it is missing."""
     lines = managed_block.read_block(read(settings_path(target)) or "", "acp", "//")
     match = re.search(r'"TOOLCARDS_AGENT_KEY": "([^"]*)"', lines)
     return match[1] if match else ""

@@ -62,7 +62,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the key file or, from an earlier version, in the settings; "" if there is none."""
+    """Return the key in the key file or, from an earlier version, in the settings; "" if it is missing."""
     return hooks_file.read_key(target, NAME) or _old_key(read_json(settings_path(target))[1])
 
 
@@ -98,7 +98,7 @@ def find_warning(target: Target) -> str:
 
 
 def find_installed_version() -> tuple[int, ...]:
-    """Return the version of `claude` on the PATH, () if there is none."""
+    """Return the version of `claude` on the PATH, () if it is missing."""
     claude = shutil.which("claude")
     if claude is None:
         return ()
@@ -123,7 +123,7 @@ def _entry(event: str, target: Target) -> dict[str, Any]:
 
 
 def _old_key(settings: dict[str, Any]) -> str:
-    """Return the key that an earlier version wrote into `env`, "" if there is none."""
+    """Return the key that an earlier version wrote into `env`, "" if it is missing."""
     env = settings.get("env")
     key = env.get(OLD_KEY) if isinstance(env, dict) else ""
     return key if isinstance(key, str) else ""

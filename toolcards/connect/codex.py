@@ -41,7 +41,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if there is none."""
+    """Return the key in the key file, "" if it is missing."""
     return hooks_file.read_key(target, NAME) or (read(_old_key_path(target)) or "").strip()
 
 

@@ -42,7 +42,7 @@ def plan_key(target: Target, name: str, key: str | None) -> Change:
 
 
 def read_key(target: Target, name: str) -> str:
-    """Return the key in the key file, "" if there is none."""
+    """Return the key in the key file, "" if it is missing."""
     return (read(key_path(target, name)) or "").strip()
 
 

@@ -10,7 +10,7 @@ NO_NEWLINE = " (the line above had no end)"  # part of the file format: removing
 
 
 def read_block(text: str, name: str, comment: str = "#") -> str:
-    """Return the lines of the named block, "" if there is none."""
+    """Return the lines of the named block, "" if it is missing."""
     match = _block_pattern(name, comment).search(text)
     return match["lines"] if match else ""
 

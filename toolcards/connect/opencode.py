@@ -52,7 +52,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the plugin, "" if there is none."""
+    """Return the key in the plugin, "" if it is missing."""
     match = _SETTINGS.search(read(plugin_path(target)) or "")
     return str(json.loads(match[1]).get("key", "")) if match else ""
 

@@ -59,7 +59,7 @@ class Project:
         return [*removals, Change(path, text, remaining or None if text else text, secret=self.read_key(target))]
 
     def read_key(self, target: Target) -> str:
-        """Return the key in the environment file, "" if there is none."""
+        """Return the key in the environment file, "" if it is missing."""
         lines = managed_block.read_block(read(project_folder(target) / self.env) or "", self.name)
         match = re.search(rf"^{KEY}=(.*)$", lines, re.MULTILINE)
         return match[1].strip() if match else ""

@@ -12,7 +12,7 @@ from toolcards.connect.project import Project, copy_modules, copy_sdk, project_f
 CLOSED_AND_OPEN = "gated tools closed, watching open"
 JAVASCRIPT_AWAY = "Gated tools do not run and the model is told why. A watched stream passes unchanged, byte for byte."
 PYTHON_AWAY = (
-    "A gated call is denied after 15 seconds (offline=) and the model is told why. Code that only watches goes on."
+    "A gated call is denied after 15 seconds (offline=) and the model is told why. Code that only watches continues."
 )
 ANY_SSE_PIPE = "Any program that prints the SSE bytes of the response works. Nothing is held back."
 SERVERS_ONLY = "For servers only: the key must never reach a browser."
