@@ -3,10 +3,10 @@
 # ruff: noqa: E402 - models can be imported only after Django is set up
 import os
 
-from django.core.asgi import get_asgi_application
+from dashboard.serving.page_handler import get_page_handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-pages = get_asgi_application()  # sets Django up, so before everything below
+pages = get_page_handler()  # sets Django up, so before everything below
 
 from contextlib import suppress
 from typing import Any

@@ -88,7 +88,7 @@ async def arecord_pulse() -> float | None:
 
 def vote(person: Any, ballot: Ballot) -> Card:
     """Cast a vote; return the call's updated card."""
-    card: Card = group_commit.execute(votes.CastVote(person, ballot))
+    card: Card = group_commit.execute_in_group(votes.CastVote(person, ballot))
     return card
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,3 +85,41 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     for stream in streams:
         await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     return expected
+
+
+class _Held(Command):
+    """A work that keeps its transaction open until it is released."""
+
+    def __init__(self, transactions: list[int], release: threading.Event | None = None) -> None:
+        super().__init__()
+        self.transactions, self.release, self.begun = transactions, release, threading.Event()
+
+    def apply(self, tx: Any) -> None:
+        self.transactions.append(id(tx))
+        self.begun.set()
+        if self.release is not None:
+            self.release.wait(10)
+        self.answer = threading.current_thread().name
+
+
+def test_works_that_threads_wait_for_share_a_transaction() -> None:
+    transactions: list[int] = []
+    release = threading.Event()
+    first = _Held(transactions, release)
+    with ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(group_commit.execute_in_group, first)]
+        assert first.begun.wait(10)
+        transactions.clear()
+        works = [_Held(transactions) for _ in range(5)]
+        waiting += [pool.submit(group_commit.execute_in_group, work) for work in works]
+        until = time.monotonic() + 10
+        while len(group_commit.WRITER._queue) < 5 and time.monotonic() < until:
+            time.sleep(0.01)
+        release.set()
+        assert {future.result(10) for future in waiting} == {"journal"}
+    assert len(transactions) == 5 and len(set(transactions)) == 1
+
+
+def test_inside_of_a_transaction_a_work_runs_on_its_thread() -> None:
+    with transaction.atomic():
+        assert group_commit.execute_in_group(_Held([])) == threading.current_thread().name

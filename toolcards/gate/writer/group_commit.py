@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 
 from toolcards import doorbell, outages
 from toolcards.clocks import clock
@@ -65,6 +65,22 @@ _finishing = threading.local()  # `callbacks`: by event loop, while this thread 
 def execute(work: Any) -> Any:
     """Run the work in its own transaction on this thread; return its `answer` or raise its error."""
     commit([work])
+    if work.error is not None:
+        raise work.error
+    return work.answer
+
+
+def execute_in_group(work: Any) -> Any:
+    """Hand the work to the writer thread and block this one; return its `answer` once committed, or raise its error.
+
+    Works of many threads share a transaction. Inside of an outer transaction the work runs on this thread.
+    """
+    if connection.in_atomic_block:
+        return execute(work)
+    finished = threading.Event()
+    work.on_finish = finished.set
+    WRITER.enqueue(work)
+    finished.wait()
     if work.error is not None:
         raise work.error
     return work.answer
