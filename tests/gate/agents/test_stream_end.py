@@ -174,6 +174,25 @@ async def test_a_run_of_decide_alone_outlasts_silence_while_its_question_waits(
     assert (await Run.objects.aget()).status == "truncated"
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_an_agent_of_decide_alone_that_stops_polling_is_away_unless_a_call_runs(
+    call: Any, policy: Any, an_approver: Any, is_running: bool
+) -> None:
+    rule = {"id": "ls", "effect": "allow", "match": {"tool": ["ls"]}}
+    await in_thread(policy)({"v": 1, "default": "ask", "rules": [rule]})
+    if is_running:
+        await call("POST", "/api/v1/calls/decide", QUESTION | {"call_id": "d", "tool": {"name": "ls"}})
+    _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
+    path = f"/api/v1/approvals/{decision['approval']['id']}"
+    await call("GET", path)
+    await in_thread(pass_working_time)(liveness.POLL_LEASE + 1)
+    card = await in_thread(lambda: ToolCall.objects.get(call_id="c").as_card())()
+    assert card.waiting and card.approval is not None and card.approval.away is not is_running
+    await call("GET", path)  # it is back
+    card = await in_thread(lambda: ToolCall.objects.get(call_id="c").as_card())()
+    assert card.waiting and card.approval is not None and not card.approval.away
+
+
 @pytest.mark.parametrize("way", ["poll", "decide"])
 async def test_a_question_whose_time_is_over_reads_as_expired_before_the_sweep(
     way: str, call: Any, policy: Any, an_approver: Any, ballot: Any

@@ -71,6 +71,17 @@ def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEAS
     memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
 
 
+def note_poll(tx: Transaction, memory: RunMemory) -> None:
+    """Renew the lease because of a poll of an open approval.
+
+    The agent is away after POLL_LEASE without another one, unless one of its calls may run.
+    """
+    note_request(tx, memory, POLL_LEASE)
+    deadline = tx.working + POLL_LEASE
+    if deadline < (memory.row.alive_until or 0.0) < math.inf and not _find_http_calls(memory)[1]:
+        memory.row.alive_until = deadline
+
+
 def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
     """Renew the lease for a connection that sends frames; `lease` is math.inf for a stream that has ended.
 

@@ -8,7 +8,7 @@ from typing import Any
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
+from toolcards.gate.agents.liveness import BEAT_LEASE, note_poll, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import EXPIRED_REASON, expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
@@ -40,7 +40,7 @@ class FetchDecision(RunCommand):
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
-            note_request(tx, memory, POLL_LEASE if row.state == "pending" else REQUEST_LEASE)
+            (note_poll if row.state == "pending" else note_request)(tx, memory)
         card = approval_rows.get_card(memory, row)
         decision = build_decision_with_permit(memory, card, newest=_get_newest(card, row))
         if card.approval is None or card.approval.id != row.id:  # superseded by an approval that policy opened later
