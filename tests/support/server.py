@@ -22,6 +22,8 @@ from urllib.parse import urlencode, urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support import forge
+
 ROOT = Path(__file__).parents[2]
 KEY = "tck_key_of_the_test_server_0123456789abcdef"
 PASSWORD = "a password for the test server"
@@ -39,7 +41,7 @@ class Server:
         self.data, self.key, self.password, self.bare = data, KEY, PASSWORD, bare
         self._settings = settings
         self._held: sockets.socket | None = None
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | forge.ForgedProcess | None = None
         self.base = ""
 
     def __enter__(self) -> Server:
@@ -53,6 +55,8 @@ class Server:
 
     def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a management command on the server's data."""
+        if not self.bare:
+            return forge.run(list(command), self._env(), 3 * PATIENCE)
         program = [sys.executable, str(ROOT / "manage.py"), *command]
         return subprocess.run(program, env=self._env(), capture_output=True, text=True, timeout=3 * PATIENCE)
 
@@ -65,10 +69,13 @@ class Server:
             database.chmod(0o600)
         self._held = self._held or held_port()
         port = str(self._held.getsockname()[1])
-        program = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port, *self._flags()]
-        log = (self.data / "server.log").open("a")
-        self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
-        log.close()
+        arguments = ["serve", "--port", port, *self._flags()]
+        with (self.data / "server.log").open("a") as log:
+            if self.bare:
+                program = [sys.executable, str(ROOT / "manage.py"), *arguments]
+                self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
+            else:
+                self.process = forge.start(arguments, self._env(), log)
         self.base = self._told()
 
     def stop(self) -> None:
@@ -162,7 +169,7 @@ def migrated() -> Path:
     return Path(folder.name) / "toolcards.sqlite3"
 
 
-def told_address(process: subprocess.Popen[str]) -> tuple[str, str]:
+def told_address(process: subprocess.Popen[str] | forge.ForgedProcess) -> tuple[str, str]:
     """Return the address that the program says it serves at, "" if it never does, and all that it said."""
     assert process.stdout is not None
     # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
