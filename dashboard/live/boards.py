@@ -204,11 +204,35 @@ class InboxBoard(WaitingBoard):
 
 
 class OverviewBoard(WaitingBoard):
-    """The first page: what waits, what runs, what went wrong."""
+    """The first page: the first calls that wait, what runs, what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._placed_ids: frozenset[str] = frozenset()  # calls that every reader of the page was sent
+
+    def render_cards(self) -> dict[str, str]:
+        """Return the first calls that wait, as many as the page shows."""
+        return {call.public_id: place_card(call) for call in overview.list_first_waiting_calls()}
+
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return the changed calls, new only among the first that wait, and those that moved up to the first."""
+        changed_calls = [call for call in calls if call.requested_at]
+        if not changed_calls:
+            return {}
+        first_calls = {call.public_id: call for call in overview.list_first_waiting_calls()}
+        moved_up_ids = first_calls.keys() - self._placed_ids
+        self._placed_ids = frozenset(first_calls)
+        parts = {
+            call.public_id: place_card(call, known_only=call.public_id not in first_calls) for call in changed_calls
+        }
+        return parts | {call_id: place_card(first_calls[call_id]) for call_id in moved_up_ids - parts.keys()}
 
     def render_throttled(self) -> dict[str, str]:
         """Return everything below the waiting strip."""
-        return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", overview.build_overview()))}
+        context = overview.build_overview()
+        if not context["any"]:
+            return {}  # the page itself says how to begin, with this server's address
+        return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", context))}
 
 
 class RunsBoard(LiveBoard):

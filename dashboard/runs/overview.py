@@ -18,14 +18,23 @@ from dashboard.cards import labels
 from dashboard.runs.tables import build_run_row, compute_state_bar, list_waiting_calls
 from toolcards.models import Run, ToolCall
 
+FIRST_WAITING_CALLS = 5
+
 
 @require_GET
 @needs()
 def now(request: HttpRequest) -> HttpResponse:
     """Everything at a glance."""
     return render(
-        request, "now/now.html", build_overview() | {"calls": list_waiting_calls()[:20], "base": _get_base_url(request)}
+        request,
+        "now/now.html",
+        build_overview() | {"calls": list_first_waiting_calls(), "base": _get_base_url(request)},
     )
+
+
+def list_first_waiting_calls() -> list[ToolCall]:
+    """Return the calls that wait longest, as many as the first page shows; the rest is in the inbox."""
+    return list_waiting_calls(FIRST_WAITING_CALLS)
 
 
 def _get_base_url(request: HttpRequest) -> str:

@@ -30,9 +30,9 @@ def list_calls(filters: CallFilters, *, before: int = 0) -> CallPage:
     return filters.page(PAGE, before)
 
 
-def list_waiting_calls() -> list[ToolCall]:
+def list_waiting_calls(limit: int = WAITING) -> list[ToolCall]:
     """Return the calls that wait for a person, oldest first."""
-    return list(ToolCall.objects.waiting().select_related("run", "run__source")[:WAITING])
+    return list(ToolCall.objects.waiting().select_related("run", "run__source")[:limit])
 
 
 @dataclass(frozen=True, slots=True)

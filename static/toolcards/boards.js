@@ -49,6 +49,7 @@ export function insertCard(list, card) {
   const order = list.dataset.order || 'ordinal';
   const rank = rankCard(card.dataset, order);
   const next = [...list.children].find(place => {
+    if (place.classList.contains('settled')) return true;  // decided calls stay below what waits
     const other = findRanked(place);
     return other && rankCard(other.dataset, order) > rank;
   });

@@ -44,6 +44,14 @@ export function formatClock(moment) {
 }
 
 /**
+ * Return the time of day to the minute: "08:10".
+ * @param {Date} moment
+ */
+export function formatMinute(moment) {
+  return moment.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', hour12: false});
+}
+
+/**
  * Return the day and the time: "23 Nov, 08:10".
  * @param {Date} moment
  */

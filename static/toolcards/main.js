@@ -4,7 +4,9 @@ import {startApproveGuard} from './approve_guard.js';
 import {startBatch} from './batch.js';
 import {startClock} from './clock.js';
 import {startConnection} from './connection.js';
+import {startDepartures} from './departures.js';
 import {startFolds} from './folds.js';
+import {startFollow} from './follow.js';
 import {startKeys} from './keys.js';
 import {startOwnVotes} from './own_votes.js';
 import {registerExtension, startPlace} from './place.js';
@@ -23,6 +25,8 @@ startOwnVotes();
 startQueue();
 startBatch();
 startFolds();
+startDepartures();
+startFollow();
 startKeys();
 
 const board = document.getElementById('board');

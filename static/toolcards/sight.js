@@ -8,13 +8,28 @@ const heights = new WeakMap();
 const listeners = new Set();
 
 const observer = new IntersectionObserver(entries => {
-  for (const {target, isIntersecting, boundingClientRect} of entries) {
+  for (const {target, isIntersecting} of entries) {
     if (isIntersecting) placesOffScreen.delete(target);
     else placesOffScreen.add(target);
-    if (boundingClientRect.height) heights.set(target, boundingClientRect.height);
   }
   for (const listener of listeners) listener();
 });
+
+const sizes = new ResizeObserver(entries => {
+  for (const {target, borderBoxSize} of entries) heights.set(target, borderBoxSize[0].blockSize);
+});
+
+/** @param {Element} place */
+function watchPlace(place) {
+  observer.observe(place);
+  sizes.observe(place);
+}
+
+/**
+ * Return how high the place was when it was drawn last, in pixels.
+ * @param {Element} place
+ */
+export const findHeight = place => heights.get(place) ?? 0;
 
 /**
  * Return whether a place may be on screen; one that was never looked at may be.
@@ -29,11 +44,15 @@ export const isOnScreen = place => !document.hidden && !placesOffScreen.has(plac
  */
 export function watchSight(list, listener) {
   if (listener) listeners.add(listener);
-  for (const place of list.children) observer.observe(place);
+  for (const place of list.children) watchPlace(place);
   new MutationObserver(changes => {
     for (const change of changes) {
-      for (const node of change.addedNodes) if (node instanceof Element) observer.observe(node);
-      for (const node of change.removedNodes) if (node instanceof Element) observer.unobserve(node);
+      for (const node of change.addedNodes) if (node instanceof Element) watchPlace(node);
+      for (const node of change.removedNodes) {
+        if (!(node instanceof Element)) continue;
+        observer.unobserve(node);
+        sizes.unobserve(node);
+      }
     }
   }).observe(list, {childList: true});
 }

@@ -1,0 +1,89 @@
+// Calls that wait no longer become one line in the lists of waiting calls. Then they leave the first page, and in the
+// inbox they go below what waits, where they stay until the reader leaves the page.
+// Nothing that the reader looks at moves: a place on screen keeps its height until it is out of sight.
+import {formatMinute} from './durations.js';
+import {findHeight, isOnScreen, watchSight} from './sight.js';
+
+const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
+const BOARDS = ['now', 'approvals'];
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** @type {Map<Element, number>} places of calls that wait no longer -> since when */
+const departedSince = new Map();
+/** @type {HTMLElement} */
+let list;
+
+/** @param {Element} place */
+const isBusy = place => place.matches(':hover') || place.contains(document.activeElement)
+  || Boolean(place.querySelector('form.undo:not([hidden])'));
+
+/**
+ * Show the call as one line, with the time, in a place as high as before.
+ * @param {Element} place
+ */
+function foldPlace(place) {
+  departedSince.set(place, performance.now());
+  place.classList.add('departed');
+  const time = Object.assign(document.createElement('span'), {className: 'departed-at muted'});
+  time.textContent = formatMinute(new Date());
+  const keeper = document.createElementNS(SVG, 'svg');
+  keeper.setAttribute('class', 'keeper');
+  keeper.setAttribute('height', String(findHeight(place)));
+  keeper.setAttribute('aria-hidden', 'true');
+  place.append(time, keeper);
+}
+
+/** @param {Element} place */
+function unfoldPlace(place) {
+  departedSince.delete(place);
+  place.classList.remove('departed', 'settled');
+  for (const part of place.querySelectorAll(':scope > .departed-at, :scope > .keeper')) part.remove();
+}
+
+/**
+ * Put a line below everything that waits.
+ * @param {Element} place
+ */
+function moveToEnd(place) {
+  for (const keeper of place.querySelectorAll(':scope > .keeper')) keeper.remove();
+  place.classList.add('settled');
+  list.append(place);
+}
+
+/** Fold the calls that wait no longer, and open again those that do. */
+function foldDeparted() {
+  for (const place of list.children) {
+    const card = place.querySelector(':scope > article.card');
+    if (!card) continue;
+    const isFolded = place.classList.contains('departed');
+    if (card.hasAttribute('data-waiting') === !isFolded) continue;
+    if (isFolded) unfoldPlace(place);
+    else if (!isBusy(place)) foldPlace(place);
+  }
+}
+
+/** Let the lines go whose going moves nothing that the reader looks at. */
+function removeDeparted() {
+  foldDeparted();
+  const places = [...list.children];
+  const isWaiting = (/** @type {Element} */ place) => Boolean(place.querySelector(':scope > [data-waiting]'));
+  const lastWaiting = places.findLastIndex(isWaiting);
+  const isReadingWaiting = places.some(place => isWaiting(place) && isOnScreen(place));
+  for (const [place, since] of departedSince) {
+    if (!place.isConnected) { departedSince.delete(place); continue; }
+    if (performance.now() - since < SHOWN_FOR || isBusy(place)) continue;
+    if (isOnScreen(place) && isReadingWaiting && places.indexOf(place) < lastWaiting) continue;
+    departedSince.delete(place);
+    if (list.dataset.board === 'now') place.remove();
+    else moveToEnd(place);
+  }
+}
+
+/** Let departed calls go, on the pages that list what waits. */
+export function startDepartures() {
+  list = document.getElementById('board');
+  if (!BOARDS.includes(list?.dataset.board)) return;
+  watchSight(list);
+  new MutationObserver(foldDeparted).observe(list, {subtree: true, childList: true, attributeFilter: ['data-waiting']});
+  setInterval(removeDeparted, 1000);
+}
