@@ -3,6 +3,8 @@
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,11 +16,28 @@ from toolcards.core.schemas import input_repair, json_schema
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
            "additionalProperties": False}  # fmt: skip
+LIMITS = {
+    "type": "object",
+    "additionalProperties": False,
+    "$defs": {"row": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    "properties": {
+        "max_items": {"type": "integer"},
+        "share": {"type": "number"},
+        "strict": {"type": "boolean"},
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/row"}},
+    },
+}
+DEPLOY = {
+    "type": "object",
+    "properties": {"service": {"type": "string"}, "twin_a": {}, "twinA": {}},
+    "additionalProperties": False,
+}
 OFFERED = input_repair.parse_offers([
     {"name": "get_weather", "input_schema": WEATHER},
     {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
     {"name": "clean-up", "kind": "delete"}, {"name": "purge_cache"},
     {"name": "no_args", "inputSchema": {"type": "object", "additionalProperties": False}},
+    {"name": "set_limits", "input_schema": LIMITS}, {"name": "deploy", "input_schema": DEPLOY},
     {"name": "twin_a"}, {"name": "twin-a"},
     {"name": "mcp__filesystem__read_file", "parameters": {"type": "object"}},
 ])  # fmt: skip
@@ -32,11 +51,14 @@ OFFERED = input_repair.parse_offers([
         ("functions.get_weather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
         ("read_file", {}, ("mcp__filesystem__read_file", {}, "tool name")),
         ("get_weather", '{"city": "Rome"}', ("get_weather", {"city": "Rome"}, "JSON inside a text")),
-        ("get_weather", {"city": "Rome", "x": 1}, ("get_weather", {"city": "Rome"}, "unknown fields dropped")),
+        ("get_weather", {"City": "Rome"}, ("get_weather", {"city": "Rome"}, "field name")),
+        ("get_weather", {"city": "Rome", "OPTS": {"a": 1}}, ("get_weather", {"city": "Rome", "opts": {"a": 1}}, "field name")),
+        ("set_limits", {"maxItems": "5", "share": "0.5", "strict": "true"},
+         ("set_limits", {"max_items": 5, "share": 0.5, "strict": True}, "number inside a text, boolean inside a text, field name, integer inside a text")),
+        ("set_limits", {"rows": [{"n": "-3"}]}, ("set_limits", {"rows": [{"n": -3}]}, "integer inside a text")),
         ("get_weather", {"city": "Rome", "opts": "{}"}, ("get_weather", {"city": "Rome", "opts": {}}, "JSON inside a text")),
         ("no_args", "", ("no_args", {}, "empty input")),
-        ("get_weather", '{"city":"Rome","x":1}',
-         ("get_weather", {"city": "Rome"}, "JSON inside a text, unknown fields dropped")),
+        ("get_weather", '{"City":"Rome"}', ("get_weather", {"city": "Rome"}, "JSON inside a text, field name")),
         ("Get_Weather", '{"city":"Rome"}', ("get_weather", {"city": "Rome"}, "tool name, JSON inside a text")),
     ],
 )  # fmt: skip
@@ -56,6 +78,21 @@ def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, 
         ("CleanUp", {}),  # announced as deleting
         ("get_weather", {}),  # no defaults for what is missing
         ("get_weather", {"city": 42}),  # no guessing of values
+        ("get_weather", {"city": "Rome", "x": 1}),  # no field is dropped
+        ("deploy", {"service": "shop", "dry_run": True}),
+        ("deploy", {"service": "shop", "Service": "other"}),  # the name is taken
+        ("deploy", {"SERVICE": "a", "Service": "b"}),
+        ("deploy", {"Twin-A": 1}),  # two names fit
+        ("deploy", {"sеrvice": "a"}),  # a Cyrillic е
+        ("set_limits", {"max_items": "5.0"}),
+        ("set_limits", {"max_items": "05"}),
+        ("set_limits", {"max_items": " 5"}),
+        ("set_limits", {"max_items": "five"}),
+        ("set_limits", {"max_items": "9" * 40}),
+        ("set_limits", {"share": "1e400"}),
+        ("set_limits", {"share": "NaN"}),
+        ("set_limits", {"strict": "yes"}),
+        ("set_limits", {"strict": "1"}),
         ("get_weather", "Rome"),
         ("get_weather", ""),  # the schema does not accept {}
         ("get_weather", '{"city": "Rome"'),
@@ -140,3 +177,39 @@ def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, valu
     assert not json_schema.find_errors(against, repaired.input)
     assert diff(value, repaired.input)
     assert input_repair.fits(value, repaired.input, trouble.findings)
+
+
+def list_values(value: Any) -> Counter[str]:
+    """Return all single values inside, with what texts hold as JSON in the place of the text."""
+    if isinstance(value, str) and value != "" and value[0] in "{[0123456789-tf":
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return Counter([json.dumps(value)])
+    if isinstance(value, dict | list):
+        return sum(
+            (list_values(item) for item in (value.values() if isinstance(value, dict) else value)), Counter[str]()
+        )
+    return Counter([] if value == "" else [json.dumps(value)])  # an empty text may stand for an empty object
+
+
+FIELDS = st.sampled_from(["a", "A", "b", "max_n", "maxN", "Max-N", "dry_run"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.sampled_from(["", "5", "-1", "0.5", "true", "x", '{"A":1}', '{"dry_run":true}', "[1]"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4), max_leaves=8,
+)  # fmt: skip
+CLOSED = st.recursive(
+    st.sampled_from([{}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "string"}, {"type": "array"}]),
+    lambda inner: st.builds(
+        lambda props: {"type": "object", "properties": props, "additionalProperties": False},
+        st.dictionaries(st.sampled_from(["a", "b", "max_n", "maxN"]), inner, min_size=1, max_size=3),
+    ), max_leaves=4,
+)  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(CLOSED, VALUES)
+def test_every_value_of_the_input_survives_a_repair(against: Any, value: Any) -> None:
+    repaired = input_repair.repair("t", value, input_repair.parse_offers([{"name": "t", "input_schema": against}]))
+    if repaired is not None:
+        assert list_values(repaired.input) == list_values(value)

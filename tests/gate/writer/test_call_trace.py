@@ -49,8 +49,7 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     policy({"rules": [{"id": "ask", "effect": "ask", "match": {"tool": ["send_mail"]}}]})
     a_run("r", f.RunStarted(tools=TOOLS))
     hooks.register(type("Quiet", (), {"before": lambda self, call: None})(), "quiet")
-    args = {"to": SECRET}
-    request = gate.DecisionRequest(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
+    request = gate.DecisionRequest(run="r", call_id="c", tool="Send-Mail", args={"To": SECRET})
     gate.decide(source, request)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
     claim(source, gate.decide(source, request))
@@ -66,8 +65,8 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
         "started" in line for line in entries
     )
     resolve, repaired, _, _, decided, value, answered, claimed, executed = entries
-    assert repaired["repair"] == {"method": "tool name, unknown fields dropped"} and repaired["redactions"] == 1
-    assert resolve["bytes"] == len(json.dumps(args | {"zzz": 1})) and resolve["in_sha"] != repaired["in_sha"]
+    assert repaired["repair"] == {"method": "tool name, field name"} and repaired["redactions"] == 1
+    assert resolve["bytes"] == len(json.dumps({"To": SECRET})) and resolve["in_sha"] != repaired["in_sha"]
     assert (decided["policy_version"], decided["rule_ids"], decided["by"]) == (1, ["ask"], {"kind": "rule"})
     assert (answered["approver"], answered["by"]) == ("ann", {"kind": "human"})
     assert answered["latency_to_decide"] >= 0 and value["approval"] == claimed["approval"]

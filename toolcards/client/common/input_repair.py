@@ -8,11 +8,11 @@ of JSON Schema on the server, a part of it in the client.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .input_fixes import fix_finding, strip_separators
 from .json_diff import diff
 from .json_text import is_same_json
 from .schema_errors import FindSchemaErrors, SchemaError, format_pointer
@@ -169,11 +169,7 @@ def _fold_name(name: str) -> set[str]:
     bare = plain
     for mark in ("__", ".", ":", "/"):
         bare = bare.rpartition(mark)[2]
-    return {text for text in (_strip_separators(plain), _strip_separators(bare)) if text}
-
-
-def _strip_separators(name: str) -> str:
-    return name.replace("-", "").replace("_", "")
+    return {text for text in (strip_separators(plain), strip_separators(bare)) if text}
 
 
 # ---------------------------------------------------------------- inputs
@@ -182,65 +178,23 @@ def _strip_separators(name: str) -> str:
 def _repair_input(
     value: Any, failed: tuple[SchemaError, ...], against: Any, findings: FindSchemaErrors
 ) -> tuple[Any, list[str]] | None:
-    """Return the result value and the repair steps; None if it still does not fit."""
-    current, steps, open_findings = value, list[str](), list(failed)
+    """Return the result value and the repair steps; None if it still does not fit.
+
+    No step removes a value: a field that the schema does not allow is renamed, or the input is not repaired.
+    """
+    current, steps, open_findings, places = value, list[str](), list(failed), list(failed)
     for _ in range(_MAX_ROUNDS):
         before = current
         for finding in open_findings:
-            fix = _FIXES.get(finding.keyword)
-            if fix is not None:
-                current, method = fix(current, finding)
-                steps += [method] if method and method not in steps else []
+            current, method, new_names = fix_finding(current, finding, against)
+            places += [SchemaError(finding.pointer, "required", "", (), new_names)] if new_names else []
+            steps += [method] if method and method not in steps else []
         open_findings = findings(against, current)
         if not open_findings:
-            return (current, steps) if fits(value, current, failed) else None
+            return (current, steps) if fits(value, current, places) else None
         if is_same_json(before, current):
             return None
     return None
-
-
-def _parse_nested(value: Any, finding: SchemaError) -> tuple[Any, str]:
-    """Replace a text by the object or list that it contains, and an empty text by {}."""
-    text = _find_value(value, finding.pointer)
-    if not isinstance(text, str):
-        return value, ""
-    inner = _read(text) if text.strip() else {}
-    if not isinstance(inner, (dict, list)):
-        return value, ""
-    return _replace_value(
-        value, _steps(finding.pointer), inner
-    ), "JSON inside a text" if text.strip() else "empty input"
-
-
-def _read(text: str) -> Any:
-    """Return the JSON in the text; None if it is ambiguous, such as a duplicate name."""
-    try:
-        return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a name is given twice")
-    return members
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _drop_unknown(value: Any, finding: SchemaError) -> tuple[Any, str]:
-    """Remove the names that the schema does not allow."""
-    container = _find_value(value, finding.pointer)
-    if not isinstance(container, dict):
-        return value, ""
-    remaining = {name: item for name, item in container.items() if name not in finding.unexpected}
-    return _replace_value(value, _steps(finding.pointer), remaining), "unknown fields dropped"
-
-
-_FIXES = {"type": _parse_nested, "additionalProperties": _drop_unknown}
 
 
 def _places(finding: SchemaError) -> list[str]:
@@ -248,28 +202,3 @@ def _places(finding: SchemaError) -> list[str]:
     if names is None:
         return [finding.pointer]
     return [finding.pointer + format_pointer([name]) for name in names]
-
-
-def _steps(pointer: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def _find_value(value: Any, pointer: str) -> Any:
-    for step in _steps(pointer):
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value
-
-
-def _replace_value(value: Any, steps: list[str], new: Any) -> Any:
-    """Return a copy of the value with that place replaced."""
-    if not steps:
-        return new
-    first, remaining = steps[0], steps[1:]
-    if isinstance(value, dict):
-        return {**value, first: _replace_value(value.get(first), remaining, new)}
-    return [_replace_value(item, remaining, new) if str(index) == first else item for index, item in enumerate(value)]
