@@ -38,7 +38,7 @@ class Listener:
         """Return those of the runs that this listener follows."""
         if EVERY_RUN in self.runs:
             return {run for run in runs if run >= 0}
-        return self.runs.intersection(runs)
+        return set(self.runs.intersection(runs))
 
     def wake(self, runs: set[int]) -> None:
         """Wake the listener, from any thread."""

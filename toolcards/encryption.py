@@ -49,7 +49,8 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
     known = list(texts)
     hour = int(time.time()) // _HOUR
     stamp, encrypt = hour.to_bytes(_STAMP, "big"), _get_cipher(settings.SECRET_KEY, hour).encrypt
-    fresh, sealed = os.urandom(_NONCE * len(known)), []
+    fresh = os.urandom(_NONCE * len(known))
+    sealed: list[str] = []
     for number, text in enumerate(known):
         if not text or type(text) is UnreadableText:
             sealed.append(text)
@@ -123,7 +124,7 @@ def classify(text: str, place: str, head: str = "") -> str:
     return "new"
 
 
-class SealedText(models.TextField):
+class SealedText(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
     """A text column that holds its text sealed. Not for searching: only "is it empty" can be asked.
 
     With a `head`, texts keep their beginning in the clear (see `seal`), and can be found by it.

@@ -128,7 +128,8 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
     allowed_input = decision.get("updatedInput", hook.get("tool_input"))
     if not isinstance(allowed_input, dict) or not isinstance(binding, dict):
         raise AnswerMismatch("it does not say what it answers")
-    name, source = hook.get("tool_name"), _check_tool(binding, hook)
+    name: Any = hook.get("tool_name")
+    source = _check_tool(binding, hook)
     expected = {
         "answers": hashlib.sha256(data).hexdigest(), "run": hook.get("session_id"),
         "args_sha256": digest(allowed_input),

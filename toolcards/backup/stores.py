@@ -102,7 +102,8 @@ class Postgres:
         import psycopg  # SQLite needs none
 
         _close_sessions()
-        with psycopg.connect(**_get_parameters()) as session:
+        parameters: dict[str, Any] = dict(_get_parameters())
+        with psycopg.connect(**parameters) as session:
             found = session.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
                 " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"

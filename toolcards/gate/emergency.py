@@ -16,8 +16,9 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import InvalidRequest
 from toolcards.gate.writer import memo
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.transaction import Transaction, fit_text
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, BreakGlass, KillSwitch
 from toolcards.models.prepared import PreparedSelect
 

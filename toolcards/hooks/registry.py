@@ -155,7 +155,7 @@ def _load() -> None:
         return
     with _loading:
         if _loaded:
-            return
+            return  # type: ignore[unreachable]  # another thread was faster
         threads = [threading.Thread(target=_load_one, args=entry, daemon=True) for entry in _list_entry_points()]
         for thread in threads:
             thread.start()

@@ -85,9 +85,9 @@ class LogQuerySet(models.QuerySet[Row]):
         _require_log_writes(self.model)
         return super().delete()
 
-    def _raw_delete(self, using: str) -> int:
+    def _raw_delete(self, using: str | None) -> int:
         _require_log_writes(self.model)
-        return super()._raw_delete(using)  # type: ignore[misc, no-any-return]
+        return super()._raw_delete(using)
 
 
 class LogModel(models.Model):

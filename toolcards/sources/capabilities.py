@@ -102,7 +102,7 @@ def _find_observed(among: SearchedRuns) -> Evidence | None:
     call = _find_newest(
         ToolCall.objects.filter(run__in=among.newest, started_at__isnull=False).exclude(tool=OFFLINE_TOOL)
     )
-    return call and Evidence(call.started_at or call.run.started_at, call.run, call, "A call was seen.")
+    return Evidence(call.started_at or call.run.started_at, call.run, call, "A call was seen.") if call else None
 
 
 def _find_gated(among: SearchedRuns) -> Evidence | None:
@@ -142,7 +142,9 @@ def _find_streamed(among: SearchedRuns) -> Evidence | None:
     if event is None:
         return None
     call = ToolCall.objects.select_related("run").filter(run=event.run_id, ordinal=event.ordinal).first()
-    return call and Evidence(_to_datetime(event.at), call.run, call, "Arguments were seen while they were written.")
+    if call is None:
+        return None
+    return Evidence(_to_datetime(event.at), call.run, call, "Arguments were seen while they were written.")
 
 
 def _list_events(among: SearchedRuns, kind: str) -> QuerySet[Event]:

@@ -17,15 +17,16 @@ from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
-from toolcards.gate.agents.stream_queue import Frame, StreamQueue
+from toolcards.gate.agents.stream_queue import StreamQueue
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import count_eligible_voters
 from toolcards.gate.decisions.evaluation import evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, fit_text
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval
 
@@ -60,7 +61,9 @@ class Stream(StreamQueue):
 
     def _start_run(self, tx: Transaction, memory: RunMemory) -> None:
         """Start the log of a run with its start, whether or not the protocol reports one."""
-        with_facts = ((content, at) for content, at, _ in self._batch if content and type(content) is not SkippedFrame)
+        with_facts = (
+            (content, at) for content, at, _ in self._batch if content and not isinstance(content, SkippedFrame)
+        )
         first, at = next(((content[0], at) for content, at in with_facts), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)
@@ -83,7 +86,7 @@ class Stream(StreamQueue):
             self._deferred = list(self._batch)
             return
         is_flood = len(self._batch) >= FLOOD or group_commit.WRITER.backlog >= PRESSURE
-        pieces: list[Frame] = []
+        pieces: list[Any] = []  # frames that are pieces of one input
         for place, frame in enumerate(self._batch):
             content, at, number = frame
             if type(content) is tuple:  # nine of ten frames on a busy server

@@ -102,7 +102,8 @@ class KeyedStream(Stream):
         whole, facts_left = len(self._batch) - len(self._deferred), None
         if self._deferred:
             is_unchanged = self._deferred[0] is self._batch[whole]  # no fact of it was recorded now
-            facts_left = self._facts_left if is_unchanged else len(self._deferred[0][0])
+            content: Any = self._deferred[0][0]  # facts, since no other frame is deferred
+            facts_left = self._facts_left if is_unchanged else len(content)
         last = whole - (facts_left is None)
         return self._counted + whole, facts_left, self._key.marks[last] if last >= 0 else self._digest
 

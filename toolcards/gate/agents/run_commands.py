@@ -14,9 +14,10 @@ from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import NotFound, TooLate
 from toolcards.gate.writer import approval_rows
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, fit_text
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
 
 _DECIDED_STATES = (ToolCallState.APPROVAL_REQUESTED, ToolCallState.APPROVAL_RESPONDED, ToolCallState.OUTPUT_DENIED)

@@ -20,9 +20,10 @@ from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
 from toolcards.gate.writer import approval_rows
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, fit_text
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval, Source
 

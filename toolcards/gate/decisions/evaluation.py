@@ -23,8 +23,9 @@ from toolcards.gate.decisions.eligibility import count_eligible_voters, list_ask
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, fit_text
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import ToolCall
 

@@ -89,7 +89,7 @@ class RestoreCards(Command):
         run_cache.discard(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
         memory = run_cache.RunMemory(
-            row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=run_cache.Counter(), states={},
+            row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=Counter(), states={},
             waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,
         )  # fmt: skip

@@ -44,12 +44,12 @@ class SealedColumn:
 
     def read(self, after: Any, most: int) -> list[tuple[Any, str]]:
         """Return the next rows (key, stored text), ordered by key."""
-        name = connection.ops.quote_name
+        name, column = connection.ops.quote_name, str(self.field.column)
         where, values = (f"{name(self.pk)} > %s AND ", [after]) if after is not None else ("", [])
         with connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT {name(self.pk)}, {name(self.field.column)} FROM {name(self.table)}"  # noqa: S608 - our names
-                f" WHERE {where}{name(self.field.column)} <> '' ORDER BY {name(self.pk)} LIMIT %s",
+                f"SELECT {name(self.pk)}, {name(column)} FROM {name(self.table)}"  # noqa: S608 - our names
+                f" WHERE {where}{name(column)} <> '' ORDER BY {name(self.pk)} LIMIT %s",
                 [*values, most],
             )
             return list(cursor.fetchall())
@@ -59,7 +59,7 @@ def list_columns() -> list[SealedColumn]:
     """Return all encrypted columns."""
     models = apps.get_app_config("toolcards").get_models()
     return [
-        SealedColumn(model._meta.db_table, str(model._meta.pk.column), field)  # type: ignore[union-attr]
+        SealedColumn(model._meta.db_table, str(model._meta.pk.column), field)
         for model in models
         for field in model._meta.fields
         if isinstance(field, SealedText)
@@ -112,11 +112,12 @@ class ReplaceTexts(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         field, name = self.column.field, connection.ops.quote_name
+        column = str(field.column)
         sealed = field.seal(field.open(text) for _, text in self.rows)
         with allow_event_changes(), connection.cursor() as cursor:
             cursor.executemany(
-                f"UPDATE {name(self.column.table)} SET {name(field.column)} = %s"  # noqa: S608 - our names
-                f" WHERE {name(self.column.pk)} = %s AND {name(field.column)} = %s",
+                f"UPDATE {name(self.column.table)} SET {name(column)} = %s"  # noqa: S608 - our names
+                f" WHERE {name(self.column.pk)} = %s AND {name(column)} = %s",
                 [(new, pk, old) for (pk, old), new in zip(self.rows, sealed, strict=True)],
             )
 

@@ -120,5 +120,5 @@ def _find_actor(memory: RunMemory, fact: f.AnyFact, ask: CardApproval) -> f.Acto
         return f.Actor("gate")
     actor = getattr(fact, "by", None) or ask.by
     if actor is not None:
-        return actor  # type: ignore[no-any-return]
+        return actor
     return f.Actor("timeout") if ask.state == "expired" else f.Actor("gate")

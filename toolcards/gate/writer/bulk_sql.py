@@ -153,11 +153,12 @@ def build_call_row(run_id: int, card: Card) -> CallRow:
     card_text = str(card.text)
     text = clean_text(card_text)
     card_json = dump_card(card, with_text=text != card_text)  # keeps characters that the column cannot hold
-    return CallRow(
+    values: tuple[Any, ...] = (
         run_id, card.ordinal, *get_search_values(card),
         adapt_timestamp(card.times.started), adapt_timestamp(card.times.requested),
         adapt_timestamp(card.times.finished), card_json, text, card.seq,
     )  # fmt: skip
+    return CallRow(*values)
 
 
 def get_search_values(card: Card) -> tuple[Any, ...]:
