@@ -7,6 +7,7 @@ head announces, else while the body comes. More than a sign-in form needs is onl
 from __future__ import annotations
 
 import io
+from collections.abc import Awaitable
 from typing import Any
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from dashboard.middleware import with_headers
 from toolcards.transports.api import auth
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import Problem
-from toolcards.transports.api.asgi_views import build_error_response, get_announced_length, has_body, respond_early
+from toolcards.transports.api.asgi_messages import build_error_response, get_announced_length, has_body, respond_early
 
 SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
 LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents
@@ -89,7 +90,8 @@ class SendTracker:
     def __init__(self, send: Any) -> None:
         self._send, self.began = send, False
 
-    async def send(self, message: Any) -> None:
+    def send(self, message: Any) -> Awaitable[None]:
         """Pass it on."""
         self.began = True
-        await self._send(message)
+        sending: Awaitable[None] = self._send(message)
+        return sending

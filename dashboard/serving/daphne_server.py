@@ -22,7 +22,7 @@ from twisted.internet import reactor as twisted_reactor
 from dashboard.serving.bodies import SMALL
 from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
 from toolcards.transports import shutdown
-from toolcards.transports.api.asgi_views import DRAIN_BYTES, DRAIN_SECONDS
+from toolcards.transports.api.asgi_messages import DRAIN_BYTES, DRAIN_SECONDS
 from toolcards.transports.routing import INGEST
 
 reactor: Any = twisted_reactor  # its type is only known at run time

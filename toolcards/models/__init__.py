@@ -24,6 +24,7 @@ from toolcards.models.sources import (
     ReceiptPart,
     SeenTool,
     Source,
+    get_key_changes,
     hash_secret,
 )
 
@@ -64,6 +65,7 @@ __all__ = [
     "Vote",
     "Webhook",
     "_shown_cards",
+    "get_key_changes",
     "get_run_path",
     "hash_secret",
 ]

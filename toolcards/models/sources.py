@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +18,20 @@ from toolcards.encryption import SealedText
 SCOPES = ("ingest", "decide", "result", "read")  # what a key gets unless it is created with others
 READ_ALL = "read:all"  # also what other sources did; no key has it by default
 EVERY_SCOPE = (*SCOPES, READ_ALL)
+
+
+_key_changes = itertools.count(1)
+_last_key_change = 0
+
+
+def get_key_changes() -> int:
+    """Return a number that grows whenever this process changes a key, for those who keep keys in memory."""
+    return _last_key_change
+
+
+def _note_key_change() -> None:
+    global _last_key_change
+    _last_key_change = next(_key_changes)
 
 
 def hash_secret(secret: str) -> str:
@@ -118,6 +133,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         if "revoked_at" not in columns:
             return super().update(**columns)
         with transaction.atomic():
+            transaction.on_commit(_note_key_change, robust=True)
             keys = list(self.select_for_update(of=("self",)).select_related("source"))
             changed = super().update(**columns)
             write_acts(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
@@ -177,6 +193,11 @@ class AgentKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} ({self.prefix}…)"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """See Django; those who keep keys in memory read them again."""
+        transaction.on_commit(_note_key_change, robust=True)
+        super().save(*args, **kwargs)
 
     def build_revocation_act(self, ended: bool) -> Act:
         """Return what the audit trail says when the key is ended, or opened again."""

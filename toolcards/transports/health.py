@@ -20,7 +20,8 @@ from toolcards.audit import verification
 from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports.api.api_errors import Problem
-from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.asgi_messages import HEADERS
+from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.background import connections, readiness
 
 

@@ -10,7 +10,8 @@ from django.urls import is_valid_path
 from toolcards.transports.agents.agent_socket import AgentSocket
 from toolcards.transports.agents.http_ingest import answer_ingest
 from toolcards.transports.api.api_errors import build_not_found
-from toolcards.transports.api.asgi_views import DirectView, build_error_response, get_raw_path, respond
+from toolcards.transports.api.asgi_messages import build_error_response, get_raw_path, respond
+from toolcards.transports.api.asgi_views import DirectView
 from toolcards.transports.background import scheduler
 from toolcards.transports.urls import ROUTES
 

@@ -123,3 +123,61 @@ def test_works_that_threads_wait_for_share_a_transaction() -> None:
 def test_inside_of_a_transaction_a_work_runs_on_its_thread() -> None:
     with transaction.atomic():
         assert group_commit.execute_in_group(_Held([])) == threading.current_thread().name
+
+
+class Waker(Command):
+    """Work that tells when its sender is notified."""
+
+    def __init__(self, notify: Callable[[], None]) -> None:
+        super().__init__()
+        self.on_finish = notify
+
+    def apply(self, tx: Any) -> None:
+        self.answer = True
+
+
+async def test_a_commit_wakes_each_event_loop_once_and_notifies_in_the_order_of_arrival() -> None:
+    loop, notified = asyncio.get_running_loop(), []
+    wakes = []
+    call_soon_threadsafe = loop.call_soon_threadsafe
+
+    def count_wakes(function: Callable[..., Any], *args: Any) -> Any:
+        wakes.append(function)
+        return call_soon_threadsafe(function, *args)
+
+    def notify(number: int) -> Callable[[], None]:
+        return lambda: group_commit.call_on_loop(loop, lambda: notified.append(number) if number != 2 else 1 / 0)
+
+    works = [Waker(notify(number)) for number in range(5)]
+    loop.call_soon_threadsafe = count_wakes  # type: ignore[method-assign]
+    try:
+        thread = threading.Thread(target=group_commit.commit, args=(works,))
+        thread.start()
+        async with asyncio.timeout(PATIENCE):
+            while 4 not in notified:
+                await asyncio.sleep(0.01)
+    finally:
+        del loop.call_soon_threadsafe  # type: ignore[method-assign]
+    assert notified == [0, 1, 3, 4]  # a failing notification keeps no other sender waiting
+    assert len(wakes) == 1
+
+
+async def test_a_body_and_the_lease_of_its_run_are_one_commit(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = []
+    commit = group_commit.commit
+
+    def count_commits(works: list[Any]) -> None:
+        commits.append(len(works))
+        commit(works)
+
+    monkeypatch.setattr(group_commit, "commit", count_commits)
+    stream = gate.open_stream(source, "whole", protocol="native")
+    stream.urgent = stream.reports_cards = True
+    stream.prepare_lease(600.0)
+    stream.push([f.InputReady("c", "bash", {"command": "ls"}, True, 0.0)])
+    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
+    assert await asyncio.to_thread(gate.drain, PATIENCE)
+    assert commits == [1]
+    assert [(card.call_id, card.state) for card in stream.cards] == [("c", "input-available")]
+    row = await Run.objects.aget(name="whole")
+    assert row.alive_until is not None and row.seq == stream.seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import connection
 
 from toolcards.models import AgentKey, hash_secret
 from toolcards.transports.api import auth
+from toolcards.transports.api.api_errors import Problem
 
 
 @pytest.mark.django_db(transaction=True)
@@ -25,3 +27,34 @@ def test_a_key_opens_though_its_use_cannot_be_noted(key: AgentKey, secret: str) 
         connection.close()
     assert caller is not None and caller.key == key.pk
     assert AgentKey.objects.get().used_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_revoked_key_stops_working_at_once_in_its_process(key: AgentKey, secret: str) -> None:
+    header = f"Bearer {secret}"
+    assert (await auth.authenticate_agent(header)).key == key.pk
+    await AgentKey.objects.filter(pk=key.pk).aupdate(revoked_at="2026-01-01T00:00:00Z")
+    with pytest.raises(Problem) as refusal:
+        await auth.authenticate_agent(header)
+    assert refusal.value.status == 401
+    key.revoked_at = None
+    await key.asave(update_fields=["revoked_at"])
+    assert (await auth.authenticate_agent(header)).key == key.pk
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_requests_that_come_at_once_look_a_key_up_once(
+    key: AgentKey, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = []
+    find_caller = auth._afind_caller
+
+    async def count_and_find(digest: str) -> auth.Caller | None:
+        searches.append(digest)
+        return await find_caller(digest)
+
+    monkeypatch.setattr(auth, "_afind_caller", count_and_find)
+    auth.clear_cache()
+    callers = await asyncio.gather(*(auth.authenticate_agent(f"Bearer {secret}") for _ in range(20)))
+    assert {caller.key for caller in callers} == {key.pk}
+    assert len(searches) == 1

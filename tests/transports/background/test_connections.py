@@ -145,3 +145,22 @@ async def test_an_agent_that_asks_again_goes_on_with_its_run(
     assert await in_thread(status)() == "waiting" and not (await Run.objects.aget()).reason
     await call("POST", "/api/v1/runs/r/end", {"outcome": "aborted"})
     assert (await in_thread(status)(), (await in_thread(state)())[0]) == ("aborted", "output-error")
+
+
+async def test_a_post_leaves_an_open_socket_its_lease_and_a_lone_post_sets_its_own(call: Any, agent: Any) -> None:
+    hook = {"session_id": "r", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t1"}
+    body = hook | {"tool_input": {"command": "ls"}}
+    path = "/api/v1/ingest?protocol=claude-code&run=r"
+
+    def lease() -> float:
+        return float(Run.objects.get().alive_until or 0) - time.time()
+
+    async with agent(run="r") as socket:
+        await socket.say(READY)
+        await until(lambda: Run.objects.filter(name="r", seq__gt=0).exists())
+        assert (await call("POST", path, body))[0] == 200
+        assert await in_thread(lease)() < gate.REQUEST_LEASE / 2
+    await until(lambda: not connections.connections)
+    assert (await call("POST", path, body | {"tool_use_id": "t2"}))[0] == 200
+    assert await in_thread(lease)() > gate.REQUEST_LEASE / 2
+    assert not connections._posts

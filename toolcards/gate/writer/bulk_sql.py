@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -205,8 +206,16 @@ def clean_text(text: str) -> str:
 
 def adapt_timestamp(at: float) -> Any:
     """Convert epoch seconds to the database's timestamp, 0 to None."""
-    if not at:
-        return None
-    if connection.vendor == "sqlite" and connection.timezone is UTC:  # the same text, ten times as fast
-        return str(datetime.fromtimestamp(at, UTC).replace(tzinfo=None))
-    return connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(at, UTC))
+    return adapt_datetime(datetime.fromtimestamp(at, UTC)) if at else None
+
+
+def adapt_datetime(moment: datetime) -> Any:
+    """Convert a time in UTC to the database's timestamp."""
+    if _is_text_in_utc():  # what Django makes of it, a tenth of the time
+        return str(moment.replace(tzinfo=None))
+    return connection.ops.adapt_datetimefield_value(moment)
+
+
+@cache
+def _is_text_in_utc() -> bool:
+    return bool(connection.vendor == "sqlite" and connection.timezone is UTC)

@@ -26,6 +26,7 @@ from toolcards.models.write_guard import allow_log_writes
 
 log = logging.getLogger(__name__)
 GATHER = 0.004  # seconds to wait for more work, unless some is urgent
+GATHER_URGENT = 0.001  # seconds that urgent work waits for as many others as the last commits had
 PATIENCE = 5.0  # seconds to retry when the database fails; none during a known outage
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two tries
 QUIET_TRIES = 3  # a database that is busy for a moment is not an outage
@@ -225,6 +226,7 @@ class Writer:
         lock = threading.Lock()
         self._ready, self._idle = threading.Condition(lock), threading.Condition(lock)
         self._urgent = self._busy = False
+        self._expected = 1  # works that usually come together: the senders of a moment ago send again
         self._thread: threading.Thread | None = None
         # Two counters, each changed by one thread: `+=` on a shared number loses counts between threads.
         self.frames_received = 0
@@ -235,11 +237,13 @@ class Writer:
         with self._ready:
             self._queue.append(work)
             self._waits_since = self._waits_since or time.monotonic()
+            must_wake = len(self._queue) in (1, self._expected) or (work.urgent and not self._urgent)
             self._urgent = self._urgent or work.urgent
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
                 self._thread.start()
-            self._ready.notify()
+            if must_wake:
+                self._ready.notify()
 
     @property
     def backlog(self) -> int:
@@ -280,6 +284,11 @@ class Writer:
             until = time.monotonic() + GATHER
             while not self._urgent and (seconds_left := until - time.monotonic()) > 0:
                 self._ready.wait(seconds_left)
+            until = time.monotonic() + GATHER_URGENT
+            while len(self._queue) < self._expected and (seconds_left := until - time.monotonic()) > 0:
+                self._ready.wait(seconds_left)
+            if self._urgent:
+                self._expected = max(len(self._queue), self._expected - 1)
             works, self._queue, self._urgent, self._busy = self._queue, [], False, True
         for work in works:
             work.mark_dequeued()

@@ -24,6 +24,7 @@ from toolcards.gate.writer.bulk_sql import EventRow, fit_text
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CLOSED, UNREADABLE
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 MAX_RUNS = 2_000
 KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 _UNREADABLE_RUN = "This run cannot be read: its encryption key is missing, or another version wrote it."
@@ -180,4 +181,4 @@ def _load_sequencer(row: Run, board: RunState) -> ToolEventSequencer:
 
 def dump_context(board: RunState) -> str:
     """Return the board's context as JSON for the run row."""
-    return json.dumps(vars(board.context), separators=(",", ":"))
+    return _encode(vars(board.context))

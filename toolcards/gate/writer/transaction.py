@@ -286,11 +286,14 @@ class Transaction:
             self.runs_with_skips.add(row.pk)
         if memory.events:
             row.scrubbed_at = None
-        row.context, row.numbers = run_cache.dump_context(memory.board), json.dumps(memory.numbers)
-        adapt = connection.ops.adapt_datetimefield_value
-        ended_at = adapt(row.ended_at) if row.ended_at else None
+        row.context, row.numbers = (
+            run_cache.dump_context(memory.board),
+            json.dumps(memory.numbers) if memory.numbers else "[]",
+        )
+        updated_at = bulk_sql.adapt_datetime(row.updated_at)
+        ended_at = bulk_sql.adapt_datetime(row.ended_at) if row.ended_at else None
         return RunRow(
-            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended_at,
+            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, updated_at, ended_at,
             row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context, row.numbers,
             row.seq, row.pk,
         )  # fmt: skip

@@ -34,7 +34,8 @@ from toolcards.transports.agents import ag_ui_upstream as upstreams
 from toolcards.transports.agents.ag_ui_answers import aload_pending_answers, encode_entries
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
 from toolcards.transports.api.api_errors import Problem, build_not_found
-from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.asgi_messages import HEADERS
+from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
 from toolcards.transports.background.connections import Connection
 

@@ -32,9 +32,10 @@ from toolcards.transports.agents.claude_code_output import (
 from toolcards.transports.agents.frame_intake import Intake
 from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem, convert_bad_frame, convert_outage
-from toolcards.transports.api.asgi_views import build_error_response, build_response, endpoint
+from toolcards.transports.api.asgi_messages import build_error_response, build_response
+from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import Connection
+from toolcards.transports.background.connections import PostedBody
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
@@ -105,8 +106,9 @@ claude_code.too_large = _deny_too_large  # type: ignore[attr-defined]
 def _bind_output(request: Any, output: dict[str, Any]) -> dict[str, Any]:
     """Return the output; with `?bound=1`, add the digest of the input and the call it answers."""
     call = output.pop(BINDING_FIELD, {})
-    answers = hashlib.sha256(request.body).hexdigest()
-    return output | {BINDING_FIELD: {"answers": answers, **call}} if request.GET.get("bound") else output
+    if not request.GET.get("bound"):
+        return output
+    return output | {BINDING_FIELD: {"answers": hashlib.sha256(request.body).hexdigest(), **call}}
 
 
 def _bind_call(decision: dict[str, Any]) -> dict[str, Any]:
@@ -189,13 +191,13 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
 
 
 async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    connection = Connection(hook.caller)
+    posted = PostedBody(gate.REQUEST_LEASE)
     decisions: list[dict[str, Any]] = []
     approvals: list[dict[str, str]] = []
 
     def on_open(stream: gate.Stream) -> None:
         stream.patience = hook.limit
-        connection.sends(stream)
+        posted.open(stream)
 
     def on_commit(told: gate.CommitReport) -> None:
         decisions.extend(told.decisions)
@@ -212,7 +214,7 @@ async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list
         assert intake.stream is not None
         await intake.stream.wait_until_committed()
     finally:
-        connection.close(lease=gate.REQUEST_LEASE)
+        posted.close()
     return decisions, approvals
 
 

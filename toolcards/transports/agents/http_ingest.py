@@ -32,7 +32,7 @@ from toolcards.transports.agents.frame_intake import (
     get_adapter,
     parse_mode,
 )
-from toolcards.transports.api import asgi_views, auth, origins
+from toolcards.transports.api import asgi_messages, auth, origins
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
     Problem,
@@ -62,22 +62,22 @@ async def answer_ingest(scope: Any, receive: Any, send: Any) -> None:
         origins.check_host(scope)
         content, headers = await request.process()
         if not request.is_unread:
-            await asgi_views.send_json(send, content, headers)
+            await asgi_messages.send_json(send, content, headers)
             return
-        response = asgi_views.build_response(content, headers=headers)
+        response = asgi_messages.build_response(content, headers=headers)
     except SenderDisconnected:
         return
     except Problem as problem:
-        response = asgi_views.build_error_response(problem)
+        response = asgi_messages.build_error_response(problem)
     except RequestRefused as refusal:
-        response = asgi_views.build_error_response(convert_refusal(refusal))
+        response = asgi_messages.build_error_response(convert_refusal(refusal))
     except Exception as error:
-        response = asgi_views.build_error_response(convert_outage(error) or _build_internal_problem(error))
+        response = asgi_messages.build_error_response(convert_outage(error) or _build_internal_problem(error))
     with contextlib.suppress(Exception):  # the sender has disconnected
-        if request.is_unread and asgi_views.has_body(scope):
-            await asgi_views.respond_early(scope, receive, send, response)
+        if request.is_unread and asgi_messages.has_body(scope):
+            await asgi_messages.respond_early(scope, receive, send, response)
         else:
-            await asgi_views.respond(send, response)
+            await asgi_messages.respond(send, response)
 
 
 def _build_internal_problem(error: Exception) -> Problem:
@@ -105,7 +105,7 @@ class IngestRequest:
         """Read the body and wait for its commit; return the answer and its headers. Raises Problem."""
         if self._scope["method"] != "POST":
             raise Problem(405, "method_not_allowed", "Use POST.", headers={"Allow": "POST"})
-        headers = asgi_views.read_headers(self._scope, b"authorization", b"content-type", b"idempotency-key")
+        headers = asgi_messages.read_headers(self._scope, b"authorization", b"content-type", b"idempotency-key")
         authorization, content_type, key = headers
         caller = await auth.authenticate_agent(authorization, "ingest")
         admit(self._scope, streams=True)
@@ -116,7 +116,7 @@ class IngestRequest:
         stream_name = check_stream_name(query.get("stream", ""))
         if len(key) > 200:
             raise Problem(400, "bad_key", "Idempotency-Key must have at most 200 characters.")
-        options = {
+        options: dict[str, Any] = {
             "run": run, "agent": query.get("agent", ""), "mode": mode,
             "channel": "poll" if query.get("answers") == "poll" else "http", "numbering": stream_name,
             "on_commit": self._on_commit,

@@ -1,7 +1,7 @@
 """Authentication of machine requests: an agent with its key, or a signed-in person where people may read.
 
-Keys come in the `Authorization` header only, never in a URL. A key's scopes are cached for a few seconds, so that
-frames and polls need no query; a revoked key stops working as fast.
+Keys come in the `Authorization` header only, never in a URL. A key's scopes are cached, so that frames need no
+query. A revoked key stops working at once in the process that revokes it, and within `CACHE_SECONDS` in others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.contrib.auth import get_user
 from django.utils import timezone
 
 from toolcards import database, outages
-from toolcards.models import READ_ALL, AgentKey, Source, hash_secret
+from toolcards.models import READ_ALL, AgentKey, Source, get_key_changes, hash_secret
 from toolcards.transports.api.api_errors import Problem
 
 CACHE_SECONDS = 2.0  # seconds
@@ -52,8 +52,8 @@ class Caller:
         return self.source
 
 
-_callers: OrderedDict[str, tuple[float, Caller | None]] = OrderedDict()
-_searches: dict[str, asyncio.Future[Caller | None]] = {}
+_callers: OrderedDict[str, tuple[float, int, Caller | None]] = OrderedDict()  # until when, key changes, caller
+_searches: dict[tuple[str, int], asyncio.Future[Caller | None]] = {}
 _use_times: dict[int, float] = {}
 _failures: deque[float] = deque(maxlen=FAILURES)
 
@@ -112,22 +112,22 @@ def _count_failure() -> Problem:
 
 
 async def _get_caller(digest: str) -> Caller | None:
-    cached = _callers.get(digest)
-    if cached is not None and cached[0] > time.monotonic():
-        return cached[1]
-    search = _searches.get(digest)
+    cached, changes = _callers.get(digest), get_key_changes()
+    if cached is not None and cached[0] > time.monotonic() and cached[1] == changes:
+        return cached[2]
+    search = _searches.get((digest, changes))
     if search is None or search.get_loop() is not asyncio.get_running_loop():
-        search = _searches[digest] = asyncio.ensure_future(_search(digest))
+        search = _searches[digest, changes] = asyncio.ensure_future(_search(digest, changes))
     return await asyncio.shield(search)
 
 
-async def _search(digest: str) -> Caller | None:
+async def _search(digest: str, changes: int) -> Caller | None:
     """Look the key up and cache the result; all requests with the key wait for one search."""
     try:
         caller = await _afind_caller(digest)
     finally:
-        _searches.pop(digest, None)
-    _callers[digest] = (time.monotonic() + CACHE_SECONDS, caller)
+        _searches.pop((digest, changes), None)
+    _callers[digest] = (time.monotonic() + CACHE_SECONDS, changes, caller)
     _callers.move_to_end(digest)
     if len(_callers) > CACHE_SIZE:
         _callers.popitem(last=False)

@@ -6,6 +6,7 @@ that page look like ours. So the Host must be a name of this server, and an Orig
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,10 +23,16 @@ def check_host(scope: Any) -> str:
     """Return the Host header; raises Problem 400 unless it names this server once."""
     hosts = _get_headers(scope, b"host")
     allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
-    domain = split_domain_port(hosts[0])[0] if len(hosts) == 1 else ""
-    if not domain or not validate_host(domain, allowed):
+    if len(hosts) != 1 or not is_allowed_host(hosts[0], tuple(allowed)):
         raise Problem(400, "bad_host", "This host name is not served here.", close=4400)
     return hosts[0]
+
+
+@lru_cache(maxsize=256)
+def is_allowed_host(host: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether a Host header names one of the allowed hosts."""
+    domain = split_domain_port(host)[0]
+    return bool(domain) and validate_host(domain, allowed)
 
 
 def check_agent_origin(scope: Any) -> None:

@@ -20,7 +20,8 @@ from toolcards.encryption import get_redactor
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem, build_not_found
-from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.asgi_messages import HEADERS
+from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
 
 MAX_LIMIT = 200
