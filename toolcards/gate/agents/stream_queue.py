@@ -107,9 +107,9 @@ class StreamQueue:
             content = (content[0].call_id, content[0].text)
         self._pending.append((content, time.time(), number))
         self._pushed_frames += 1
-        group_commit.WRITER.frames_received += 1
         if not self._is_queued:
             self._enqueue()
+        group_commit.WRITER.frames_received += 1  # last: without a thread to write it, the frame was not received
 
     @property
     def is_full(self) -> bool:

@@ -248,7 +248,7 @@ class Writer:
     @property
     def backlog(self) -> int:
         """Return the number of frames received but not committed."""
-        return self.frames_received - self.frames_committed
+        return max(0, self.frames_received - self.frames_committed)
 
     @property
     def oldest_wait(self) -> float:
