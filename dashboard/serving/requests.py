@@ -77,8 +77,8 @@ class PeerCounter:
         """Pass the request on, or answer 429; a socket is refused before it is opened."""
         lines = scope.get(LINE, ())
         if scope["type"] == "lifespan" or any([line.counted for line in lines]):  # noqa: C419 - half the time
-            passed: Awaitable[None] = self.application(scope, receive, send)
-            return passed
+            answering: Awaitable[None] = self.application(scope, receive, send)
+            return answering
         return self._count(scope, receive, send, lines)
 
     async def _count(self, scope: Any, receive: Any, send: Any, lines: Any) -> None:
