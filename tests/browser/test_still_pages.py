@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, path_of, tell, waiting
 from tests.support.server import Server, until
 
@@ -104,4 +106,16 @@ def test_the_first_page_shows_the_first_five_that_wait_and_the_next_as_they_go(
     assert page.locator("article[data-waiting]").count() == 5
     server.request("POST", f"/api/v1/approvals/{waiting(server)[-1]}/withdraw", {})
     until(lambda: page.locator("article[data-waiting]").count() == 5)
+    withdraw_all(server)
+
+
+@pytest.mark.parametrize("path", ["/", "/approvals/", "/runs/", "/calls/", "/sources/"])
+def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
+    server: Server, visit: Open, run: str, path: str
+) -> None:
+    ask(server, run, call_id=f"{run}-1")
+    page = visit(path, viewport={"width": 320, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    last = page.locator(".side .nav:not(.second) a").last.bounding_box()
+    assert last["x"] + last["width"] <= 320
     withdraw_all(server)
