@@ -29,7 +29,7 @@ _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-    """Return the facts of one message; SkippedFrame for an unknown method or update."""
+    """Return the message's facts; SkippedFrame for an unknown method or update."""
     frame = strict.loads(text, depth + 1)
     if not isinstance(frame, dict) or not isinstance(frame.get("msg"), dict):
         raise BadFrame("a frame is {dir, msg}", "not_object")
@@ -56,7 +56,7 @@ def find_run_id(text: str) -> str:
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
-    """Return the response to the permission request; without a one-time option it denies."""
+    """Return the response to a permission request; denies without a one-time option."""
     reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     options = [each for each in reply_to.get("options") or () if isinstance(each, dict)]
     option_ids = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
@@ -152,7 +152,7 @@ def _read_tool_call(update: Payload) -> Facts:
 
 
 def find_tool_name(update: Payload) -> str:
-    """Return the tool's name: `name`, the name in Claude's `_meta`, else the title."""
+    """Return the tool's name: `name`, else Claude's `_meta`, else the title."""
     claude_name = _get_text(_get_object(_get_object(update, "_meta"), "claudeCode"), "toolName")
     return _get_text(update, "name") or claude_name or _get_text(update, "title") or "tool"
 

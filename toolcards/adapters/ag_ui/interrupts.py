@@ -83,7 +83,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any]:
 
 
 def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
-    """Return one `resume` array for all approvals of a run, batches in order."""
+    """Return one `resume` array for all approvals of a run."""
     entries: dict[str, dict[str, Any]] = {}
     for answer in sorted(answers, key=_get_place):
         entry = encode(answer)

@@ -29,7 +29,7 @@ def read_answers(request: dict[str, Any], batch: list[str] | None = None) -> Fac
 
 
 def read_request(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
-    """Return a request's answers, and the results of client-side tools in its messages."""
+    """Return a request's answers and its results of client-side tools."""
     return [*read_answers(request, batch), *_read_results(request)]
 
 
@@ -49,7 +49,7 @@ def _read_results(request: dict[str, Any]) -> Facts:
 
 
 def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the request with these entries instead of its own for the same interrupts."""
+    """Return the request with these entries instead of its own."""
     if not entries:
         return request
     replaced_ids = {entry["interruptId"] for entry in entries}
