@@ -1,4 +1,4 @@
-"""The `toolcards` command: Django's management commands with our settings; `acp` and `hook` need neither."""
+"""The `toolcards` command: Django's management commands with our settings; `acp`, `mcp` and `hook` need neither."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def main() -> None:
         from toolcards.acp import main as run_acp
 
         raise SystemExit(run_acp(sys.argv[2:]))
+    if sys.argv[1:2] == ["mcp"]:
+        from toolcards.mcp import main as run_mcp
+
+        raise SystemExit(run_mcp(sys.argv[2:]))
     if sys.argv[1:2] == ["hook"]:
         from toolcards.hook_relay import main as run_hook
 
@@ -71,9 +75,10 @@ def format_help(utility: object, commands_only: bool = False) -> str:
     apps = {name: app if isinstance(app, str) else app.__module__ for name, app in get_commands().items()}
     own = sorted(name for name, app in apps.items() if app.partition(".")[0] in OWN_APPS and name not in INTERNAL)
     if commands_only:
-        return "\n".join(sorted([*own, "acp", "hook", *DJANGO_COMMANDS]))
+        return "\n".join(sorted([*own, "acp", "hook", "mcp", *DJANGO_COMMANDS]))
     purposes = {name: load_command_class(apps[name], name).help for name in own}
     purposes["acp"] = "Stand between an editor and an agent that speak the Agent Client Protocol."
+    purposes["mcp"] = "Stand between an MCP client and an MCP server, and hold each tool call for the gate."
     purposes["hook"] = "Relay one hook of Claude Code or Codex; `connect` writes this command."
     lines = [f"  {name:13} {purpose}" for name, purpose in sorted(purposes.items())]
     program = getattr(utility, "prog_name", "toolcards")

@@ -31,6 +31,7 @@ AG_UI = {
 }
 # Those that have no module of ours: their tools are functions with `@gated`. CrewAI is large, so it is apart.
 GATED = {"smolagents": "1.26.0", "mcp": "2.3.0", "google-adk": "2.13.0"}
+MCP = {"mcp": "2.3.0", "fastmcp": "4.1.2"}
 CREWAI = {"crewai": "1.15.30"}
 # It brings a Claude Code of its own.
 CLAUDE_AGENT = {"claude-agent-sdk": "0.2.184"}

@@ -283,6 +283,14 @@ class Toolcards:
             return False
         return True
 
+    def beat(self, run: str) -> bool:
+        """Send a heartbeat; return whether the server has it. From the first one on, send one every 60 seconds."""
+        try:
+            self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/beat", {})
+        except Unreachable:
+            return False
+        return True
+
     def run(self, run: str = "", **options: Any) -> Run:
         """Return a run to report over one WebSocket: `async with cards.run(agent="…") as run`. See stream.Run."""
         return Run(self.url, self.key, run or f"run-{uuid.uuid4().hex[:12]}", **options)

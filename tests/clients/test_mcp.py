@@ -1,0 +1,204 @@
+"""`toolcards mcp` between real MCP clients and servers: the official package and FastMCP, over stdio and HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import pip
+from tests.support import gating
+from tests.support.server import PATIENCE, ROOT, Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
+AGENTS = Path(__file__).parent / "agents"
+KINDS = ("sdk", "fastmcp")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="delete_file", field="/path"))
+        yield running
+
+
+class Setup:
+    """An MCP server behind the gateway, and the files that say what ran."""
+
+    def __init__(self, server: Server, home: Path, kind: str, transport: str) -> None:
+        self.python, self.kind, self.log = str(pip.python("mcp", pip.MCP)), kind, home / "ran.jsonl"
+        self.name = f"files-{os.urandom(3).hex()}"
+        self.env = {"TOOLCARDS_URL": server.base, "TOOLCARDS_AGENT_KEY": server.key, "PYTHONPATH": str(ROOT)}
+        self.processes: list[subprocess.Popen[str]] = []
+        program = [self.python, str(AGENTS / "mcp_server.py"), kind, str(self.log)]
+        gateway = [sys.executable, "-m", "toolcards", "mcp", "--server", self.name]
+        if transport == "stdio":
+            self.plan: dict[str, Any] = {"command": [*gateway, "--", *program], "env": self.env}
+            return
+        port = free_port()
+        self._start([*program, str(port)], "running on")
+        address = f"http://127.0.0.1:{port}/mcp"
+        line = self._start([*gateway, "--listen", "127.0.0.1:0", "--upstream", address], "Listening on")
+        self.plan = {"url": line.rpartition(" ")[2].strip()}
+
+    def _start(self, command: list[str], ready: str) -> str:
+        process = subprocess.Popen(command, env=os.environ | self.env, stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if ready in line:
+                threading.Thread(target=process.stderr.read, daemon=True).start()
+                return line
+        raise AssertionError(f"{command} ended")
+
+    def play(self, client: str, *calls: Any, **more: Any) -> list[Any]:
+        """Return what the client got for each call."""
+        plan = json.dumps(self.plan | more | {"calls": calls})
+        program = [self.python, str(AGENTS / "mcp_client.py"), client, plan]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=2 * PATIENCE, env=os.environ | self.env)
+        assert done.returncode == 0, done.stderr[-3000:]
+        results: list[Any] = json.loads(done.stdout.splitlines()[-1])
+        return results
+
+    def read_executions(self) -> list[Any]:
+        """Return the arguments that tools ran with."""
+        return [json.loads(line)["args"] for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+@pytest.fixture(params=["sdk-stdio", "fastmcp-http"])
+def setup(server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Setup]:
+    made = Setup(server, tmp_path, *request.param.split("-"))
+    yield made
+    made.stop()
+
+
+def find_calls(server: Server, name: str) -> list[dict[str, Any]]:
+    """Return the calls of all runs whose tool belongs to this MCP server."""
+    runs = server.get("/api/v1/runs")["runs"]
+    calls = [call for run in runs for call in gating.calls(server, run["run"]).values()]
+    return [call for call in calls if call["tool"].get("source") == name]
+
+
+@pytest.mark.parametrize("setup", ["sdk-stdio", "fastmcp-stdio", "sdk-http", "fastmcp-http"], indirect=True)
+@pytest.mark.parametrize("client", KINDS)
+def test_calls_pass_or_are_denied_and_both_are_shown(server: Server, setup: Setup, client: str) -> None:
+    results = setup.play(
+        client,
+        ["delete_file", {"path": "a.txt"}],
+        ["delete_file", {"path": "echo forbidden"}],
+        ["count_lines", {"path": "missing"}],
+    )
+    assert results[0] == {"text": "deleted a.txt", "is_error": False}
+    assert results[1]["is_error"] and "Not allowed here." in results[1]["text"]
+    assert results[2]["is_error"]
+    assert [args["path"] for args in setup.read_executions()] == ["a.txt", "missing"]
+    calls = wait_for_states(server, setup, "output-available", "output-denied", "output-error")
+    (run,) = {call["run"] for call in calls}
+    assert server.get(f"/api/v1/runs/{run}")["agent"]
+    if not setup.processes:  # over stdio the session ends with the client
+        until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+
+
+def wait_for_states(server: Server, setup: Setup, *states: str) -> list[dict[str, Any]]:
+    """Return the calls of the MCP server once they are in these states, in any order."""
+
+    def find() -> list[dict[str, Any]] | None:
+        calls = find_calls(server, setup.name)
+        return calls if sorted(call["state"] for call in calls) == sorted(states) else None
+
+    found: list[dict[str, Any]] = until(find)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_person_changes_the_arguments_and_the_server_gets_the_changed_ones(
+    server: Server, setup: Setup, mode: str
+) -> None:
+    with Background(setup, "sdk", ["delete_file", {"path": "echo ask", "force": True}], mode=mode) as results:
+        call = wait_for_states(server, setup, "approval-requested")[0]
+        assert setup.read_executions() == []
+        gating.vote(server, call["run"], "edit", edited={"path": "b.txt", "force": True})
+    assert results == [{"text": "deleted b.txt", "is_error": False}]
+    assert setup.read_executions() == [{"path": "b.txt", "force": True}]
+    assert "deleted b.txt" in str(wait_for_states(server, setup, "output-available")[0]["output"])
+
+
+def test_a_call_that_its_client_cancels_does_not_run_and_asks_no_one_any_more(server: Server, setup: Setup) -> None:
+    assert setup.play("sdk", ["delete_file", {"path": "echo ask"}, {"cancel": 3}]) == [{"canceled": True}]
+    (call,) = until(lambda: [call for call in find_calls(server, setup.name) if not call["state"].startswith("appr")])
+    assert call["state"] in {"output-denied", "output-error"} and setup.read_executions() == []
+
+
+def test_parallel_calls_get_their_own_decisions(server: Server, setup: Setup) -> None:
+    paths = [f"{index}.txt" if index % 3 else f"echo forbidden {index}" for index in range(12)]
+    results = setup.play("sdk", *(["delete_file", {"path": path}] for path in paths), parallel=True)
+    for path, result in zip(paths, results, strict=True):
+        assert result["text"] == f"deleted {path}" if path.endswith(".txt") else "Not allowed here." in result["text"]
+    assert sorted(args["path"] for args in setup.read_executions()) == sorted(p for p in paths if p.endswith(".txt"))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_server_that_asks_its_user_gets_the_answer_in_the_same_call(server: Server, setup: Setup, mode: str) -> None:
+    """In `auto` mode, protocol 2026-07-28: the client repeats the call with the answer, and is not judged again."""
+    if (setup.kind, mode) == ("fastmcp", "auto"):
+        pytest.skip("FastMCP 4.1.2 cannot ask its user in protocol 2026-07-28")
+    (result,) = setup.play("sdk", ["choose", {"path": "a.txt"}], mode=mode)
+    assert result == {"text": "keep a.txt", "is_error": False}
+    assert len(wait_for_states(server, setup, "output-available")) == 1
+
+
+def test_a_changed_description_is_a_changed_tool(tmp_path: Path) -> None:
+    """Without a listing by the client: the gateway lists the tools itself."""
+    (tmp_path / "server").mkdir()
+    with Server(tmp_path / "server") as server:
+        gating.activate(server, {"v": 1, "default": "allow", "changed_tool": "deny", "rules": []})
+        setup = Setup(server, tmp_path, "sdk", "stdio")
+        call = ["delete_file", {"path": "a.txt"}]
+        assert setup.play("sdk", call, list=False) == [{"text": "deleted a.txt", "is_error": False}]
+        setup.plan["env"] = setup.env | {"MCP_DESCRIPTION": "Delete a file, and mail the others."}
+        for lists in (True, False):
+            assert setup.play("sdk", call, list=lists)[0]["is_error"]
+        assert len(setup.read_executions()) == 1
+
+
+def test_without_a_server_nothing_runs_and_the_model_reads_why(tmp_path: Path) -> None:
+    away = Server(tmp_path / "away")
+    away.base = "http://127.0.0.1:9"
+    setup = Setup(away, tmp_path, "sdk", "stdio")
+    (result,) = setup.play("sdk", ["delete_file", {"path": "a.txt"}])
+    assert result["is_error"] and "The gate could not be asked" in result["text"] and setup.read_executions() == []
+
+
+class Background:
+    """A plan that is played while a test does something else; its results are there after the block."""
+
+    def __init__(self, setup: Setup, client: str, *calls: Any, **more: Any) -> None:
+        self._results: list[Any] = []
+        self._thread = threading.Thread(target=lambda: self._results.extend(setup.play(client, *calls, **more)))
+
+    def __enter__(self) -> list[Any]:
+        self._thread.start()
+        return self._results
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.join(2 * PATIENCE)

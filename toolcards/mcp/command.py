@@ -1,0 +1,82 @@
+"""The command line of the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from toolcards.client import Toolcards
+from toolcards.mcp.http_proxy import serve
+from toolcards.mcp.session import Session
+from toolcards.mcp.stdio_relay import StdioRelay
+
+ABOUT = "Stand between an MCP client and an MCP server, and hold each tool call for the gate."
+NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."
+RUNNERS = {"npx", "bunx", "pnpx", "uvx", "uv", "pipx", "node", "deno", "bun", "python", "python3", "docker", "podman"}
+SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the gateway until the server or the client ends; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="toolcards mcp", description=ABOUT, epilog=NOTE,
+        usage="toolcards mcp [options] -- server command\n       toolcards mcp [options] --upstream URL",
+    )  # fmt: skip
+    parser.add_argument("--url", default="", help="the address of the Toolcards server")
+    parser.add_argument("--key", default="", help="an agent key; better in the environment")
+    parser.add_argument("--server", default="", help="the MCP server's name in policies and on cards")
+    parser.add_argument("--agent", default="", help="the agent's name; without it, the name of the client")
+    parser.add_argument("--upstream", default="", metavar="URL", help="an MCP server that speaks streamable HTTP")
+    parser.add_argument("--listen", default="127.0.0.1:8931", help="host:port for clients of --upstream")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VARIABLE",
+        help="send a header to the upstream server, with the value of an environment variable",
+    )  # fmt: skip
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- server command")
+    options = parser.parse_args(argv)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if bool(command) == bool(options.upstream):
+        parser.error("name either the server's command after --, or its address with --upstream")
+    try:
+        cards = Toolcards(options.url, options.key)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.upstream:
+        return _serve_http(parser, options, cards)
+    if shutil.which(command[0]) is None:
+        parser.error(f"there is no program {command[0]!r}")
+    session = Session(cards, server=options.server or derive_name(command), agent=options.agent)
+    env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
+    return StdioRelay(session, command, env).run(sys.stdin.fileno(), sys.stdout.buffer)
+
+
+def derive_name(command: Sequence[str]) -> str:
+    """Return a server's name from its command: the package or script behind `npx`, `uvx`, `python` and the like."""
+    words = [word for word in command if not word.startswith("-") and word not in SUBCOMMANDS]
+    if PurePath(words[0]).name in RUNNERS and len(words) > 1:
+        words = words[1:]
+    name = PurePath(words[0]).name
+    version = name.rfind("@")
+    return (name[:version] if version > 0 else name).removesuffix(".py").removesuffix(".js") or "mcp"
+
+
+def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, cards: Toolcards) -> int:
+    upstream = urlsplit(options.upstream)
+    if upstream.scheme not in {"http", "https"} or not upstream.hostname:
+        parser.error("--upstream is an address like https://example.com/mcp")
+    host, _, port = options.listen.rpartition(":")
+    if not host or not port.isdigit():
+        parser.error("--listen is host:port")
+    headers: dict[str, str] = {}
+    for each in options.header:
+        name, _, variable = each.partition("=")
+        if not name or not os.environ.get(variable):
+            parser.error(f"--header {name}: there is no environment variable {variable!r}")
+        headers[name] = os.environ[variable]
+    server = options.server or upstream.hostname
+    return serve(cards, options.upstream, (host.strip("[]"), int(port)), server, options.agent, headers)

@@ -1,0 +1,57 @@
+"""Responses of streamable HTTP as messages: one JSON value, or server-sent events that each hold one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolcards.mcp.messages import Message, serialize
+
+LONGEST = 16 << 20  # bytes of one message; longer ones pass unread
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+
+
+class EventReader:
+    """Reads messages out of a body that arrives in pieces; what cannot be read is skipped."""
+
+    def __init__(self, content_type: str) -> None:
+        self._has_events = content_type.startswith("text/event-stream")
+        self._is_json = content_type.startswith("application/json")
+        self._partial, self._data = b"", bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """Yield the messages that this piece completes."""
+        if self._has_events:
+            *lines, self._partial = _LINE_END.split(self._partial + piece)
+            for line in lines:
+                yield from self._read_line(line)
+        elif self._is_json:
+            self._partial += piece
+        if len(self._partial) + len(self._data) > LONGEST:
+            self._partial, self._data, self._has_events, self._is_json = b"", bytearray(), False, False
+
+    def close(self) -> Iterator[Any]:
+        """Yield the message that the end of the body completes."""
+        if self._is_json:
+            yield from _load(self._partial)
+
+    def _read_line(self, line: bytes) -> Iterator[Any]:
+        if line.startswith(b"data:"):
+            self._data += line[5:].removeprefix(b" ") + b"\n"
+        elif not line and self._data:
+            data, self._data = bytes(self._data), bytearray()
+            yield from _load(data)
+
+
+def format_event(message: Message | list[Any]) -> bytes:
+    """Return the message as one server-sent event."""
+    return b"event: message\ndata: " + serialize(message) + b"\n\n"
+
+
+def _load(data: bytes) -> Iterator[Any]:
+    try:
+        yield json.loads(data)
+    except (ValueError, RecursionError):
+        return

@@ -1,0 +1,311 @@
+"""The gateway over streamable HTTP: a reverse proxy that holds the POST of a call until the gate has decided.
+
+One thread per connection, as the standard library has it: the gateway stands on the agent's own computer, before one
+upstream server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolcards.client import Toolcards
+from toolcards.mcp.event_stream import EventReader, format_event
+from toolcards.mcp.http_sessions import Sessions
+from toolcards.mcp.http_upstream import FAILURES, Response, Upstream
+from toolcards.mcp.messages import (
+    CALL,
+    CANCELLED,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Message,
+    get_object,
+    is_request,
+    make_error,
+    make_progress,
+    make_tool_error,
+    parse,
+    serialize,
+)
+from toolcards.mcp.session import DUPLICATE, HeldCall, Session, Verdict
+
+LONGEST_BODY = 16 << 20
+STREAM_AFTER = 1.0  # seconds that a call waits before its response begins as an event stream
+PING = 5.0  # seconds between comments or progress notifications on that stream
+SESSION_ID = "mcp-session-id"
+CHANGED = "A person changed the arguments, and headers of this request carry the old ones: nothing ran."
+UNANSWERABLE = "Toolcards judges one call with an id per request: nothing ran."
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class Gateway(ThreadingHTTPServer):
+    """The listening server, with its upstream and sessions."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], upstream: Upstream, sessions: Sessions) -> None:
+        self.upstream, self.sessions = upstream, sessions
+        self.hosts = {address[0], *(LOOPBACK if address[0] in LOOPBACK else ())}
+        super().__init__(address, Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report a failure of one connection in one line; connections that break are ordinary."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            print(f"toolcards: {error!r}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    protocol_version = "HTTP/1.1"
+    server: Gateway
+    timeout = 120  # seconds for a request to arrive
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
+        """Write nothing: the dashboard shows the calls."""
+
+    def do_POST(self) -> None:
+        """Judge a call, or pass another message on."""
+        body = self._read_body()
+        if body is None or not self._is_for_us():
+            return
+        try:
+            message = parse(body)
+        except ValueError as error:
+            self._answer(400, make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
+            return
+        number = self.headers.get(SESSION_ID, "")
+        if is_request(message, "initialize") and not number:
+            session = self.server.sessions.begin()
+            session.note_request(message)
+            self._forward(message, session, opens=True)
+            return
+        session = self.server.sessions.get(number)
+        if is_request(message, CALL):
+            self._hold(session, message)
+        elif _contains_call(message):
+            self._answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
+        elif isinstance(message, dict) and message.get("method") == CANCELLED:
+            if session.cancel(get_object(message, "params").get("requestId")):
+                self._forward(message, session)
+            else:
+                self._answer(202, None)
+        else:
+            if is_request(message):
+                session.note_request(message)
+            self._forward(message, session)
+
+    def do_GET(self) -> None:
+        """Pass the stream of the server's own messages on."""
+        if self._is_for_us():
+            self._forward(None, self.server.sessions.get(self.headers.get(SESSION_ID, "")))
+
+    def do_DELETE(self) -> None:
+        """Pass the end of the session on, and end its run."""
+        number = self.headers.get(SESSION_ID, "")
+        if self._is_for_us():
+            self._forward(None, self.server.sessions.get(number))
+            if number:
+                self.server.sessions.end(number)
+
+    # ------------------------------------------------------------ a call
+
+    def _hold(self, session: Session, request: Message) -> None:
+        """Wait for the decision; after a while as an event stream, so that no time limit runs out."""
+        call = session.begin_call(request)
+        if call is None:
+            self._answer(400, make_error(request["id"], INVALID_REQUEST, DUPLICATE))
+            return
+        verdicts: list[Verdict] = []
+
+        def decide() -> None:
+            if session.tools.is_stale:
+                meta = get_object(get_object(request, "params"), "_meta")
+                self.server.upstream.list_tools(session.tools, dict(self.headers.items()), meta)
+            verdicts.append(session.decide(call, request))
+
+        waiter = threading.Thread(target=decide, daemon=True)
+        waiter.start()
+        waiter.join(STREAM_AFTER)
+        is_stream = waiter.is_alive() and "text/event-stream" in self.headers.get("Accept", "")
+        if is_stream and not self._stream_until_decided(waiter, call, request):
+            session.abandon(call)
+            return
+        waiter.join()
+        verdict = verdicts[0] if verdicts else Verdict(answer=make_error(request["id"], -32603, "No decision."))
+        if verdict.changed and any(name.lower().startswith("mcp-param-") for name in self.headers):
+            session.abandon(call)
+            verdict = Verdict(answer=make_tool_error(request["id"], CHANGED, "integrity"))
+        if verdict.request is not None:
+            self._forward(verdict.request, session, call=call, is_stream=is_stream)
+        elif is_stream:
+            self._write_chunk(format_event(verdict.answer) if verdict.answer is not None else b"")
+            self._end_chunks()
+        else:
+            self._answer(200 if verdict.answer is not None else 202, verdict.answer)
+
+    def _stream_until_decided(self, waiter: threading.Thread, call: HeldCall, request: Message) -> bool:
+        """Begin the event stream and keep it alive; return False if the client has gone."""
+        token = get_object(get_object(request, "params"), "_meta").get("progressToken")
+        self._begin_chunks(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
+        for count in itertools.count(1):
+            waiter.join(PING)
+            if not waiter.is_alive() or call.is_cancelled:
+                return True
+            try:
+                self._write_chunk(format_event(make_progress(token, count)) if token is not None else b": waiting\n\n")
+            except OSError:
+                return False
+        return True
+
+    # ------------------------------------------------------------ passing on
+
+    def _forward(
+        self,
+        message: Any,
+        session: Session,
+        *,
+        call: HeldCall | None = None,
+        is_stream: bool = False,
+        opens: bool = False,
+    ) -> None:
+        """Send the message upstream and pass the response on, reading it on the way.
+
+        `is_stream`: the response to the client has begun as an event stream. `opens`: the response names the session.
+        """
+        body = None if message is None else serialize(message)
+        try:
+            response = self.server.upstream.request(self.command, body, dict(self.headers.items()))
+        except FAILURES as error:
+            self._fail(session, call, message, is_stream, f"The MCP server cannot be reached: {error}")
+            return
+        if opens and (number := response.get_header(SESSION_ID)):
+            self.server.sessions.adopt(number, session)
+        try:
+            with contextlib.closing(response):
+                self._pass_on(response, session, call, is_stream)
+        except FAILURES:  # one of both has hung up
+            self.close_connection = True
+            if call is not None:
+                session.abandon(call, "The connection broke before the result came.")
+
+    def _pass_on(self, response: Response, session: Session, call: HeldCall | None, is_stream: bool) -> None:
+        reader, whole = EventReader(response.content_type), b""
+        if not is_stream:
+            self._begin_chunks(response.status, response.headers)
+        for piece in response:
+            for message in reader.feed(piece):
+                session.note_message(message)
+            if is_stream and not response.has_events:
+                whole += piece
+            else:
+                self._write_chunk(piece)
+        for message in reader.close():
+            session.note_message(message)
+        if is_stream and not response.has_events:
+            self._write_chunk(_make_event(whole, response.status, call))
+        self._end_chunks()
+        if call is not None and response.status >= 400:
+            session.abandon(call, f"The MCP server answered {response.status}.")
+
+    def _fail(self, session: Session, call: HeldCall | None, message: Any, is_stream: bool, text: str) -> None:
+        if call is not None:
+            session.abandon(call, text)
+        number = message.get("id") if isinstance(message, dict) else None
+        error = make_error(number, -32603, text)
+        if is_stream:
+            self._write_chunk(format_event(error))
+            self._end_chunks()
+        else:
+            self._answer(502, error)
+
+    # ------------------------------------------------------------ HTTP
+
+    def _is_for_us(self) -> bool:
+        """Refuse other paths, and pages in a browser that found this address (DNS rebinding)."""
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        origin = self.headers.get("Origin")
+        if host not in self.server.hosts or (origin and (urlsplit(origin).hostname or "") not in self.server.hosts):
+            self._answer(403, make_error(None, INVALID_REQUEST, "This host or origin is not allowed."))
+            return False
+        if urlsplit(self.path).path.rstrip("/") != self.server.upstream.path.rstrip("/"):
+            self._answer(404, make_error(None, INVALID_REQUEST, f"The address ends with {self.server.upstream.path}."))
+            return False
+        return True
+
+    def _read_body(self) -> bytes | None:
+        """Return the body; None after a refusal."""
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > LONGEST_BODY or self.headers.get("Transfer-Encoding"):
+            self.close_connection = True
+            self._answer(413 if length.isdigit() else 411, make_error(None, INVALID_REQUEST, "Invalid body length."))
+            return None
+        return self.rfile.read(int(length))
+
+    def _answer(self, status: int, message: Message | None) -> None:
+        body = serialize(message) if message is not None else b""
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
+        self.send_response_only(status)
+        for name, value in [*headers, ("Transfer-Encoding", "chunked")]:
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _write_chunk(self, data: bytes) -> None:
+        if data:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.wfile.flush()
+
+    def _end_chunks(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def serve(
+    cards: Toolcards, upstream: str, address: tuple[str, int], server: str, agent: str, headers: Mapping[str, str]
+) -> int:
+    """Serve until a signal comes; return the exit code."""
+    sessions = Sessions(cards, server, agent)
+    try:
+        gateway = Gateway(address, Upstream(upstream, headers), sessions)
+    except OSError as error:
+        print(f"toolcards: cannot listen on {address[0]}:{address[1]}: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    path = urlsplit(upstream).path
+    print(f"Listening on http://{address[0]}:{gateway.server_address[1]}{path}", file=sys.stderr, flush=True)  # noqa: T201
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=gateway.shutdown, daemon=True).start())
+    with contextlib.closing(gateway.socket):
+        gateway.serve_forever()
+    sessions.end_all()
+    return 0
+
+
+def _make_event(body: bytes, status: int, call: HeldCall | None) -> bytes:
+    """Return a JSON response as an event; an answer that is none becomes a JSON-RPC error."""
+    try:
+        message = parse(body)
+    except ValueError:
+        message = None
+    if not isinstance(message, (dict, list)):
+        message = make_error(call.request_id if call else None, -32603, f"The MCP server answered {status}.")
+    return format_event(message)
+
+
+def _contains_call(message: Any) -> bool:
+    """Return whether it is a call without an id, or a batch with a call or with something that is no message."""
+    messages = message if isinstance(message, list) else [message]
+    return any(not isinstance(each, dict) or each.get("method") == CALL for each in messages)

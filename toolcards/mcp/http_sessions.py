@@ -1,0 +1,51 @@
+"""The sessions of the HTTP gateway, by the id that the MCP server gave them."""
+
+from __future__ import annotations
+
+import threading
+
+from toolcards.client import Toolcards
+from toolcards.mcp.session import Session
+
+MAX_SESSIONS = 1_000
+
+
+class Sessions:
+    """The open sessions by their id; calls without one belong to the session of the process."""
+
+    def __init__(self, cards: Toolcards, server: str, agent: str) -> None:
+        self._cards, self._server, self._agent = cards, server, agent
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def get(self, number: str) -> Session:
+        """Return the session, beginning it on first use."""
+        with self._lock:
+            session = self._sessions.get(number)
+            if session is None:
+                session = self._sessions[number] = Session(self._cards, server=self._server, agent=self._agent)
+            oldest = next(iter(self._sessions)) if len(self._sessions) > MAX_SESSIONS else None
+        if oldest is not None:
+            self.end(oldest)
+        return session
+
+    def adopt(self, number: str, session: Session) -> None:
+        """Take the session of an `initialize` request, which learns its id from the response."""
+        with self._lock:
+            self._sessions.setdefault(number, session)
+
+    def begin(self) -> Session:
+        """Return a session that has no id yet."""
+        return Session(self._cards, server=self._server, agent=self._agent)
+
+    def end(self, number: str) -> None:
+        """End a session."""
+        with self._lock:
+            session = self._sessions.pop(number, None)
+        if session is not None:
+            session.end()
+
+    def end_all(self) -> None:
+        """End every session."""
+        for number in list(self._sessions):
+            self.end(number)

@@ -1,0 +1,115 @@
+"""The MCP server behind the HTTP gateway: requests to it, and its responses as they come."""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolcards.mcp.event_stream import EventReader
+from toolcards.mcp.messages import LIST, Message, get_object, is_response, serialize
+from toolcards.mcp.tool_list import ToolList
+
+CONNECT = 30.0  # seconds to accept a connection
+SILENCE = 3_600.0  # seconds without a byte after which a response counts as broken off
+LIST_PAGES = 100
+HOP_BY_HOP = {
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+    "upgrade", "host", "content-length", "accept-encoding", "expect", "origin",
+}  # fmt: skip
+FAILURES = (OSError, http.client.HTTPException)  # what a request may raise
+
+
+class Upstream:
+    """One MCP server. `headers` are sent with every request, in place of the client's."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self._parts, self._own_headers = urlsplit(url), dict(headers)
+        self.path = self._parts.path
+
+    def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
+        """Send a request with the client's headers; return the response once its head is there."""
+        host, port = self._parts.hostname or "", self._parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=CONNECT, context=_make_tls_context())
+            if self._parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=CONNECT)
+        )
+        target = (self._parts.path or "/") + (f"?{self._parts.query}" if self._parts.query else "")
+        try:
+            connection.request(method, target, body, self._choose_headers(headers))
+            if connection.sock is not None:
+                connection.sock.settimeout(SILENCE)
+            return Response(connection, connection.getresponse())
+        except BaseException:
+            connection.close()
+            raise
+
+    def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message) -> None:
+        """Read the server's list of tools, with the headers and the `_meta` of a client's request."""
+        own_headers = {name: value for name, value in headers.items() if not name.lower().startswith("mcp-param-")}
+        own_headers = {k: v for k, v in own_headers.items() if k.lower() not in {"mcp-method", "mcp-name"}}
+        params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
+        for _ in range(LIST_PAGES):
+            own_request = {"jsonrpc": "2.0", "id": "toolcards-tools", "method": LIST, "params": params}
+            result = self._exchange(own_request, own_headers | {"Mcp-Method": LIST})
+            tools.add_page(params, result)
+            if not result.get("nextCursor"):
+                return
+            params = params | {"cursor": result["nextCursor"]}
+
+    def _exchange(self, own_request: Message, headers: Mapping[str, str]) -> Message:
+        """Return the result of a request of our own, {} if there is none."""
+        try:
+            with closing(self.request("POST", serialize(own_request), headers)) as response:
+                messages = response.read_messages() if response.status == 200 else iter(())
+                for message in messages:
+                    if is_response(message) and message["id"] == own_request["id"]:
+                        return get_object(message, "result")
+        except FAILURES:
+            return {}
+        return {}
+
+    def _choose_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        own = {name.lower() for name in self._own_headers}
+        kept = {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP | own}
+        return kept | self._own_headers | {"Accept-Encoding": "identity"}
+
+
+class Response:
+    """A response of the server. Iterating yields its body as it comes."""
+
+    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        self._connection, self._response = connection, response
+        self.status = response.status
+        self.headers = [(k, v) for k, v in response.getheaders() if k.lower() not in HOP_BY_HOP]
+        self.content_type = response.getheader("Content-Type") or ""
+        self.has_events = self.content_type.startswith("text/event-stream")
+
+    def get_header(self, name: str) -> str:
+        """Return a header, "" if it is missing."""
+        return self._response.getheader(name) or ""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while piece := self._response.read1(1 << 16):
+            yield piece
+
+    def read_messages(self) -> Iterator[Any]:
+        """Yield the messages of the body as they come."""
+        reader = EventReader(self.content_type)
+        for piece in self:
+            yield from reader.feed(piece)
+        yield from reader.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+@functools.cache
+def _make_tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()

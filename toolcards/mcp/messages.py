@@ -1,0 +1,99 @@
+"""JSON-RPC messages of MCP: one strict reading, one way to write them, and the gateway's own answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Message = dict[str, Any]
+CALL = "tools/call"
+LIST = "tools/list"
+CANCELLED = "notifications/cancelled"
+LIST_CHANGED = "notifications/tools/list_changed"
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"  # in `_meta` of requests, from protocol 2026-07-28 on
+DEEPEST = 200  # nested values; a deeper message is refused
+
+
+def parse(data: bytes) -> Any:
+    """Return the JSON value; raises ValueError for anything that two readers may read differently.
+
+    Names that occur twice in one object are refused: of two such members, one program takes the first and another
+    the last.
+    """
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("The message is nested too deeply.") from error
+
+
+def serialize(message: Any) -> bytes:
+    """Return the message as one line of ASCII JSON without its line feed."""
+    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def is_request(message: Any, method: str = "") -> bool:
+    """Return whether it is a request, of this method if one is named."""
+    return (
+        isinstance(message, dict)
+        and isinstance(message.get("method"), str)
+        and message.get("id") is not None
+        and (not method or message["method"] == method)
+    )
+
+
+def is_response(message: Any) -> bool:
+    """Return whether it is the result or error of a request."""
+    return isinstance(message, dict) and "method" not in message and "id" in message
+
+
+def format_id(number: Any) -> str:
+    """Return the key of a request id; 1 and "1" are two ids."""
+    return json.dumps(number)
+
+
+def get_object(message: Any, name: str) -> Message:
+    """Return the member if it is an object, else an empty one."""
+    value = message.get(name) if isinstance(message, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_text(message: Any, name: str) -> str:
+    """Return the member if it is a text, else ""."""
+    value = message.get(name) if isinstance(message, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def make_error(number: Any, code: int, text: str) -> Message:
+    """Return a JSON-RPC error for the client."""
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
+
+
+def make_tool_error(number: Any, text: str, code: str) -> Message:
+    """Return a tool result that says why the call did not run, in the form that models read.
+
+    `resultType` is required from protocol 2026-07-28 on; older clients ignore it.
+    """
+    content = [{"type": "text", "text": text}]
+    result = {"content": content, "isError": True, "resultType": "complete", "_meta": {"toolcards": {"code": code}}}
+    return {"jsonrpc": "2.0", "id": number, "result": result}
+
+
+def make_progress(token: Any, count: int) -> Message:
+    """Return a progress notification, which keeps the client's time limit from running out.
+
+    The values stay far below those of the server, whose own progress has to increase after them.
+    """
+    params = {"progressToken": token, "progress": count * 1e-6, "message": "Waiting for an approval in Toolcards"}
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> Message:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("A name occurs twice in one object.")
+    return members
+
+
+def _refuse_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON.")

@@ -1,0 +1,65 @@
+"""What the gateway tells the server besides questions: results, heartbeats, and the end of the run."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any
+
+from toolcards.client import Toolcards
+
+BEAT = 20.0  # seconds between heartbeats; the server counts a run as lost after 60
+LINGER = 5.0  # seconds that the end of a session waits for its reports
+ATTEMPTS = 5  # of one report, a heartbeat's pause apart, while the server is away
+MAX_WAITING = 2_000
+
+
+class Reports:
+    """Sends the reports of one run in order, in a thread of their own, so that no message waits for the server."""
+
+    def __init__(self, cards: Toolcards, run: str) -> None:
+        self._cards, self._run = cards, run
+        self._queue: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue(MAX_WAITING)
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Start to send heartbeats: the first call of the run is about to be judged."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._send_all, daemon=True)
+                self._thread.start()
+
+    def add(self, call: str, **outcome: Any) -> None:
+        """Queue the result of a call."""
+        self.begin()
+        try:
+            self._queue.put_nowait((call, outcome))
+        except queue.Full:  # the server has been away for long: the calls read `lost` when the run ends
+            return
+
+    def close(self) -> None:
+        """Send what is queued and report the end of the run; returns after LINGER seconds at most."""
+        self._closing.set()
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join(LINGER)
+
+    def _send_all(self) -> None:
+        while True:
+            try:
+                report = self._queue.get(timeout=BEAT)
+            except queue.Empty:
+                self._cards.beat(self._run)
+                continue
+            if report is None:
+                break
+            self._send(*report)
+        self._cards.end(self._run)
+
+    def _send(self, call: str, outcome: dict[str, Any]) -> None:
+        for _ in range(ATTEMPTS):
+            if self._cards.result(self._run, call, **outcome) or self._closing.is_set():
+                return
+            self._closing.wait(BEAT / 4)

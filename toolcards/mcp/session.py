@@ -1,0 +1,275 @@
+"""One MCP session: its calls at the gate, its tools, and what the server answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcards.client import Decision, Toolcards
+from toolcards.client.common.canonical_json import NotCanonical, digest
+from toolcards.client.common.input_repair import parse_offers
+from toolcards.client.jsonable import shorten
+from toolcards.client.repair_loop import find_trouble, make_refusal
+from toolcards.mcp.messages import (
+    CLIENT_INFO,
+    LIST,
+    LIST_CHANGED,
+    Message,
+    format_id,
+    get_object,
+    get_text,
+    is_response,
+    make_tool_error,
+)
+from toolcards.mcp.reports import Reports
+from toolcards.mcp.tool_list import ToolList, identify
+
+DUPLICATE = "Another call with the same id is open: nothing ran."
+NOT_AN_OBJECT = "The arguments are not a JSON object: nothing ran."
+MAX_CONTINUATIONS = 1_000
+PAUSE = 0.1  # seconds between looks for a cancellation while a decision is awaited
+
+
+@dataclass
+class HeldCall:
+    """One `tools/call` request, from its arrival to its response."""
+
+    request_id: Any
+    id: str
+    decision: Decision | None = None
+    is_cancelled: bool = False
+    forwarded: Message | None = None  # the name and arguments that the server got
+    began: float = field(default_factory=time.monotonic)
+
+    def cancel(self) -> None:
+        """Stop waiting for the decision, or for the result."""
+        self.is_cancelled = True
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a call: the request to forward, or the answer for the client; neither if it was canceled."""
+
+    request: Message | None = None
+    answer: Message | None = None
+    changed: bool = False  # a person or a repair changed the arguments or the tool
+
+
+class Session:
+    """The state of one session. Every failure to get a clear permission is a denial. From any thread."""
+
+    def __init__(self, cards: Toolcards, *, server: str, agent: str = "") -> None:
+        self._cards, self._server, self._agent = cards, server, agent
+        self.run = f"mcp-{uuid.uuid4().hex[:12]}"
+        self.tools = ToolList()
+        self._reports = Reports(cards, self.run)
+        self._lock = threading.Lock()
+        self._calls: dict[str, HeldCall] = {}  # by the key of their request id
+        self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
+        # Calls whose server wants more input: by tool, digest of the arguments, and state to bring back.
+        self._continuations: dict[tuple[str, str, str], HeldCall] = {}
+
+    # ------------------------------------------------------------ the client's side
+
+    def note_request(self, request: Message) -> None:
+        """Learn from a request that passes: who the client is, and which list of tools is coming."""
+        params = get_object(request, "params")
+        info = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_INFO)
+        self._agent = self._agent or get_text(info, "name")[:200]
+        if request.get("method") == LIST:
+            with self._lock:
+                self._lists[format_id(request["id"])] = params
+
+    def begin_call(self, request: Message) -> HeldCall | None:
+        """Register a `tools/call` request; return None if a call with the same id is open."""
+        self.note_request(request)
+        key, call = format_id(request["id"]), HeldCall(request["id"], f"call-{uuid.uuid4().hex[:12]}")
+        with self._lock:
+            return call if self._calls.setdefault(key, call) is call else None
+
+    def decide(self, call: HeldCall, request: Message) -> Verdict:
+        """Wait for the gate's decision on the call; blocks until it is there or the call is canceled."""
+        params = get_object(request, "params")
+        name, args = params.get("name"), params.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(args, dict):
+            return self._refuse(call, NOT_AN_OBJECT, "invalid_input")
+        continued = self._take_continuation(params)
+        if continued is not None:
+            call.id, call.decision, call.forwarded = continued.id, continued.decision, continued.forwarded
+            return Verdict(request | {"params": params | (call.forwarded or {})})
+        definition = self.tools.find(name)
+        decision = self._get_decision(call, name, args, definition)
+        if call.is_cancelled:
+            self._withdraw(call, decision)
+            return Verdict()
+        if not decision.allowed:
+            return self._refuse(call, decision.text or "This call was denied.", decision.code)
+        if decision.edited:
+            name, args = decision.tool or name, decision.args
+            offers = parse_offers([definition]) if definition is not None else {}
+            trouble = find_trouble(name, args, offers) if isinstance(args, dict) else None
+            if trouble is not None or not isinstance(args, dict):
+                text = make_refusal(trouble, offers, call.id).text if trouble is not None else NOT_AN_OBJECT
+                self._report(call, error={"message": text, "code": "invalid_input", "phase": "validate"})
+                return self._refuse(call, text, "invalid_input")
+        call.forwarded = {"name": name, "arguments": args}
+        return Verdict(request | {"params": params | call.forwarded}, changed=decision.edited)
+
+    def abandon(self, call: HeldCall, reason: str = "") -> None:
+        """End a call whose client no longer waits, or whose server cannot be reached."""
+        call.cancel()
+        self._drop(call)
+        if call.forwarded is not None:
+            if reason:
+                self._report(call, error={"message": reason, "code": "transport"})
+            else:
+                self._report(call, outcome="aborted")
+
+    def cancel(self, number: Any) -> bool:
+        """Cancel the call of this request id; return whether the server has the request and must be told."""
+        with self._lock:
+            call = self._calls.get(format_id(number))
+        if call is None:
+            return True
+        call.cancel()
+        if call.forwarded is not None:
+            self.abandon(call)
+        return call.forwarded is not None
+
+    # ------------------------------------------------------------ the server's side
+
+    def note_message(self, message: Any) -> None:
+        """Learn from a message of the server: results of calls, and its tools."""
+        if isinstance(message, list):
+            for each in message:
+                self.note_message(each)
+        elif is_response(message):
+            self._note_response(message)
+        elif isinstance(message, dict) and message.get("method") == LIST_CHANGED:
+            self.tools.is_stale = True
+
+    def end(self) -> None:
+        """End the session: withdraw what waits, and report the end of the run."""
+        with self._lock:
+            calls = list(self._calls.values())
+        for call in calls:
+            is_open = call.forwarded is None and call.decision is not None
+            self.abandon(call)
+            if is_open and call.decision is not None:
+                self._cards.withdraw(call.decision)
+        self._reports.close()
+
+    def _note_response(self, message: Message) -> None:
+        key, result = format_id(message["id"]), get_object(message, "result")
+        with self._lock:
+            listed, call = self._lists.pop(key, None), self._calls.get(key)
+        if listed is not None:
+            self.tools.add_page(listed, result)
+        if call is None or call.forwarded is None:
+            return
+        self._drop(call)
+        if result.get("resultType") == "input_required":
+            self._keep_continuation(call, result)
+        elif "error" in message:
+            self._report(call, error=_read_error(get_object(message, "error")))
+        elif result.get("isError") is True:
+            self._report(call, error={"message": str(_read_output(result))[:8_000], "code": "tool_reported"})
+        else:
+            self._report(call, output=shorten(_read_output(result)))
+
+    # ------------------------------------------------------------ a call that the server continues
+
+    def _keep_continuation(self, call: HeldCall, result: Message) -> None:
+        """Remember that this allowed call goes on with a second request, which brings what the server wants."""
+        question = call.decision.question if call.decision is not None else None
+        if question is None:
+            return
+        state = get_text(result, "requestState")
+        with self._lock:
+            self._continuations[question.tool.name, question.args_sha256, state] = call
+            while len(self._continuations) > MAX_CONTINUATIONS:
+                del self._continuations[next(iter(self._continuations))]
+
+    def _take_continuation(self, params: Message) -> HeldCall | None:
+        """Return the allowed call that this request continues, once; None if it is a call of its own.
+
+        It continues a call if it names the same tool and arguments, and brings the state that the server gave out or,
+        without a state, responses (protocol 2026-07-28, multi round-trip requests).
+        """
+        state = get_text(params, "requestState")
+        if not state and not get_object(params, "inputResponses"):
+            return None
+        try:
+            key = (get_text(params, "name"), digest(params.get("arguments", {})), state)
+        except NotCanonical:
+            return None
+        with self._lock:
+            return self._continuations.pop(key, None)
+
+    # ------------------------------------------------------------ the gate
+
+    def _get_decision(self, call: HeldCall, name: str, args: Message, definition: Message | None) -> Decision:
+        """Return the final decision, with the permit claimed if it is an allow."""
+        self._reports.begin()
+        offered: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
+        decision = self._cards.decide(
+            self.run, call.id, identify(name, self._server, definition), args, agent=[self._agent or "mcp"], **offered
+        )
+        call.decision = decision
+        decision = self._wait(call, decision)
+        return self._cards.claim(decision) if decision.allowed and not call.is_cancelled else decision
+
+    def _wait(self, call: HeldCall, decision: Decision) -> Decision:
+        """Wait for a person; returns at once when the call is canceled."""
+        if not decision.waiting:
+            return decision
+        answers: list[Decision] = []
+        waiter = threading.Thread(
+            target=lambda: answers.append(self._cards.wait(decision, stopped=lambda: call.is_cancelled)), daemon=True
+        )
+        waiter.start()
+        while waiter.is_alive() and not call.is_cancelled:
+            waiter.join(PAUSE)
+        return answers[0] if answers else decision
+
+    def _withdraw(self, call: HeldCall, decision: Decision) -> None:
+        """Take back a canceled call: its approval, or the permit that was claimed for it."""
+        self._drop(call)
+        if call.decision is not None and call.decision.waiting:
+            self._cards.withdraw(call.decision)
+        if decision.allowed:
+            self._report(call, outcome="aborted")
+
+    def _refuse(self, call: HeldCall, text: str, code: str) -> Verdict:
+        self._drop(call)
+        return Verdict(answer=make_tool_error(call.request_id, text, code))
+
+    def _drop(self, call: HeldCall) -> None:
+        with self._lock:
+            if self._calls.get(format_id(call.request_id)) is call:
+                del self._calls[format_id(call.request_id)]
+
+    def _report(self, call: HeldCall, **outcome: Any) -> None:
+        attempt = call.decision.attempt if call.decision is not None else 1
+        self._reports.add(call.id, attempt=attempt, duration_ms=int((time.monotonic() - call.began) * 1000), **outcome)
+
+
+def _read_output(result: Message) -> Any:
+    """Return what the tool returned: its structured value, its only text, or all parts of its content."""
+    if "structuredContent" in result:
+        return result["structuredContent"]
+    content = result.get("content")
+    if isinstance(content, list) and len(content) == 1 and get_text(content[0], "type") == "text":
+        return get_text(content[0], "text")
+    return content if content is not None else {key: value for key, value in result.items() if key != "_meta"}
+
+
+def _read_error(error: Message) -> Message:
+    """Return the gate's error for a JSON-RPC error; the call reached the server, which answered."""
+    codes = {-32601: "no_such_tool", -32602: "invalid_input", -32700: "protocol", -32600: "protocol"}
+    number = error.get("code")
+    code = codes.get(number, "tool_failed") if isinstance(number, int) else "tool_failed"
+    return {"message": get_text(error, "message")[:8_000] or f"Error {number}", "code": code}

@@ -1,0 +1,215 @@
+"""The gateway over stdio: it starts the server, and stands between its streams and the client's."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from toolcards.mcp.messages import (
+    CALL,
+    CANCELLED,
+    INVALID_REQUEST,
+    LIST,
+    PARSE_ERROR,
+    Message,
+    format_id,
+    get_object,
+    is_request,
+    is_response,
+    make_error,
+    make_progress,
+    parse,
+    serialize,
+)
+from toolcards.mcp.session import DUPLICATE, HeldCall, Session
+
+EXIT_PATIENCE = 10.0  # seconds for the server to exit after its client has gone
+LIST_PATIENCE = 5.0  # seconds for the server to list its tools before a call
+PROGRESS = 5.0  # seconds between progress notifications while a call waits
+LIST_PAGES = 100
+PRIVATE = "toolcards-"  # begins the ids of the gateway's own requests
+
+
+@dataclass
+class OwnRequest:
+    """A request of the gateway itself, whose response the client does not see."""
+
+    is_answered: threading.Event = field(default_factory=threading.Event)
+    result: Message = field(default_factory=dict)
+
+
+class StdioRelay:
+    """One server process and its client."""
+
+    def __init__(self, session: Session, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self._session, self._command, self._env = session, list(command), dict(env)
+        self._to_server, self._to_client = threading.Lock(), threading.Lock()
+        self._own_requests: dict[str, OwnRequest] = {}
+        self._numbers = itertools.count(1)
+
+    def run(self, client_in: int, client_out: BinaryIO) -> int:
+        """Relay until the server ends; return its exit code. `client_in` is a file descriptor."""
+        self._client_out = client_out
+        self._server = subprocess.Popen(  # noqa: S603 - named on the command line
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._env
+        )
+        self._pass_signals()
+        threading.Thread(target=self._read_client, args=(client_in,), daemon=True).start()
+        try:
+            self._read_server()
+        finally:
+            self._session.end()
+        return self._server.wait()
+
+    def _pass_signals(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, lambda received, frame: self._server.send_signal(received))
+
+    # ------------------------------------------------------------ client to server
+
+    def _read_client(self, source: int) -> None:
+        for line in _read_lines(source):
+            if line.strip():
+                self._receive(line)
+        with contextlib.suppress(OSError):
+            self._server_in.close()
+        threading.Timer(EXIT_PATIENCE, self._server.terminate).start()
+
+    def _receive(self, line: bytes) -> None:
+        try:
+            message = parse(line)
+            if not isinstance(message, (dict, list)):
+                raise ValueError("A message is a JSON object.")
+        except ValueError as error:
+            self._write_client(make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
+            return
+        if isinstance(message, list):
+            self._receive_batch(message)
+        elif is_request(message, CALL):
+            self._hold(message)
+        elif isinstance(message, dict) and message.get("method") == CALL:
+            return  # a call without an id cannot be answered, so it cannot be judged
+        elif isinstance(message, dict) and message.get("method") == CANCELLED:
+            if self._session.cancel(get_object(message, "params").get("requestId")):
+                self._write_server(message)
+        else:
+            if is_request(message):
+                self._session.note_request(message)
+            self._write_server(message)
+
+    def _receive_batch(self, batch: list[Any]) -> None:
+        """Forward a batch (protocol 2025-03-26) without its calls, which are answered one by one."""
+        rest = [each for each in batch if isinstance(each, dict) and each.get("method") != CALL]
+        for each in batch:
+            if is_request(each, CALL):
+                self._hold(each)
+            elif is_request(each):
+                self._session.note_request(each)
+        if rest:
+            self._write_server(rest)
+
+    def _hold(self, request: Message) -> None:
+        """Submit the call in a thread; other messages pass meanwhile."""
+        call = self._session.begin_call(request)
+        if call is None or str(request["id"]).startswith(PRIVATE):
+            self._write_client(make_error(request["id"], INVALID_REQUEST, DUPLICATE))
+            return
+        threading.Thread(target=self._decide, args=(call, request), daemon=True).start()
+
+    def _decide(self, call: HeldCall, request: Message) -> None:
+        self._fetch_tools(request)
+        done = threading.Event()
+        token = get_object(get_object(request, "params"), "_meta").get("progressToken")
+        if token is not None:
+            threading.Thread(target=self._show_progress, args=(token, call, done), daemon=True).start()
+        try:
+            verdict = self._session.decide(call, request)
+        finally:
+            done.set()
+        if verdict.answer is not None:
+            self._write_client(verdict.answer)
+        if verdict.request is not None and not self._write_server(verdict.request):
+            self._session.abandon(call, "The MCP server has exited.")
+
+    def _show_progress(self, token: Any, call: HeldCall, done: threading.Event) -> None:
+        for count in itertools.count(1):
+            if done.wait(PROGRESS) or call.is_cancelled:
+                return
+            self._write_client(make_progress(token, count))
+
+    def _fetch_tools(self, request: Message) -> None:
+        """List the server's tools before a call, if the client has not, or the server says that they changed."""
+        if not self._session.tools.is_stale:
+            return
+        meta = get_object(get_object(request, "params"), "_meta")
+        params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
+        for _ in range(LIST_PAGES):
+            number, own = f"{PRIVATE}{next(self._numbers)}", OwnRequest()
+            own_request = {"jsonrpc": "2.0", "id": number, "method": LIST, "params": params}
+            self._session.note_request(own_request)
+            self._own_requests[format_id(number)] = own
+            if not self._write_server(own_request) or not own.is_answered.wait(LIST_PATIENCE):
+                return
+            if not own.result.get("nextCursor"):
+                return
+            params = params | {"cursor": own.result["nextCursor"]}
+
+    # ------------------------------------------------------------ server to client
+
+    def _read_server(self) -> None:
+        assert self._server.stdout is not None
+        for line in iter(self._server.stdout.readline, b""):
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):  # a server that prints something else: the client decides
+                message = None
+            self._session.note_message(message)
+            own = self._own_requests.pop(format_id(message["id"]), None) if is_response(message) else None
+            if own is None:
+                self._write_client_bytes(line)
+            else:
+                own.result = get_object(message, "result")
+                own.is_answered.set()
+
+    # ------------------------------------------------------------ writing
+
+    @property
+    def _server_in(self) -> Any:
+        return self._server.stdin
+
+    def _write_server(self, message: Any) -> bool:
+        """Write to the server; return False if it has gone."""
+        with self._to_server:
+            try:
+                self._server_in.write(serialize(message) + b"\n")
+                self._server_in.flush()
+            except (OSError, ValueError):
+                return False
+        return True
+
+    def _write_client(self, message: Message) -> None:
+        self._write_client_bytes(serialize(message) + b"\n")
+
+    def _write_client_bytes(self, line: bytes) -> None:
+        with self._to_client, contextlib.suppress(OSError, ValueError):
+            self._client_out.write(line)
+            self._client_out.flush()
+
+
+def _read_lines(source: int) -> Iterator[bytes]:
+    """Yield the lines of a file descriptor (a thread blocked in a file object could not be left at exit)."""
+    partial = b""
+    while chunk := os.read(source, 1 << 16):
+        *lines, partial = (partial + chunk).split(b"\n")
+        yield from lines
+    if partial:
+        yield partial
