@@ -1,4 +1,4 @@
-"""The `toolcards-client` command, for computers without a server: `connect`, `hook` and `acp`. Needs no Django."""
+"""The `toolcards-client` command, for computers without a server: `connect`, `hook`, `acp`, `mcp`. Needs no Django."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ def main() -> None:
         from toolcards.acp import main as run_acp
 
         raise SystemExit(run_acp(arguments))
+    if name == "mcp":
+        from toolcards.mcp import main as run_mcp
+
+        raise SystemExit(run_mcp(arguments))
     if name == "hook":
         from toolcards.hook_relay import main as run_hook
 
@@ -48,6 +52,7 @@ usage: toolcards-client COMMAND
   connect  {command.ABOUT}
   hook     Relay one hook of Claude Code or Codex; `connect` writes this command.
   acp      Stand between an editor and an agent that speak the Agent Client Protocol.
+  mcp      Stand between an MCP client and an MCP server, and hold each tool call for the gate.
 
 Each command has --help. Create the key for --key on the server: Sources, or its Connect page."""
 

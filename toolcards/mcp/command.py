@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 
 from toolcards.client import Toolcards
@@ -22,13 +22,14 @@ SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the gateway until the server or the client ends; return the exit code."""
+    """Run the gateway until one side ends; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="toolcards mcp", description=ABOUT, epilog=NOTE,
         usage="toolcards mcp [options] -- server command\n       toolcards mcp [options] --upstream URL",
     )  # fmt: skip
     parser.add_argument("--url", default="", help="the address of the Toolcards server")
     parser.add_argument("--key", default="", help="an agent key; better in the environment")
+    parser.add_argument("--key-file", type=Path, help="a file that holds the agent key")
     parser.add_argument("--server", default="", help="the MCP server's name in policies and on cards")
     parser.add_argument("--agent", default="", help="the agent's name; without it, the name of the client")
     parser.add_argument("--upstream", default="", metavar="URL", help="an MCP server that speaks streamable HTTP")
@@ -43,8 +44,9 @@ def main(argv: Sequence[str]) -> int:
     if bool(command) == bool(options.upstream):
         parser.error("name either the server's command after --, or its address with --upstream")
     try:
-        cards = Toolcards(options.url, options.key)
-    except ValueError as error:
+        key = options.key_file.read_text("utf-8").strip() if options.key_file else options.key
+        cards = Toolcards(options.url, key)
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     if options.upstream:
         return _serve_http(parser, options, cards)
@@ -56,7 +58,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def derive_name(command: Sequence[str]) -> str:
-    """Return a server's name from its command: the package or script behind `npx`, `uvx`, `python` and the like."""
+    """Return a server's name from its command.
+
+    It is the package or script after `npx`, `uvx`, `python` and the like.
+    """
     words = [word for word in command if not word.startswith("-") and word not in SUBCOMMANDS]
     if PurePath(words[0]).name in RUNNERS and len(words) > 1:
         words = words[1:]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolcards.mcp.messages import Message, serialize
+from toolcards.mcp.messages import Message, make_error, serialize
 
 LONGEST = 16 << 20  # bytes of one message; longer ones pass unread
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
@@ -48,6 +48,14 @@ class EventReader:
 def format_event(message: Message | list[Any]) -> bytes:
     """Return the message as one server-sent event."""
     return b"event: message\ndata: " + serialize(message) + b"\n\n"
+
+
+def convert_to_event(body: bytes, status: int, number: Any) -> bytes:
+    """Return a JSON response as an event, or a JSON-RPC error for anything else."""
+    message = next(_load(body), None)
+    if not isinstance(message, (dict, list)):
+        message = make_error(number, -32603, f"The MCP server answered {status}.")
+    return format_event(message)
 
 
 def _load(data: bytes) -> Iterator[Any]:

@@ -1,7 +1,6 @@
 """The gateway over streamable HTTP: a reverse proxy that holds the POST of a call until the gate has decided.
 
-One thread per connection, as the standard library has it: the gateway stands on the agent's own computer, before one
-upstream server.
+One thread per connection: the gateway is on the agent's computer, before one upstream server.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcards.client import Toolcards
-from toolcards.mcp.event_stream import EventReader, format_event
-from toolcards.mcp.http_sessions import Sessions
+from toolcards.mcp.event_stream import EventReader, convert_to_event, format_event
+from toolcards.mcp.http_sessions import GatewaySessions
 from toolcards.mcp.http_upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CALL,
@@ -26,6 +25,7 @@ from toolcards.mcp.messages import (
     INVALID_REQUEST,
     PARSE_ERROR,
     Message,
+    contains_call,
     get_object,
     is_request,
     make_error,
@@ -51,13 +51,13 @@ class Gateway(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], upstream: Upstream, sessions: Sessions) -> None:
+    def __init__(self, address: tuple[str, int], upstream: Upstream, sessions: GatewaySessions) -> None:
         self.upstream, self.sessions = upstream, sessions
         self.hosts = {address[0], *(LOOPBACK if address[0] in LOOPBACK else ())}
         super().__init__(address, Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report a failure of one connection in one line; connections that break are ordinary."""
+        """Report a failure of one connection in one line, unless it broke."""
         error = sys.exc_info()[1]
         if not isinstance(error, (ConnectionError, TimeoutError)):
             print(f"toolcards: {error!r}", file=sys.stderr, flush=True)  # noqa: T201
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         session = self.server.sessions.get(number)
         if is_request(message, CALL):
             self._hold(session, message)
-        elif _contains_call(message):
+        elif contains_call(message):
             self._answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
         elif isinstance(message, dict) and message.get("method") == CANCELLED:
             if session.cancel(get_object(message, "params").get("requestId")):
@@ -199,20 +199,20 @@ class Handler(BaseHTTPRequestHandler):
                 session.abandon(call, "The connection broke before the result came.")
 
     def _pass_on(self, response: Response, session: Session, call: HeldCall | None, is_stream: bool) -> None:
-        reader, whole = EventReader(response.content_type), b""
+        reader, held_body = EventReader(response.content_type), b""
         if not is_stream:
             self._begin_chunks(response.status, response.headers)
         for piece in response:
             for message in reader.feed(piece):
                 session.note_message(message)
             if is_stream and not response.has_events:
-                whole += piece
+                held_body += piece
             else:
                 self._write_chunk(piece)
         for message in reader.close():
             session.note_message(message)
         if is_stream and not response.has_events:
-            self._write_chunk(_make_event(whole, response.status, call))
+            self._write_chunk(convert_to_event(held_body, response.status, call.request_id if call else None))
         self._end_chunks()
         if call is not None and response.status >= 400:
             session.abandon(call, f"The MCP server answered {response.status}.")
@@ -278,7 +278,7 @@ def serve(
     cards: Toolcards, upstream: str, address: tuple[str, int], server: str, agent: str, headers: Mapping[str, str]
 ) -> int:
     """Serve until a signal comes; return the exit code."""
-    sessions = Sessions(cards, server, agent)
+    sessions = GatewaySessions(cards, server, agent)
     try:
         gateway = Gateway(address, Upstream(upstream, headers), sessions)
     except OSError as error:
@@ -292,20 +292,3 @@ def serve(
         gateway.serve_forever()
     sessions.end_all()
     return 0
-
-
-def _make_event(body: bytes, status: int, call: HeldCall | None) -> bytes:
-    """Return a JSON response as an event; an answer that is none becomes a JSON-RPC error."""
-    try:
-        message = parse(body)
-    except ValueError:
-        message = None
-    if not isinstance(message, (dict, list)):
-        message = make_error(call.request_id if call else None, -32603, f"The MCP server answered {status}.")
-    return format_event(message)
-
-
-def _contains_call(message: Any) -> bool:
-    """Return whether it is a call without an id, or a batch with a call or with something that is no message."""
-    messages = message if isinstance(message, list) else [message]
-    return any(not isinstance(each, dict) or each.get("method") == CALL for each in messages)

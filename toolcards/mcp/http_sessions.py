@@ -10,7 +10,7 @@ from toolcards.mcp.session import Session
 MAX_SESSIONS = 1_000
 
 
-class Sessions:
+class GatewaySessions:
     """The open sessions by their id; calls without one belong to the session of the process."""
 
     def __init__(self, cards: Toolcards, server: str, agent: str) -> None:
@@ -30,7 +30,7 @@ class Sessions:
         return session
 
     def adopt(self, number: str, session: Session) -> None:
-        """Take the session of an `initialize` request, which learns its id from the response."""
+        """Take the session of an `initialize` request under its new id."""
         with self._lock:
             self._sessions.setdefault(number, session)
 

@@ -32,7 +32,7 @@ class Upstream:
         self.path = self._parts.path
 
     def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
-        """Send a request with the client's headers; return the response once its head is there."""
+        """Send a request with the client's headers; return its response."""
         host, port = self._parts.hostname or "", self._parts.port
         connection = (
             http.client.HTTPSConnection(host, port, timeout=CONNECT, context=_make_tls_context())
@@ -50,7 +50,7 @@ class Upstream:
             raise
 
     def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message) -> None:
-        """Read the server's list of tools, with the headers and the `_meta` of a client's request."""
+        """List the server's tools, with the headers and `_meta` of a request."""
         own_headers = {name: value for name, value in headers.items() if not name.lower().startswith("mcp-param-")}
         own_headers = {k: v for k, v in own_headers.items() if k.lower() not in {"mcp-method", "mcp-name"}}
         params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
@@ -63,7 +63,7 @@ class Upstream:
             params = params | {"cursor": result["nextCursor"]}
 
     def _exchange(self, own_request: Message, headers: Mapping[str, str]) -> Message:
-        """Return the result of a request of our own, {} if there is none."""
+        """Return the result of a request of our own, {} if it does not answer."""
         try:
             with closing(self.request("POST", serialize(own_request), headers)) as response:
                 messages = response.read_messages() if response.status == 200 else iter(())
@@ -76,8 +76,8 @@ class Upstream:
 
     def _choose_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         own = {name.lower() for name in self._own_headers}
-        kept = {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP | own}
-        return kept | self._own_headers | {"Accept-Encoding": "identity"}
+        passed_headers = {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP | own}
+        return passed_headers | self._own_headers | {"Accept-Encoding": "identity"}
 
 
 class Response:

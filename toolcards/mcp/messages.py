@@ -47,6 +47,12 @@ def is_response(message: Any) -> bool:
     return isinstance(message, dict) and "method" not in message and "id" in message
 
 
+def contains_call(message: Any) -> bool:
+    """Return whether it is a call, or a batch with a call or with something that is no message."""
+    messages = message if isinstance(message, list) else [message]
+    return any(not isinstance(each, dict) or each.get("method") == CALL for each in messages)
+
+
 def format_id(number: Any) -> str:
     """Return the key of a request id; 1 and "1" are two ids."""
     return json.dumps(number)

@@ -236,7 +236,7 @@ class Session:
         return answers[0] if answers else decision
 
     def _withdraw(self, call: HeldCall, decision: Decision) -> None:
-        """Take back a canceled call: its approval, or the permit that was claimed for it."""
+        """Withdraw the approval of a canceled call, or report the permit that was claimed for it as unused."""
         self._drop(call)
         if call.decision is not None and call.decision.waiting:
             self._cards.withdraw(call.decision)
