@@ -51,7 +51,7 @@ def format_event(message: Message | list[Any]) -> bytes:
 
 
 def convert_to_event(body: bytes, status: int, number: Any) -> bytes:
-    """Return a JSON response as an event, or a JSON-RPC error for anything else."""
+    """Return a JSON response as an event; anything else becomes an error."""
     message = next(_load(body), None)
     if not isinstance(message, (dict, list)):
         message = make_error(number, -32603, f"The MCP server answered {status}.")

@@ -34,7 +34,7 @@ from toolcards.mcp.messages import (
     parse,
     serialize,
 )
-from toolcards.mcp.session import DUPLICATE, HeldCall, Session, Verdict
+from toolcards.mcp.session import DUPLICATE, HeldCall, HeldCallResult, Session
 
 LONGEST_BODY = 16 << 20
 STREAM_AFTER = 1.0  # seconds that a call waits before its response begins as an event stream
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
         if call is None:
             self._answer(400, make_error(request["id"], INVALID_REQUEST, DUPLICATE))
             return
-        verdicts: list[Verdict] = []
+        verdicts: list[HeldCallResult] = []
 
         def decide() -> None:
             if session.tools.is_stale:
@@ -141,10 +141,10 @@ class Handler(BaseHTTPRequestHandler):
             session.abandon(call)
             return
         waiter.join()
-        verdict = verdicts[0] if verdicts else Verdict(answer=make_error(request["id"], -32603, "No decision."))
+        verdict = verdicts[0] if verdicts else HeldCallResult(answer=make_error(request["id"], -32603, "No decision."))
         if verdict.changed and any(name.lower().startswith("mcp-param-") for name in self.headers):
             session.abandon(call)
-            verdict = Verdict(answer=make_tool_error(request["id"], CHANGED, "integrity"))
+            verdict = HeldCallResult(answer=make_tool_error(request["id"], CHANGED, "integrity"))
         if verdict.request is not None:
             self._forward(verdict.request, session, call=call, is_stream=is_stream)
         elif is_stream:

@@ -16,9 +16,9 @@ DEEPEST = 200  # nested values; a deeper message is refused
 
 
 def parse(data: bytes) -> Any:
-    """Return the JSON value; raises ValueError for anything that two readers may read differently.
+    """Parse the JSON value strictly; raises ValueError.
 
-    Names that occur twice in one object are refused: of two such members, one program takes the first and another
+    What two readers may read differently is refused. Names that occur twice in one object are refused: of two such members, one program takes the first and another
     the last.
     """
     try:
@@ -28,12 +28,12 @@ def parse(data: bytes) -> Any:
 
 
 def serialize(message: Any) -> bytes:
-    """Return the message as one line of ASCII JSON without its line feed."""
+    """Return the message as ASCII JSON without a line feed."""
     return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def is_request(message: Any, method: str = "") -> bool:
-    """Return whether it is a request, of this method if one is named."""
+    """Return whether it is a request, of the method if named."""
     return (
         isinstance(message, dict)
         and isinstance(message.get("method"), str)
@@ -48,13 +48,16 @@ def is_response(message: Any) -> bool:
 
 
 def contains_call(message: Any) -> bool:
-    """Return whether it is a call, or a batch with a call or with something that is no message."""
+    """Return whether it is or contains a call.
+
+    A batch with something that is no message counts as well.
+    """
     messages = message if isinstance(message, list) else [message]
     return any(not isinstance(each, dict) or each.get("method") == CALL for each in messages)
 
 
 def format_id(number: Any) -> str:
-    """Return the key of a request id; 1 and "1" are two ids."""
+    """Return the key of a request id; 1 and "1" differ."""
     return json.dumps(number)
 
 
@@ -76,7 +79,7 @@ def make_error(number: Any, code: int, text: str) -> Message:
 
 
 def make_tool_error(number: Any, text: str, code: str) -> Message:
-    """Return a tool result that says why the call did not run, in the form that models read.
+    """Return a tool result that says why the call did not run.
 
     `resultType` is required from protocol 2026-07-28 on; older clients ignore it.
     """
@@ -86,7 +89,7 @@ def make_tool_error(number: Any, text: str, code: str) -> Message:
 
 
 def make_progress(token: Any, count: int) -> Message:
-    """Return a progress notification, which keeps the client's time limit from running out.
+    """Return a progress notification, which keeps the client waiting.
 
     The values stay far below those of the server, whose own progress has to increase after them.
     """

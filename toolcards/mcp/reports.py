@@ -25,7 +25,7 @@ class Reports:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Start to send heartbeats: the first call of the run is about to be judged."""
+        """Start to send heartbeats, before the first call of the run."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._send_all, daemon=True)
@@ -40,7 +40,7 @@ class Reports:
             return
 
     def close(self) -> None:
-        """Send what is queued and report the end of the run; returns after LINGER seconds at most."""
+        """Report what is queued and the end of the run, within LINGER seconds."""
         self._closing.set()
         if self._thread is not None:
             self._queue.put(None)

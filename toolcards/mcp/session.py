@@ -50,7 +50,7 @@ class HeldCall:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HeldCallResult:
     """What becomes of a call: the request to forward, or the answer for the client; neither if it was canceled."""
 
     request: Message | None = None
@@ -75,7 +75,7 @@ class Session:
     # ------------------------------------------------------------ the client's side
 
     def note_request(self, request: Message) -> None:
-        """Learn from a request that passes: who the client is, and which list of tools is coming."""
+        """Note the client's name, and which list of tools is coming."""
         params = get_object(request, "params")
         info = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_INFO)
         self._agent = self._agent or get_text(info, "name")[:200]
@@ -84,14 +84,14 @@ class Session:
                 self._lists[format_id(request["id"])] = params
 
     def begin_call(self, request: Message) -> HeldCall | None:
-        """Register a `tools/call` request; return None if a call with the same id is open."""
+        """Register a `tools/call` request; return None if its id is in use."""
         self.note_request(request)
         key, call = format_id(request["id"]), HeldCall(request["id"], f"call-{uuid.uuid4().hex[:12]}")
         with self._lock:
             return call if self._calls.setdefault(key, call) is call else None
 
-    def decide(self, call: HeldCall, request: Message) -> Verdict:
-        """Wait for the gate's decision on the call; blocks until it is there or the call is canceled."""
+    def decide(self, call: HeldCall, request: Message) -> HeldCallResult:
+        """Wait for the decision on the call, or until it is canceled."""
         params = get_object(request, "params")
         name, args = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(args, dict):
@@ -99,12 +99,12 @@ class Session:
         continued = self._take_continuation(params)
         if continued is not None:
             call.id, call.decision, call.forwarded = continued.id, continued.decision, continued.forwarded
-            return Verdict(request | {"params": params | (call.forwarded or {})})
+            return HeldCallResult(request | {"params": params | (call.forwarded or {})})
         definition = self.tools.find(name)
         decision = self._get_decision(call, name, args, definition)
         if call.is_cancelled:
             self._withdraw(call, decision)
-            return Verdict()
+            return HeldCallResult()
         if not decision.allowed:
             return self._refuse(call, decision.text or "This call was denied.", decision.code)
         if decision.edited:
@@ -116,10 +116,10 @@ class Session:
                 self._report(call, error={"message": text, "code": "invalid_input", "phase": "validate"})
                 return self._refuse(call, text, "invalid_input")
         call.forwarded = {"name": name, "arguments": args}
-        return Verdict(request | {"params": params | call.forwarded}, changed=decision.edited)
+        return HeldCallResult(request | {"params": params | call.forwarded}, changed=decision.edited)
 
     def abandon(self, call: HeldCall, reason: str = "") -> None:
-        """End a call whose client no longer waits, or whose server cannot be reached."""
+        """End a call that its client left, or its server did not get."""
         call.cancel()
         self._drop(call)
         if call.forwarded is not None:
@@ -129,7 +129,7 @@ class Session:
                 self._report(call, outcome="aborted")
 
     def cancel(self, number: Any) -> bool:
-        """Cancel the call of this request id; return whether the server has the request and must be told."""
+        """Cancel the call of this request id; return whether the server has it."""
         with self._lock:
             call = self._calls.get(format_id(number))
         if call is None:
@@ -142,7 +142,7 @@ class Session:
     # ------------------------------------------------------------ the server's side
 
     def note_message(self, message: Any) -> None:
-        """Learn from a message of the server: results of calls, and its tools."""
+        """Read results of calls, and tools, from a message of the server."""
         if isinstance(message, list):
             for each in message:
                 self.note_message(each)
@@ -152,7 +152,7 @@ class Session:
             self.tools.is_stale = True
 
     def end(self) -> None:
-        """End the session: withdraw what waits, and report the end of the run."""
+        """Withdraw what waits, and report the end of the run."""
         with self._lock:
             calls = list(self._calls.values())
         for call in calls:
@@ -183,7 +183,7 @@ class Session:
     # ------------------------------------------------------------ a call that the server continues
 
     def _keep_continuation(self, call: HeldCall, result: Message) -> None:
-        """Remember that this allowed call goes on with a second request, which brings what the server wants."""
+        """Remember that the server continues this allowed call with a second request."""
         question = call.decision.question if call.decision is not None else None
         if question is None:
             return
@@ -214,9 +214,9 @@ class Session:
     def _get_decision(self, call: HeldCall, name: str, args: Message, definition: Message | None) -> Decision:
         """Return the final decision, with the permit claimed if it is an allow."""
         self._reports.begin()
-        offered: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
+        extras: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
         decision = self._cards.decide(
-            self.run, call.id, identify(name, self._server, definition), args, agent=[self._agent or "mcp"], **offered
+            self.run, call.id, identify(name, self._server, definition), args, agent=[self._agent or "mcp"], **extras
         )
         call.decision = decision
         decision = self._wait(call, decision)
@@ -243,9 +243,9 @@ class Session:
         if decision.allowed:
             self._report(call, outcome="aborted")
 
-    def _refuse(self, call: HeldCall, text: str, code: str) -> Verdict:
+    def _refuse(self, call: HeldCall, text: str, code: str) -> HeldCallResult:
         self._drop(call)
-        return Verdict(answer=make_tool_error(call.request_id, text, code))
+        return HeldCallResult(answer=make_tool_error(call.request_id, text, code))
 
     def _drop(self, call: HeldCall) -> None:
         with self._lock:

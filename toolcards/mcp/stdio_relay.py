@@ -56,7 +56,10 @@ class StdioRelay:
         self._numbers = itertools.count(1)
 
     def run(self, client_in: int, client_out: BinaryIO) -> int:
-        """Relay until the server ends; return its exit code. `client_in` is a file descriptor."""
+        """Relay until the server ends; return its exit code.
+
+        `client_in` is a file descriptor.
+        """
         self._client_out = client_out
         self._server = subprocess.Popen(  # noqa: S603 - named on the command line
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._env
@@ -108,14 +111,14 @@ class StdioRelay:
 
     def _receive_batch(self, batch: list[Any]) -> None:
         """Forward a batch (protocol 2025-03-26) without its calls, which are answered one by one."""
-        rest = [each for each in batch if isinstance(each, dict) and each.get("method") != CALL]
+        other_messages = [each for each in batch if isinstance(each, dict) and each.get("method") != CALL]
         for each in batch:
             if is_request(each, CALL):
                 self._hold(each)
             elif is_request(each):
                 self._session.note_request(each)
-        if rest:
-            self._write_server(rest)
+        if other_messages:
+            self._write_server(other_messages)
 
     def _hold(self, request: Message) -> None:
         """Submit the call in a thread; other messages pass meanwhile."""
@@ -127,22 +130,22 @@ class StdioRelay:
 
     def _decide(self, call: HeldCall, request: Message) -> None:
         self._fetch_tools(request)
-        done = threading.Event()
+        is_decided = threading.Event()
         token = get_object(get_object(request, "params"), "_meta").get("progressToken")
         if token is not None:
-            threading.Thread(target=self._show_progress, args=(token, call, done), daemon=True).start()
+            threading.Thread(target=self._show_progress, args=(token, call, is_decided), daemon=True).start()
         try:
             verdict = self._session.decide(call, request)
         finally:
-            done.set()
+            is_decided.set()
         if verdict.answer is not None:
             self._write_client(verdict.answer)
         if verdict.request is not None and not self._write_server(verdict.request):
             self._session.abandon(call, "The MCP server has exited.")
 
-    def _show_progress(self, token: Any, call: HeldCall, done: threading.Event) -> None:
+    def _show_progress(self, token: Any, call: HeldCall, is_decided: threading.Event) -> None:
         for count in itertools.count(1):
-            if done.wait(PROGRESS) or call.is_cancelled:
+            if is_decided.wait(PROGRESS) or call.is_cancelled:
                 return
             self._write_client(make_progress(token, count))
 

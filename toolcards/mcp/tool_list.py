@@ -45,7 +45,7 @@ class ToolList:
 
 
 def identify(name: str, source: str, definition: Message | None) -> dict[str, str]:
-    """Return the tool as the gate takes it: its name, its server, and what pins its definition.
+    """Return the tool with its server and the digest of its definition.
 
     A server that changes a tool's description, schema or annotations changes the digest: the gate then treats it as a
     changed tool until an admin accepts it.
