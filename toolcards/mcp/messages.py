@@ -18,8 +18,8 @@ DEEPEST = 200  # nested values; a deeper message is refused
 def parse(data: bytes) -> Any:
     """Parse the JSON value strictly; raises ValueError.
 
-    What two readers may read differently is refused. Names that occur twice in one object are refused: of two such members, one program takes the first and another
-    the last.
+    What two readers may read differently is refused: of two members with one name, some programs take the first and
+    others the last.
     """
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)

@@ -40,7 +40,7 @@ class Reports:
             return
 
     def close(self) -> None:
-        """Report what is queued and the end of the run, within LINGER seconds."""
+        """Send the queued reports and the end, within LINGER seconds."""
         self._closing.set()
         if self._thread is not None:
             self._queue.put(None)

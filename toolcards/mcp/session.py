@@ -119,7 +119,7 @@ class Session:
         return HeldCallResult(request | {"params": params | call.forwarded}, changed=decision.edited)
 
     def abandon(self, call: HeldCall, reason: str = "") -> None:
-        """End a call that its client left, or its server did not get."""
+        """End a call that its client or server has left."""
         call.cancel()
         self._drop(call)
         if call.forwarded is not None:
@@ -129,7 +129,7 @@ class Session:
                 self._report(call, outcome="aborted")
 
     def cancel(self, number: Any) -> bool:
-        """Cancel the call of this request id; return whether the server has it."""
+        """Cancel a call by request id; return whether the server has it."""
         with self._lock:
             call = self._calls.get(format_id(number))
         if call is None:
