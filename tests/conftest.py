@@ -93,6 +93,7 @@ def _emptied(case: TransactionTestCase) -> None:
 TransactionTestCase._fixture_teardown = _emptied  # type: ignore[method-assign]
 
 pytest_plugins = ["tests.support.agents"]  # the fixtures `agent` and `call`
+LONG = ("slow", "browser", "postgres", "redis")  # markers
 SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
 
 
@@ -101,6 +102,25 @@ def pytest_configure_node(node: Any) -> None:
     """Start a worker of pytest-xdist without our settings: it would read them before it has a folder of its own."""
     forgotten = "import os; [os.environ.pop(name, 0) for name in ('DJANGO_SETTINGS_MODULE', 'TOOLCARDS_DATA_DIR')]"
     node.gateway.remote_exec(forgotten).waitclose()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin both halves of the list with the tests of whole servers: each of two workers ends with short tests."""
+    long: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        has_server = "server" in getattr(item, "fixturenames", ()) and "server" not in params
+        is_long = has_server or any(map(item.get_closest_marker, LONG))
+        if is_long and not item.get_closest_marker("django_db"):
+            long.setdefault(item.path, []).append(item)
+    halves: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
+    for group in sorted(long.values(), key=len, reverse=True):
+        min(halves, key=len).extend(group)
+    moved = {id(item) for half in halves for item in half}
+    rest = [item for item in items if id(item) not in moved]
+    middle = max(0, len(items) // 2 - len(halves[0]))
+    items[:] = [*halves[0], *rest[:middle], *halves[1], *rest[middle:]]
 
 
 _not_run: Counter[str] = Counter()
