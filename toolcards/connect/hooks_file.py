@@ -96,7 +96,7 @@ def get_object(settings: Settings, name: str, path: Path) -> Settings:
 
 def is_same(before: Settings, after: Settings) -> bool:
     """Return whether two settings differ only in the order of hooks."""
-    return _with_sorted_hooks(before) == _with_sorted_hooks(after)
+    return bool(_with_sorted_hooks(before) == _with_sorted_hooks(after))
 
 
 def _drop_our_hooks(entries: Any) -> Any:

@@ -67,7 +67,7 @@ def accepts_key(url: str, key: str) -> bool:
 def report_offline(url: str, key: str, *, agent: str, denial: str, checked: str) -> None:
     """Log that the program denied its call while no server was running, and its message."""
     call = {"call_id": "away", "tool": OFFLINE_TOOL, "input": {"checked": checked}}
-    frames = [
+    frames: list[dict[str, Any]] = [
         {"type": "run.started", "agent": agent, "title": "What happens while no server is running"},
         {"type": "tool.input.available", **call},
         {"type": "tool.output.denied", "call_id": "away", "reason": denial},
@@ -131,7 +131,7 @@ def _by_socket(server: _Server, run: str, wait: float) -> str:
 
 def _request_approval(server: _Server, run: str, wait: float) -> str:
     """Open an approval as an agent does, since policy allowed the call."""
-    frames = [
+    frames: list[dict[str, Any]] = [
         {"type": "run.started", "agent": server.agent, "title": "A probe by toolcards connect"},
         {"type": "tool.input.available", "call_id": "question", "tool": TOOL, "input": PROBE_INPUT},
         {"type": "approval.requested", "call_id": "question", "approval_id": "question", "reason": "The probe asks."},
