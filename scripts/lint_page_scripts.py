@@ -15,7 +15,7 @@ import programs
 
 
 def main() -> int:
-    """Return 0 if the types are right, or if there is nothing to check them with."""
+    """Return 0 if the types are right or cannot be checked."""
     os.environ["PATH"] += os.pathsep + str(programs.BIN)
     try:
         tsc = find_tsc()

@@ -66,7 +66,7 @@ def find_word_list_hints(words: Words) -> Iterator[Hint]:
 
 @lru_cache(maxsize=64)
 def find_code_hints(text: str) -> tuple[Hint, ...]:
-    """Return the hints of code in another language, and of the commands that stand in it."""
+    """Return the hints of code in another language, and of its commands."""
     head = text[:MAX_TEXT]
     parts = _split_parts(head, _CODE_SEPARATORS)
     hints = list(_find_text_hints(head))
@@ -145,13 +145,13 @@ def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
         word.rpartition("/")[2].partition("?")[0] for view in senders for word in view[1:] if not word.startswith("-")
     }
     for view in views:
-        judged = analyze_command(view)
+        analysis = analyze_command(view)
         program = strip_program_name(view[0])
         yield from (SECRETS for word in view if is_secret_place(word))
-        if judged.looks:
+        if analysis.looks:
             continue
-        sends = "sends" in judged.does
-        if "deletes" in judged.does or (sends and any(map(_VERB.fullmatch, view[1:]))):
+        sends = "sends" in analysis.does
+        if "deletes" in analysis.does or (sends and any(map(_VERB.fullmatch, view[1:]))):
             yield DELETES
         if senders and not sends and (_runs_stdin(view) or _get_file_run(view) in downloads):
             yield DOWNLOADED_CODE
@@ -161,7 +161,7 @@ def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
             yield OTHER_RIGHTS
         if program == "chmod" and any(map(_OPENS_TO_ALL.fullmatch, view[1:])):
             yield OPEN_PERMISSIONS
-        if "writes" in judged.does:
+        if "writes" in analysis.does:
             for word in view[-1:] if program in _COPIES else view[1:]:
                 yield from find_written_hints(word.removeprefix("of="))
 

@@ -53,19 +53,22 @@ class Leaf(NamedTuple):
 
 
 def list_leaves(value: Any) -> tuple[list[Leaf], bool]:
-    """Return the values inside, and whether these are all. An item of a list has the name of the list."""
+    """Return the values inside, and whether these are all.
+
+    An item of a list has the name of the list.
+    """
     leaves: list[Leaf] = []
-    rest = [Leaf("", "", value)]
-    seen = 0
-    while rest:
-        leaf = rest.pop()
-        seen += 1
-        if seen > MAX_VALUES:
+    pending = [Leaf("", "", value)]
+    count = 0
+    while pending:
+        leaf = pending.pop()
+        count += 1
+        if count > MAX_VALUES:
             return leaves, False
         if isinstance(leaf.value, dict):
-            rest += [Leaf(str(name).lower(), leaf.field, item) for name, item in leaf.value.items()]
+            pending += [Leaf(str(name).lower(), leaf.field, item) for name, item in leaf.value.items()]
         elif isinstance(leaf.value, list):
-            rest += [leaf._replace(value=item) for item in leaf.value]
+            pending += [leaf._replace(value=item) for item in leaf.value]
         else:
             leaves.append(leaf)
     leaves.reverse()
@@ -111,7 +114,7 @@ def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
 
 
 def is_large_amount(leaf: Leaf) -> bool:
-    """Return whether the value is an amount of money of `LARGE_AMOUNT` or more."""
+    """Return whether the value is a large amount of money."""
     name = leaf.field if _MONEY.search(leaf.field) else leaf.parent if leaf.field in {"value", "units"} else ""
     if not _MONEY.search(name):
         return False
@@ -127,8 +130,8 @@ def _read_amount(value: Any) -> float:
         number = _NUMBER.search(value[:100])
         if number is None:
             return 0.0
-        whole = re.sub(r"[ _’']|[.,](?=\d{3}(?!\d))", "", number[0].rstrip("., "))
-        value = whole.replace(",", ".")
+        digits = re.sub(r"[ _’']|[.,](?=\d{3}(?!\d))", "", number[0].rstrip("., "))
+        value = digits.replace(",", ".")
     try:
         amount = abs(float(value))
     except (ValueError, OverflowError):

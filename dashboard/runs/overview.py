@@ -33,7 +33,7 @@ def now(request: HttpRequest) -> HttpResponse:
 
 
 def list_first_waiting_calls() -> list[ToolCall]:
-    """Return the calls that wait longest, as many as the first page shows; the rest is in the inbox."""
+    """Return the longest-waiting calls, as many as the first page shows."""
     return list_waiting_calls(FIRST_WAITING_CALLS)
 
 

@@ -166,7 +166,7 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @needs(KEYS)
 def rotate_key(request: HttpRequest, pk: int) -> HttpResponse:
-    """Revoke a key and issue another one for the same source; this answer shows its secret."""
+    """Replace a key of a source; the answer shows the new secret."""
     key = get_object_or_404(AgentKey.objects.select_related("source").filter(revoked_at=None), pk=pk)
     new_key, secret = AgentKey.objects.rotate(key)
     return _render_sources(request, made=new_key, secret=secret)

@@ -98,7 +98,7 @@ def permitted_actions(context: dict[str, Any]) -> str:
 
 @register.simple_tag(takes_context=True)
 def waiting_prefix(context: dict[str, Any]) -> str:
-    """Return the count of waiting calls for the page's title, "(3) ", or an empty string."""
+    """Return the count of waiting calls for titles: "(3) " or ""."""
     request = context.get("request")
     if request is None or not request.user.is_authenticated:
         return ""

@@ -27,15 +27,20 @@ def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class Cards:
     """A server that allows everything but `no`."""
 
+    url, key = "http://127.0.0.1:9", "tck_x"
+
     def __init__(self, effect: str = "allow") -> None:
         self.effect, self.results, self.asked = effect, list[Any](), list[Any]()
 
-    def ask(self, run: str, call_id: str, tool: str, args: Any, *, seconds: Any = None) -> Decision:
+    def ask(self, run: str, call_id: str, tool: str, args: Any, **more: Any) -> Decision:
         self.asked.append(args)
         return Decision(self.effect, call_id=call_id, code="rule_denied", text="No.", args=args)
 
     async def aask(self, *args: Any, **more: Any) -> Decision:
         return self.ask(*args, **more)
+
+    def end(self, run: str, **more: Any) -> bool:
+        return True
 
     def result(self, *args: Any, **more: Any) -> bool:
         self.results.append(more)

@@ -284,7 +284,10 @@ class Toolcards:
         return True
 
     def beat(self, run: str) -> bool:
-        """Send a heartbeat; return whether the server has it. From the first one on, send one every 60 seconds."""
+        """Send a heartbeat; return whether the server has it.
+
+        From the first one on, send one at least every 60 seconds.
+        """
         try:
             self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/beat", {})
         except Unreachable:

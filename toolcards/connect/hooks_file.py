@@ -34,7 +34,7 @@ def key_path(target: Target, name: str) -> Path:
 
 
 def plan_key(target: Target, name: str, key: str | None) -> Change:
-    """Return the change that writes the key file; a key of None removes it."""
+    """Return the change of the key file; None removes it."""
     path = key_path(target, name)
     text = read(path)
     after = None if key is None else f"{key}\n"

@@ -150,7 +150,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return key
 
     def rotate(self, key: AgentKey) -> tuple[AgentKey, str]:
-        """Revoke the key and make one with the same source, scopes and end; return it with its secret."""
+        """Replace the key by one with the same rights; return its secret too."""
         with transaction.atomic():
             new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()))
             if key.expires_at is not None:
@@ -159,7 +159,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return new_key, secret
 
     def mark_exposed(self, digests: Iterable[str], run: str) -> None:
-        """Record that live keys with these digests were seen in what an agent sent in this run."""
+        """Record that an agent sent live keys with these digests."""
         with transaction.atomic():
             keys = list(self.live().filter(digest__in=digests, exposed_at=None).select_related("source"))
             for key in keys:

@@ -190,7 +190,7 @@ def list_values(value: Any) -> Counter[str]:
         return sum(
             (list_values(item) for item in (value.values() if isinstance(value, dict) else value)), Counter[str]()
         )
-    return Counter([] if value == "" else [json.dumps(value)])  # an empty text may stand for an empty object
+    return Counter([] if value == "" else [json.dumps(value)])  # an empty text may mean an empty object
 
 
 FIELDS = st.sampled_from(["a", "A", "b", "max_n", "maxN", "Max-N", "dry_run"])

@@ -32,9 +32,9 @@ def _parse_text(value: Any, finding: SchemaError, schema: Mapping[str, Any]) -> 
     text = _find_value(value, finding.pointer)
     if not isinstance(text, str):
         return value, "", ()
-    wanted = schema.get("type")
-    if wanted in ("integer", "number", "boolean"):
-        inner, method = _read_scalar(text, wanted), f"{wanted} inside a text"
+    declared_type = schema.get("type")
+    if declared_type in ("integer", "number", "boolean"):
+        inner, method = _read_scalar(text, declared_type), f"{declared_type} inside a text"
         is_found = inner is not None
     else:
         inner, method = (_read(text), "JSON inside a text") if text.strip() else ({}, "empty input")
@@ -88,7 +88,7 @@ def _rename_unknown(value: Any, finding: SchemaError, schema: Mapping[str, Any])
         return value, "", ()
     new_names: dict[str, str] = {}
     for name in container:
-        similar = [known for known in properties if _fold_field(known) & _fold_field(name)]
+        similar = [each for each in properties if _fold_field(each) & _fold_field(name)]
         if name in properties or name not in finding.unexpected:
             continue
         if len(similar) != 1 or similar[0] in container or similar[0] in new_names.values():

@@ -237,9 +237,9 @@ class InputRouter:
         ordinals = self._state.list_ordinals(fact.call_id)
         message_id = getattr(fact, "message_id", "")
         if len(ordinals) > 1 and message_id:  # a replay repeats the messages of earlier results
-            known = next((o for o in ordinals if self._state.cards[o].output_message == message_id), 0)
-            if known:
-                return [(known, fact)]
+            earlier = next((o for o in ordinals if self._state.cards[o].output_message == message_id), 0)
+            if earlier:
+                return [(earlier, fact)]
         running = next((o for o in reversed(ordinals) if self._state.cards[o].running), 0) if len(ordinals) > 1 else 0
         return self._route_output(running or self._find_ordinal(fact), fact)
 

@@ -62,7 +62,9 @@ class Stream(StreamQueue):
     def _start_run(self, tx: Transaction, memory: RunMemory) -> None:
         """Start the log of a run with its start, whether or not the protocol reports one."""
         with_facts = (
-            (content, at) for content, at, _ in self._batch if content and not isinstance(content, SkippedFrame)
+            (content, received_at)
+            for content, received_at, _ in self._batch
+            if content and not isinstance(content, SkippedFrame)
         )
         first, at = next(((content[0], at) for content, at in with_facts), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:

@@ -40,7 +40,7 @@ def load_approval(pk: str, source: int | None = None) -> Approval | None:
 
 
 def load_permit(permit: str, source: int) -> Approval | None:
-    """Return the locked row with that permit, None if the source has none."""
+    """Return the locked row with that permit, None without one."""
     return _BY_PERMIT_OF_SOURCE.fetch_first(permit, source) if permit and "\0" not in permit else None
 
 

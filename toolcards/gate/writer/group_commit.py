@@ -108,11 +108,11 @@ def commit(works: list[Any]) -> None:
     """Write these works together, or one by one if that fails; then finish each of them."""
     with _commit_lock:
         is_known_outage = outages.get_outage(outages.WRITING) is not None
-        until = time.monotonic() + (0 if is_known_outage else PATIENCE)
+        deadline = time.monotonic() + (0 if is_known_outage else PATIENCE)
         with limit_lock_waits(LONGEST_PAUSE) if is_known_outage else contextlib.nullcontext():
-            failures = [_write(works, until)] * len(works)
+            failures = [_write(works, deadline)] * len(works)
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
-                failures = _write_each(works, until)
+                failures = _write_each(works, deadline)
     _finish(works, failures)
 
 
@@ -281,11 +281,11 @@ class Writer:
         with self._ready:
             while not self._queue:
                 self._ready.wait()
-            until = time.monotonic() + GATHER
-            while not self._urgent and (seconds_left := until - time.monotonic()) > 0:
+            deadline = time.monotonic() + GATHER
+            while not self._urgent and (seconds_left := deadline - time.monotonic()) > 0:
                 self._ready.wait(seconds_left)
-            until = time.monotonic() + GATHER_URGENT
-            while len(self._queue) < self._expected and (seconds_left := until - time.monotonic()) > 0:
+            deadline = time.monotonic() + GATHER_URGENT
+            while len(self._queue) < self._expected and (seconds_left := deadline - time.monotonic()) > 0:
                 self._ready.wait(seconds_left)
             if self._urgent:
                 self._expected = max(len(self._queue), self._expected - 1)

@@ -39,7 +39,7 @@ def delete_votes(approval: str) -> None:
 
 
 def get_owner(run: int) -> int | None:
-    """Return the pk of the person that the agent of the run works for, None for nobody."""
+    """Return the pk of the person that the agent of the run works for, None without one."""
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_OWNER, [run])
         row = cursor.fetchone()

@@ -53,7 +53,7 @@ class DatabaseKeys:
             agent_key.delete()
 
     def revoke(self, key: str, name: str) -> None:
-        """Revoke the key if it belongs to the source of this name; raises ConnectFailed."""
+        """Revoke the key of the named source; raises ConnectFailed."""
         try:
             agent_key = AgentKey.objects.find_by_secret(key)
             if agent_key is not None and agent_key.source.name == name:

@@ -146,7 +146,7 @@ class IngestRequest:
 
     async def _take_whole(self, intake: Intake, splitter: Any, posted: PostedBody, body: bytes) -> dict[str, Any]:
         """Take a body that has arrived whole."""
-        since = time.time()
+        started = time.time()
         try:
             for frame in splitter.feed(body):
                 intake.take(frame)
@@ -160,7 +160,7 @@ class IngestRequest:
             raise convert_bad_frame(bad) from None
         finally:
             posted.close()
-        return self._build_answer(intake, *_list_cards(stream.cards, since))
+        return self._build_answer(intake, *_list_cards(stream.cards, started))
 
     async def _take_stream(
         self, intake: Intake, splitter: Any, connection: Connection, first_piece: bytes | None
@@ -241,11 +241,11 @@ def _get_lease(adapter: Adapter) -> float:
     return math.inf if adapter.body_is_stream else gate.REQUEST_LEASE
 
 
-def _list_cards(cards: list[Card], since: float) -> tuple[list[dict[str, str]], int]:
+def _list_cards(cards: list[Card], start: float) -> tuple[list[dict[str, str]], int]:
     """Return the calls with their states, and the number of their anomalies since then."""
     shown = [card for card in cards if not card.removed]
     calls = [{"call_id": card.call_id, "state": str(card.state or "")} for card in shown]
-    return calls, sum(at >= since for card in shown for _, at in card.anomalies)
+    return calls, sum(seen_at >= start for card in shown for _, seen_at in card.anomalies)
 
 
 def _list_touched_calls(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:
