@@ -34,6 +34,7 @@ MIDDLEWARE = [
     "dashboard.middleware.SecurityHeaders",  # outermost: every answer carries them, static files and errors too
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "dashboard.compression.WholeResponseCompression",  # static files are compressed already
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
