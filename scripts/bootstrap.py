@@ -56,9 +56,12 @@ def setup(args: list[str]) -> int:
 def run(args: list[str]) -> int:
     """Serve, with the demo unless DEMO=0."""
     ensure("run")
-    serve = ["serve", "--host", os.environ.get("HOST") or "127.0.0.1", "--port", os.environ.get("PORT") or "8000"]
+    # Without HOST and PORT, the settings TOOLCARDS_HOST and TOOLCARDS_PORT count.
+    address = [
+        word for name in ("host", "port") if (value := os.environ.get(name.upper())) for word in (f"--{name}", value)
+    ]
     demo = [] if os.environ.get("DEMO", "1") in ("", "0", "no", "false") else ["--demo"]
-    return become(str(PYTHON), "manage.py", *serve, *demo, *args)
+    return become(str(PYTHON), "manage.py", "serve", *address, *demo, *args)
 
 
 def test(args: list[str]) -> int:
