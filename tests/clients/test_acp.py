@@ -18,7 +18,7 @@ from tests.clients.models import Call
 from tests.support import gating
 from tests.support.acp_editor import Editor
 from tests.support.server import PATIENCE, Server, until
-from toolcards.connect import snippets
+from toolcards.connect import snippet_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSION = "1.18.33"
@@ -130,7 +130,7 @@ def test_an_editors_settings_work_as_printed(
     installed = tmp_path / "toolcards"
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m toolcards "$@"\n')
     installed.chmod(0o755)
-    document = json.loads(snippets.render_snippet("acp", server.base, server.key))
+    document = json.loads(snippet_text.render_snippet("acp", server.base, server.key))
     result = agent(url="http://127.0.0.1:9", written=document, path=[str(tmp_path), str(program.parent)])
     result.play("ask")
     gating.vote(server, result.session, "approve")

@@ -22,7 +22,7 @@ from tests.clients import npm, pip
 from tests.clients.nodeapp import ZOD
 from tests.support import gating
 from tests.support.server import Server, until
-from toolcards.connect import recipes, snippets
+from toolcards.connect import recipes, snippet_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
     if not app.exists():
         (app / "toolcards").mkdir(parents=True)
         (app / "node_modules").symlink_to(modules)
-        (app / "gate.mjs").write_text(snippets.render_snippet("claude_agent_ts", server.base))
+        (app / "gate.mjs").write_text(snippet_text.render_snippet("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
         for module in recipes.GATE_MODULES:
             shutil.copy(ROOT / "static/clients" / module, app / "toolcards")

@@ -24,7 +24,7 @@ from tests.clients.nodeapp import ZOD
 from tests.support import gating
 from tests.support.server import KEY, PATIENCE, ROOT, Server, held_port, told_address, until
 from toolcards import connect
-from toolcards.connect import snippets
+from toolcards.connect import snippet_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 PACKAGES = {
@@ -272,7 +272,7 @@ def test_a_route_runs_as_printed(server: Server, tmp_path: Path, name: str, deci
     modules = npm.installed(folder, **packages)
     env = connected(recipe, server, tmp_path)
     (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "route.mjs").write_text(snippets.render_snippet(name, server.base))
+    (tmp_path / "route.mjs").write_text(snippet_text.render_snippet(name, server.base))
     yours = (TANSTACK if name == "tanstack" else AI_SDK).replace("'snippet'", f"'{name}-{decision}'")
     (tmp_path / "yours.mjs").write_text(yours)
     (tmp_path / "app.mjs").write_text(ROUTE)
@@ -287,7 +287,7 @@ def test_an_agent_runs_as_printed(
     server: Server, model: models.FakeModel, tmp_path: Path, name: str, decision: str
 ) -> None:
     env = connected(name.replace("_", "-"), server, tmp_path) | {"MODEL": model.base}
-    (tmp_path / "agent.py").write_text(snippets.render_snippet(name, server.base))
+    (tmp_path / "agent.py").write_text(snippet_text.render_snippet(name, server.base))
     (tmp_path / "yours.py").write_text(PYTHONS[name])
     out, tool = played([str(pip.python()), "agent.py"], tmp_path, env, server, decision)
     assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"
@@ -295,7 +295,7 @@ def test_an_agent_runs_as_printed(
 
 def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path) -> None:
     """The printed command, with this test's agent for the one that stands there as an example."""
-    command = snippets.render_snippet("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
+    command = snippet_text.render_snippet("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
     assert planner in command
     with held_port() as port:
         env = os.environ | {
@@ -324,7 +324,7 @@ def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_pa
     modules = npm.installed("ag-ui", ag_ui__client="1.0.0")
     env = connected("ag-ui", server, tmp_path)
     (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "client.mjs").write_text(snippets.render_snippet("ag_ui_client", server.base))
+    (tmp_path / "client.mjs").write_text(snippet_text.render_snippet("ag_ui_client", server.base))
     (tmp_path / "app.mjs").write_text(CLIENT)
     completed = subprocess.run(
         [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=3 * PATIENCE
