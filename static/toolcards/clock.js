@@ -2,7 +2,7 @@
 import {alert} from './announce.js';
 import {formatAge, formatClock, formatDay, formatLength} from './durations.js';
 
-const LAST_SECONDS = 30;  // before an approval expires, when its reader is told once
+const LAST_SECONDS = 30;  // before an approval expires, when the page announces it once
 
 let skew = 0;  // the server's clock minus ours, in milliseconds
 let serverClock = '';

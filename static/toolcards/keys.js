@@ -74,7 +74,7 @@ function undo() {
 function edit() {
   /** @type {HTMLElement | null} */
   const field = findCard()?.querySelector('textarea[name=edited_args]');
-  if (!field) { say('The rule that asks lets nobody edit this call.'); return; }
+  if (!field) { say('The rule does not allow edits of this call.'); return; }
   const details = field.closest('details');
   details.open = true;
   keepFold(details);
@@ -85,7 +85,7 @@ function makeRule() {
   const link = findCard()?.querySelector('.permalink');
   if (!link) return;
   if (document.body.dataset.can.includes('policy')) location.assign(`${link.getAttribute('href')}rule/`);
-  else say('Rules are made by somebody with the role admin.');
+  else say('Only admins can create rules.');
 }
 
 /** @param {(card: HTMLElement) => void} pick */
