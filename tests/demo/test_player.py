@@ -19,7 +19,7 @@ from toolcards.demo.player import Player, PlayRefused
 from toolcards.demo.recordings import AGENTS, RUNS
 
 RECORDINGS = [recording for recordings in AGENTS for recording in recordings]
-GATED = next(recording for recording in RECORDINGS if recording.mode == "gate")
+GATED = next(recording for recording in RECORDINGS if recording.is_gated)
 
 
 def playing(server: Server, *more: str) -> subprocess.Popen[str]:

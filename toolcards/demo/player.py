@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
 from toolcards.client import ConnectionClosed, Decision, Run, Toolcards, websocket
-from toolcards.client.question import Question
 from toolcards.demo.recordings import AGENTS, Recording
 
 STAGGER = 2.0  # seconds between the agents' first runs
@@ -91,17 +90,16 @@ class Player:
 
     async def _play_native(self, recording: Recording, name: str) -> None:
         cards = Toolcards(self.url, self.key)
-        gate = recording.mode == "gate"
         options = {"agent": recording.agent, "title": recording.title, "tools": recording.tools}
-        async with cards.run(name, gate=gate, linger=5, **options) as run:
-            outcome = await self._play_lines(recording, run)
+        async with cards.run(name, gate=False, linger=5, **options) as run:
+            outcome = await self._play_lines(recording, run, cards)
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.flushed(), ACK_PATIENCE)
         if run.dead:
             raise PlayRefused(str(run.dead))
         self._report(recording, f"ends {name} ({outcome})")
 
-    async def _play_lines(self, recording: Recording, run: Run) -> str:
+    async def _play_lines(self, recording: Recording, run: Run, cards: Toolcards) -> str:
         latest, denied_calls, lines = "", set(), recording.lines()
         following = [line.get("decision") for line in lines[1:]] + [None]
         for line, awaited in zip(lines, following, strict=True):
@@ -112,7 +110,7 @@ class Player:
             if frame.get("call_id") in denied_calls:
                 continue  # a denied call did not happen
             if awaited:
-                latest = (await self._wait_for_decision(recording, run, frame)).effect
+                latest = (await self._wait_for_decision(recording, run, cards, frame)).effect
                 denied_calls |= {awaited} if latest != "allow" else set()
             elif frame["type"] == "run.finished":
                 run.finish(frame["outcome"], frame.get("reason", ""))
@@ -121,11 +119,14 @@ class Player:
                 run.send(frame)
         return "success"
 
-    async def _wait_for_decision(self, recording: Recording, run: Run, frame: dict[str, Any]) -> Decision:
-        """Send the frame that completes a call and wait for the final decision."""
-        offers = [tool["name"] for tool in recording.tools]
-        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered_names=offers)
-        task = asyncio.ensure_future(run.decided(question, frame))
+    async def _wait_for_decision(
+        self, recording: Recording, run: Run, cards: Toolcards, frame: dict[str, Any]
+    ) -> Decision:
+        """Send the frame that completes a call, have the call decided, and wait for the final decision."""
+        run.send(frame)
+        await run.flushed()
+        asking = cards.aask(run.name, frame["call_id"], frame["tool"], frame["input"], tools=recording.tools)
+        task = asyncio.ensure_future(asking)
         is_decided, _ = await asyncio.wait({task}, timeout=1)
         if not is_decided:
             action = frame["input"].get("command", frame["tool"])

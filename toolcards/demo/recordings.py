@@ -27,9 +27,13 @@ class Recording:
     status: str
     ends: dict[str, str]
     protocol: str = "native"
-    mode: str = "observe"
     title: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether one of its calls waits for a decision."""
+        return any("decision" in line for line in self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines to play: frames with the milliseconds before them, and waits for decisions."""
@@ -53,20 +57,20 @@ def _make_sse(file: str, protocol: str, agent: str, run: str, status: str, **end
 
 # One list per agent: an agent plays its runs one after another, the agents play at the same time.
 AGENTS: list[list[Recording]] = [
-    [_read_native("release-notes.jsonl")],
+    [_read_native("fix-checkout.jsonl")],
     [_read_native("refactor-billing.jsonl")],
     [_read_native("triage-tests.jsonl")],
     [
-        _make_sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "parallel-calls", "finished",
+        _make_sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "where-is-my-order", "finished",
              call_h1="output-available", call_h2="output-error", call_h3="output-available"),
-        _make_sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "repaired-call", "finished",
+        _make_sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "find-a-jacket", "finished",
              call_d2="output-available"),
-        _make_sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "own-policy", "finished", call_g2="output-denied"),
-        _make_sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "stopped", "aborted", call_i3="output-error"),
+        _make_sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "refund", "finished", call_g2="output-denied"),
+        _make_sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "yearly-export", "aborted", call_i3="output-error"),
     ],
     [
-        _make_sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "two-steps", "finished",
+        _make_sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "trip-to-paris", "finished",
              call_j1="output-available", call_j2="output-available"),
-        _make_sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "empty-error", "error", call_c1="output-error"),
+        _make_sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "book-a-hotel", "error", call_c1="output-error"),
     ],
 ]  # fmt: skip
