@@ -57,12 +57,8 @@ def _build_line(run: Run, step: TraceStep) -> TraceLine:
 def _describe_details(step: TraceStep) -> list[tuple[str, str]]:
     details: list[tuple[str, str]] = []
     if step.code:
-        details.append(
-            (
-                "code",
-                f"{step.code} ({error_codes.get_title(step.code)})" if error_codes.get_title(step.code) else step.code,
-            )
-        )
+        title = error_codes.get_denial_title(step.code, (step.more or {}).get("by", {}).get("kind", ""))
+        details.append(("code", f"{step.code} ({title})" if title else step.code))
     for name, value in (step.more or {}).items():
         if value in (None, "", 0, []) and name not in {"results"}:
             continue

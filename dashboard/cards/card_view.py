@@ -206,7 +206,10 @@ class CardView:
     @property
     def error_title(self) -> str:
         """What went wrong, in a few words."""
-        return error_codes.get_title(self.card.error.code) if self.card.error else ""
+        error = self.card.error
+        if error is None:
+            return ""
+        return "The call failed" if error.authority == "unknown" else error_codes.get_title(error.code)
 
     @property
     def similar(self) -> str:

@@ -30,6 +30,12 @@ def render_time(value: Any, form: str = "clock") -> SafeString | str:
     )
 
 
+def format_clock(value: Any) -> str:
+    """Return a point in time as people read it, in UTC: 23 Nov 06:33:09 UTC."""
+    time = _to_datetime(value)
+    return f"{time:%d %b %H:%M:%S} UTC" if time else ""
+
+
 def format_iso(value: Any) -> str:
     """A point in time as machines write it, in UTC."""
     time = _to_datetime(value)

@@ -58,25 +58,25 @@ MANUAL_OUTCOME_LABELS = {
 }
 SOFT_SENTENCES = {
     "aborted": "The run was stopped before this call had a result.",
-    "truncated": "The agent fell silent. Whether the tool ran, and how, is not known: look before trying again.",
+    "truncated": "The agent lost contact. It is not known whether the tool ran: check before trying again.",
     "not-executed": "The run ended without running this call.",
     "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
-    "superseded": "A newer question took this one’s place; nothing was run here.",
-    "run-error": "The run failed while this call was open. Whether it ran is not known: look before trying again.",
+    "superseded": "A newer approval replaced this one; nothing was run here.",
+    "run-error": "The run failed while this call was open. It is not known whether it ran: check before trying again.",
 }
 CHANGED_SENTENCE = (
     "Changed while you looked: the agent sent another tool or input for this call. "
     "Nothing ran here; the new call has a card of its own."
 )
-# What a call that somebody has settled by hand says of itself: while nothing else was heard, and after that.
+# For a call whose outcome a person recorded: while the agent reported no result, and after it did.
 SETTLED = {
-    True: "The agent never said how this ended. Should its own result still come, it takes this one’s place.",
-    False: "The agent’s own result came after that, and counts.",
+    True: "The agent reported no result. If one still arrives, it replaces this outcome.",
+    False: "The agent’s own result arrived later and counts.",
 }
 # The same where the input was not finished yet: then nothing can have run.
 UNWRITTEN_SENTENCES = {
     "aborted": "The run was stopped while the agent was still writing this input; nothing was run.",
-    "truncated": "The agent fell silent while it was still writing this input; nothing was run.",
+    "truncated": "The agent lost contact while it was still writing this input; nothing was run.",
     "run-error": "The run failed while the agent was still writing this input; nothing was run.",
 }
 
@@ -87,11 +87,11 @@ KIND_ICONS = {
 
 ANOMALIES = {
     "ran-without-approval": "Ran without the approval that was asked for",
-    "corrected-by-snapshot": "Corrected afterwards: a later snapshot told that it had failed",
-    "ungoverned": "Ran outside the gate: nobody was asked first",
-    "conflicting-terminal": "Two different endings were reported; the first one counts",
-    "late-response": "An answer came after the question was settled, and was ignored",
-    "duplicate-terminal": "Its ending was reported twice",
+    "corrected-by-snapshot": "Corrected later: a snapshot showed that it had failed",
+    "ungoverned": "Ran outside the gate, without a decision",
+    "conflicting-terminal": "Two different results were reported; the first one counts",
+    "late-response": "An answer arrived after the approval was decided, and was ignored",
+    "duplicate-terminal": "Its result was reported twice",
     CHANGED_ANOMALY: "The agent sent another tool or input after this call was decided",
     "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
@@ -109,26 +109,27 @@ AUTHORITIES = {
     "tool": "the tool or its backend", "runtime": "the agent’s runtime or the gate, not the tool",
     "plugin": "a plug-in",
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
+    "unknown": "unknown: the error came before the input was complete, but the tool may have run",
 }  # fmt: skip
 # The cause, where the code tells more than the authority does.
 _CAUSES = {
-    "plugin_veto": "a plug-in, which said no", "policy_denied": "nobody: the policy does not allow it",
-    "kill_switch": "nobody: somebody has stopped everything", "approval_denied": "nobody: a person said no",
-    "approval_expired": "nobody: no person answered in time",
-    "permit_expired": "the agent: it did not begin in time", "permit_revoked": "nobody: the yes was taken back",
+    "plugin_veto": "a plug-in denied it", "policy_denied": "the policy does not allow it",
+    "kill_switch": "the kill switch is on", "approval_denied": "a person denied it",
+    "approval_expired": "no one answered in time",
+    "permit_expired": "the agent did not start it in time", "permit_revoked": "the approval was revoked",
     "integrity": "the agent: this is not what was approved", "gate_unavailable": "Toolcards, or the way to it",
     "no_such_tool": "the model: it named a tool that is not there",
     "invalid_input": "the model: it wrote an input that the tool cannot use",
     "connect_failed": "the network, or the service that the tool uses", "tls_invalid": "the service that the tool uses",
-    "rate_limited": "the service that the tool uses", "quota": "whoever pays for the service",
+    "rate_limited": "the service that the tool uses", "quota": "the quota of the service",
     "upstream": "the service that the tool uses", "upstream_auth": "the tool’s credentials",
     "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
-    "transport": "the connection between agent and tool", "lost": "the agent: it fell silent",
+    "transport": "the connection between agent and tool", "lost": "the agent lost contact",
 }  # fmt: skip
 # Why not, where a no is not the whole truth.
 _RETRIES = {
-    "plugin_veto": "No, the plug-in will say no again", "policy_denied": "No, the policy will say no again",
-    "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person has said no",
+    "plugin_veto": "No, the plug-in would deny it again", "policy_denied": "No, the policy would deny it again",
+    "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person denied it",
     "approval_expired": "It may be asked for again", "permit_expired": "It may be asked for again",
     "no_such_tool": "Not this call: another tool’s name is needed",
     "invalid_input": "Not this call: other input is needed",
@@ -175,6 +176,11 @@ def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     return STATE_LABELS[state]
 
 
+def describe_missing_reason(card: Card) -> str:
+    """Return what stands where a denial has no reason, or an error no message."""
+    return "No reason given" if card.state is S.OUTPUT_DENIED else "No error message given"
+
+
 def describe_cause(error: CardError) -> str:
     """Return who must change something before the call can succeed."""
     row = error_codes.TABLE.get(error.code)
@@ -200,5 +206,5 @@ def describe_soft_end(card: Card) -> str:
 def describe_actor(actor: Actor | None) -> str:
     """Return who or what answered, as it stands after "by"."""
     if actor is None:
-        return "somebody"
+        return "someone"
     return _ACTOR_TEMPLATES.get(actor.kind, "{name}").format(name=actor.name).strip() or actor.kind

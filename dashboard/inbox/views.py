@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering, risk
+from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history
 from dashboard.inbox.forms import BallotForm
@@ -110,7 +112,17 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         return _render_rejected(request, pk, refused.status, refused.message)
     if is_htmx_request(request):
         return _render_card(request, pk)
+    call = _find_call(pk)
+    messages.success(request, f"{_describe_vote(call)}: {mark_text(call.tool)}.")
     return HttpResponseSeeOther(find_return_path(request))
+
+
+def _describe_vote(call: ToolCall) -> str:
+    """Return what a vote that counted led to."""
+    ask = call.as_card().approval
+    if call.waiting and ask is not None:
+        return f"Vote counted, {ask.have} of {ask.terms.get('need', 1)} approvals so far"
+    return "Denied" if call.state == "output-denied" else "Approved"
 
 
 @require_POST
@@ -121,7 +133,10 @@ def undo(request: HttpRequest, pk: str) -> HttpResponse:
         gate.revoke_approval(request.user, pk)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)
-    return _render_card(request, pk) if is_htmx_request(request) else HttpResponseSeeOther(find_return_path(request))
+    if is_htmx_request(request):
+        return _render_card(request, pk)
+    messages.success(request, f"Approval revoked: {mark_text(_find_call(pk).tool)}.")
+    return HttpResponseSeeOther(find_return_path(request))
 
 
 def _render_rejected(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django import forms
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
+from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox.views import (
     HttpResponseSeeOther,
@@ -48,6 +50,7 @@ def _settle_by_form(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
         return render_rejected_vote(request, _find_call(run, ordinal) or call, refused.status, refused.message)
     if is_htmx_request(request):
         return render_fresh_card(request, _find_call(run, ordinal) or call)
+    messages.success(request, f"Outcome recorded: {mark_text(call.tool)} {form.cleaned_data['outcome']}.")
     return HttpResponseSeeOther(find_return_path(request))
 
 

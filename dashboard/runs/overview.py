@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
-from dashboard.runs.tables import build_run_row, compute_state_bar, list_waiting_calls
+from dashboard.runs.tables import build_run_row, compute_state_bar, get_shown_state, list_waiting_calls
 from toolcards.models import Run, ToolCall
 
 FIRST_WAITING_CALLS = 5
@@ -56,8 +56,9 @@ class MinuteBar:
 def build_overview() -> dict[str, Any]:
     """Return what the first page shows below its waiting strip."""
     hour = timezone.now() - timedelta(hours=1)
-    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour).values_list("started_at", "state")
-    started_calls = list(recent.order_by("-pk")[:20_000])
+    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour).values_list("started_at", "state", "soft")
+    rows = recent.order_by("-pk")[:20_000]
+    started_calls = [(started_at, get_shown_state(state, soft=soft)) for started_at, state, soft in rows]
     bars = count_by_minute(started_calls)
     failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
     runs = Run.objects.select_related("source")
@@ -102,5 +103,5 @@ def _scale_height(count: int, peak: int) -> float:
 
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
-    message = card.error.message if card.error else card.denied
+    message = (card.error.message if card.error else card.denied) or labels.describe_missing_reason(card)
     return {"call": call, "label": labels.get_label(card), "said": message[:160], "at": call.finished_at}

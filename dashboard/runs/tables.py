@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dashboard import url_helpers
@@ -16,6 +17,8 @@ from toolcards.models import Run, ToolCall
 CARDS = 200  # articles on a run's page
 PAGE = 50
 WAITING = 200
+NO_RESULT = "no-result"  # in state bars: calls that ended with their run, so no one knows how
+_ACTIVE = ("running", "waiting")
 
 
 def list_run_cards(run: int, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
@@ -50,12 +53,18 @@ def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
     """Return the parts of a state bar, in the order of a call's life."""
     total = sum(counts.values())
     parts, x = [], 0.0
-    for state in map(str, ToolCallState):
+    for state in (*map(str, ToolCallState), NO_RESULT):
         if count := counts.get(state, 0):
             width = count / total * 100
-            parts.append(StatePart(state, labels.STATE_LABELS[state].word, count, round(x, 2), round(width, 2)))
+            word = "No result" if state == NO_RESULT else labels.STATE_LABELS[state].word
+            parts.append(StatePart(state, word, count, round(x, 2), round(width, 2)))
             x += width
     return parts
+
+
+def get_shown_state(state: str, *, soft: bool) -> str:
+    """Return the state as bars count it: a call that ended with its run did not fail, it has no result."""
+    return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +85,29 @@ class RunRow:
 def build_run_row(run: Run) -> RunRow:
     """Return the run with what the table says of it."""
     label = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
-    end = run.ended_at or (run.updated_at if run.status not in ("running", "waiting") else None)
+    end = run.ended_at or (run.updated_at if run.status not in _ACTIVE else None)
     lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
-    return RunRow(run, label, compute_state_bar(run.count_by_state), lasted)
+    return RunRow(run, label, compute_state_bar(_count_by_shown_state(run)), lasted)
+
+
+def _count_by_shown_state(run: Run) -> dict[str, int]:
+    counts = run.count_by_state
+    errors = counts.get(ToolCallState.OUTPUT_ERROR, 0)
+    if not errors:
+        return counts
+    # Few calls of an active run end without a result, and its row is drawn with every change.
+    without_result = (_count_soft_errors_once if run.status in _ACTIVE else _count_soft_errors)(run.pk, errors)
+    return counts | {ToolCallState.OUTPUT_ERROR: errors - without_result, NO_RESULT: without_result}
+
+
+def _count_soft_errors(run: int, errors: int) -> int:
+    rows = ToolCall.objects.not_removed().filter(run=run, state=ToolCallState.OUTPUT_ERROR, soft=True)
+    return min(errors, rows.count())
+
+
+@lru_cache(maxsize=512)
+def _count_soft_errors_once(run: int, errors: int) -> int:
+    return _count_soft_errors(run, errors)
 
 
 def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int]:

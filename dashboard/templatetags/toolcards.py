@@ -24,6 +24,7 @@ register = template.Library()
 register.simple_tag(icons.render_icon, name="icon")
 register.simple_tag(icons.render_time, name="moment")
 register.filter("iso", icons.format_iso)
+register.filter("utc", icons.format_clock)
 
 
 @register.filter

@@ -78,6 +78,17 @@ def test_a_dynamic_tools_bad_input_is_not_an_unknown_tool() -> None:
     assert player.board.find("c").error.code == "invalid_input"
 
 
+def test_an_error_before_the_end_of_the_input_blames_no_one() -> None:
+    pieces = [{"type": "tool.input.started", "call_id": "c", "tool": "t"}]
+    pieces += [{"type": "tool.input.delta", "call_id": "c", "delta": '{"city": "Ro'}]
+    player = Player("native").frames(*pieces, {"type": "tool.output.error", "call_id": "c", "error": {"message": "x"}})
+    error = player.board.find("c").error
+    assert (error.code, error.authority, error.retryable) == ("tool_failed", "unknown", None)
+    stated = {"message": "x", "authority": "plugin"}
+    player = Player("native").frames(*pieces, {"type": "tool.output.error", "call_id": "c", "error": stated})
+    assert player.board.find("c").error.authority == "plugin"
+
+
 def test_a_name_that_the_run_did_not_offer_is_an_unknown_tool() -> None:
     player = Player("native").frames(
         {"type": "run.started", "tools": [{"name": "known"}]},

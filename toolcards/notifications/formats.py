@@ -59,7 +59,7 @@ def _describe_escalation(said: dict[str, Any], tool: str, who: str) -> tuple[str
 
 def _describe_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     error = said.get("error", {})
-    title = error_codes.get_title(str(error.get("code"))) or "It failed"
+    title = error.get("title") or error_codes.get_title(str(error.get("code"))) or "It failed"
     told = (
         _FAULTS.get(str(said.get("authority")), ""),
         _describe_retry(str(error.get("code")), said.get("retryable")),

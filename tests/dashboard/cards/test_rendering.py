@@ -72,8 +72,8 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
     "no_such_tool": ("the model: it named a tool", "another tool’s name is needed"),
     "gate_unavailable": ("Toolcards, or the way to it", "Yes, the same call may succeed"),
     "plugin_crash": ("a plug-in", "No, it would fail again"),
-    "policy_denied": ("nobody: the policy", "the policy will say no again"),
-    "lost": ("the agent: it fell silent", "Check first"),
+    "policy_denied": ("the policy does not allow it", "the policy would deny it again"),
+    "lost": ("the agent lost contact", "Check first"),
     "tool_failed": ("the tool or its backend", "No, it would fail again"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_every_waiting_call_is_an_article_with_its_form(ann: Client, a_call: Any
     page = " ".join(ann.get("/approvals/").content.decode().split())
     assert page.count("<article") == 3 and page.count('name="decision" value="approve"') == 3
     assert page.index("call-0") < page.index("call-1") < page.index("call-2")
-    assert "3 waiting" in page and "1 agent blocked" in page and "(3) Approvals" in page
+    assert "3 waiting" in page and "1 run blocked" in page and "(3) Approvals" in page
     assert "/ws/me/?board=approvals" in page
 
 
@@ -399,3 +400,29 @@ def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, rea
 def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, value: Any) -> None:
     result = risk.assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
     assert result.level == "medium" and not result.reasons
+
+
+# ---------------------------------------------------------------- without JavaScript
+
+
+@pytest.mark.parametrize(("decision", "word"), [("approve", "Approved: bash."), ("deny", "Denied: bash.")])
+def test_a_plain_form_says_that_the_vote_counted(ann: Client, a_call: Any, decision: str, word: str) -> None:
+    call = a_call("approval-requested")
+    assert word in ann.post(address(call), form(call, decision), follow=True).content.decode()
+
+
+def test_a_plain_form_says_that_more_votes_are_needed(ann: Client, policy: Any, a_call: Any, a_person: Any) -> None:
+    a_person("approver", "ben")
+    rule = {"id": "two", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"quorum": 2}}
+    policy({"default": "ask", "rules": [rule]})
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call), follow=True)
+    assert "Vote counted, 1 of 2 approvals so far: bash." in answer.content.decode()
+
+
+def test_times_can_be_read_without_javascript(ann: Client, a_call: Any) -> None:
+    a_call("approval-requested")
+    page = ann.get("/approvals/").content.decode()
+    times = re.findall(r"data-until=\"\d+\">\s*([^<]+?)\s*</time>", page)
+    assert times and all(re.fullmatch(r"\d\d \w{3} \d\d:\d\d:\d\d UTC", text) for text in times)
+    assert "times are in UTC" in page.split("<noscript>")[1].split("</noscript>")[0]

@@ -17,6 +17,7 @@ from django.test import Client
 from dashboard.sources import connect
 from tests.support.server import PATIENCE, with_curl
 from toolcards.connect import RECIPES, recipes
+from toolcards.gate.decisions.tool_register import check_tool
 from toolcards.models import AgentKey, Source
 
 CLIENT = Path(__file__).parents[3] / "toolcards" / "client"
@@ -209,3 +210,12 @@ def _shell(text: str) -> str:
     )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout
+
+
+@pytest.mark.django_db
+def test_a_tool_without_a_server_says_so_once(admin: Client, source: Source) -> None:
+    check_tool(source.pk, "Bash", [], server="")
+    check_tool(source.pk, "search", [], server="github")
+    page = re.sub(r"<[^>]+>|\s+", " ", admin.get(f"/sources/{source.pk}/").content.decode())
+    page = " ".join(page.split())
+    assert "no server" in page and "no server server" not in page and "github server" in page

@@ -135,7 +135,7 @@ def make_fault(
 # ---------------------------------------------------------------- from the wire
 
 HARMLESS = frozenset({"read", "search", "fetch", "think"})  # kinds whose repetition changes nothing
-AUTHORITIES = frozenset({"tool", "runtime", "plugin"})
+AUTHORITIES = frozenset({"tool", "runtime", "plugin", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,7 @@ def complete_failure(
     return StatedFailure(code, responsible, retryable, phase or row.phase or "execute")
 
 
+_DENIAL_TITLES = {"host": "The agent's host declined"}  # where the code's title would name a person
 _DENIALS = {
     "human": "approval_denied", "timeout": "approval_expired", "kill_switch": "kill_switch", "host": "approval_denied",
     "plugin": "plugin_veto",
@@ -176,6 +177,11 @@ _CAUSES = {"truncated": StatedFailure("lost", "runtime", False, "execute")}
 def get_denial_code(by_kind: str) -> str:
     """Return the code of a denied call by the contract's `by.kind`."""
     return _DENIALS.get(by_kind, "policy_denied")
+
+
+def get_denial_title(code: str, by_kind: str) -> str:
+    """Return the title of a denial by the contract's `by.kind`."""
+    return _DENIAL_TITLES.get(by_kind) or get_title(code) if code == "approval_denied" else get_title(code)
 
 
 def get_cause_failure(cause: str) -> StatedFailure:

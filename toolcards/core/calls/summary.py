@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +13,7 @@ from toolcards.core.calls.card import Card
 
 MAX_LENGTH = 200
 _MAX_INPUT = 1000  # characters of an input that are read
+_MAX_COMPARED_LINES = 200  # of an edit, on each side
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filename", "filepath", "file", "notebook_path", "target_file")
 _OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text", "content", "file_text")
@@ -52,8 +55,8 @@ def _summarize_edit(arguments: dict[str, Any]) -> str:
         return ""
     edits = arguments.get("edits")
     changes = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [arguments]
-    removed = sum(_count_lines(_get_first(change, _OLD)) for change in changes)
-    added = sum(_count_lines(_get_first(change, _NEW)) for change in changes)
+    counts = [_count_changed_lines(_get_first(change, _OLD), _get_first(change, _NEW)) for change in changes]
+    added, removed = sum(count for count, _ in counts), sum(count for _, count in counts)
     return f"{path} +{added} −{removed}" if added or removed else path
 
 
@@ -88,8 +91,20 @@ def _get_first(arguments: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((arguments[name] for name in names if name in arguments), None)
 
 
-def _count_lines(text: Any) -> int:
-    return len(text.splitlines()) if isinstance(text, str) else 0
+def _count_changed_lines(old: Any, new: Any) -> tuple[int, int]:
+    """Return how many lines were added and removed; lines that both texts have do not count."""
+    before, after = (text.splitlines() if isinstance(text, str) else [] for text in (old, new))
+    while before and after and before[-1] == after[-1]:
+        before.pop()
+        after.pop()
+    pairs = enumerate(zip(before, after, strict=False))
+    start = next((number for number, (a, b) in pairs if a != b), min(len(before), len(after)))
+    before, after = before[start:], after[start:]
+    if max(len(before), len(after)) > _MAX_COMPARED_LINES:  # a comparison in order would take too long
+        return (Counter(after) - Counter(before)).total(), (Counter(before) - Counter(after)).total()
+    blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    shared = sum(block.size for block in blocks)
+    return len(after) - shared, len(before) - shared
 
 
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -173,11 +173,12 @@ def get_outcome(card: Card, before: Card | None = None) -> str:
 
 def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None:
     """Return the error part of a payload; None without an error."""
-    outcome, after_ms = get_outcome(card, before), None
+    outcome, after_ms, title = get_outcome(card, before), None, ""
     if outcome == "denied":
-        actor = card.denied_by
+        by_kind = card.denied_by.kind if card.denied_by else ""
         code = card.decision.code if card.decision and card.decision.effect == "deny" else ""
-        code = code if code in error_codes.TABLE else error_codes.get_denial_code(actor.kind if actor else "")
+        code = code if code in error_codes.TABLE else error_codes.get_denial_code(by_kind)
+        title = error_codes.get_denial_title(code, by_kind)
         fault, message = error_codes.complete_failure(code), card.denied
     elif outcome == "unknown":
         fault, message = error_codes.complete_failure("lost"), card.error.message if card.error else ""
@@ -191,7 +192,8 @@ def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None
         return None
     return {
         "error": {
-            "code": fault.code, "message": message[:MAX_MESSAGE_LENGTH], "title": error_codes.get_title(fault.code),
+            "code": fault.code, "message": message[:MAX_MESSAGE_LENGTH],
+            "title": title or error_codes.get_title(fault.code),
             "fingerprint": error_codes.make_fingerprint(card.tool.name, fault.code, fault.phase),
         },
         "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,

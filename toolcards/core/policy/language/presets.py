@@ -74,8 +74,8 @@ PRESETS: dict[str, Preset] = {
                     "effect": "ask",
                     "match": {"kind": ["execute"]},
                     "unless": ONLY_LOOKS,
-                    "public_reason": "This command may change something, so it requires approval.",
-                    "suggest": "Plain commands that only look, such as ls, grep or git status, do not need approval.",
+                    "public_reason": "This may change something, so it requires approval.",
+                    "suggest": "Shell commands that only look, such as ls, grep or git status, do not need approval.",
                 },
                 {
                     "id": "allow-looking",

@@ -1,0 +1,48 @@
+"""One line about a call: what an edit changed, and nothing that stayed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from toolcards.core.calls.card import Card, CardTool
+from toolcards.core.calls.summary import summarize
+
+
+def summarize_edit(**arguments: Any) -> str:
+    return summarize(Card("c", 1, tool=CardTool("Edit", "edit"), input={"path": "a.py", **arguments}, has_input=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("a\nb\nc", "a\nB\nc", "a.py +1 −1"),
+        ("a\nb\nc", "a\nb\nb2\nc", "a.py +1 −0"),
+        ("a\nb\nc", "a\nc", "a.py +0 −1"),
+        ("a\nb", "b\na", "a.py +1 −1"),
+        ("", "a\nb", "a.py +2 −0"),
+        ("same\n", "same", "a.py"),
+        ("x\nx\nx", "x\nx", "a.py +0 −1"),
+    ],
+)
+def test_an_edit_counts_only_lines_that_differ(old: str, new: str, expected: str) -> None:
+    assert summarize_edit(old_string=old, new_string=new) == expected
+
+
+def test_several_edits_are_added_up() -> None:
+    edits = [{"old_string": "a\nb", "new_string": "a\nc"}, {"old_string": "d", "new_string": "d\ne"}]
+    assert summarize_edit(edits=[*edits, "nonsense", {}]) == "a.py +2 −1"
+
+
+def test_a_new_file_counts_all_its_lines() -> None:
+    assert summarize_edit(content="one\ntwo") == "a.py +2 −0"
+
+
+def test_a_huge_edit_is_counted_quickly() -> None:
+    old = [f"line {n}" for n in range(50_000)]
+    new = [f"{line}!" if n % 2 else line for n, line in enumerate(old)]
+    began = time.monotonic()
+    assert summarize_edit(old_string="\n".join(old), new_string="\n".join(new)) == "a.py +25000 −25000"
+    assert time.monotonic() - began < 5
