@@ -177,7 +177,7 @@ def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
 
 
 def describe_missing_reason(card: Card) -> str:
-    """Return what stands where a denial has no reason, or an error no message."""
+    """Return the words for a missing reason or error message."""
     return "No reason given" if card.state is S.OUTPUT_DENIED else "No error message given"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
@@ -23,7 +25,7 @@ def _find_call(run: int, ordinal: int) -> ToolCall:
 @require_GET
 @needs()
 def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """The rules behind the answer, and what would change without them; a piece of a page for htmx."""
+    """Show the rules behind the answer and what would change without them; a part of a page for htmx."""
     call = _find_call(run, ordinal)
     page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
     return render(request, page, {"call": call, "why": reasons.explain(call)})
@@ -32,19 +34,19 @@ def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 @require_GET
 @needs(EDIT_POLICY)
 def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """The ladder: how wide the rule shall be, how many past calls each width meets, and what the choice would change.
+    """Show how broad a rule from this call can be, and what each choice would change.
 
-    htmx asks again with every choice and is given that last part alone.
+    htmx requests the last part alone, after every choice.
     """
     call = _find_call(run, ordinal)
     card = call.as_card()
     choices = request.GET.dict()
-    context = {"call": call, "blast": _estimate_impact(call, card, choices)}
+    context: dict[str, Any] = {"call": call, "blast": _estimate_impact(call, card, choices)}
     if request.headers.get("HX-Request"):
         return render(request, "calls/_rule_blast.html", context)
     agent, steps = suggestions.get_agent_name(call, card), suggestions.suggest_rules(card)
     context |= {
-        "ladder": suggestions.count_matches(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
+        "ladder": suggestions.count_matches(steps, agent, call), "agent": agent, "effects": EFFECTS,
         "scopes": suggestions.SCOPES, "expiries": suggestions.EXPIRIES,
         "chosen": suggestions.read_choices(choices, card, steps),
     }  # fmt: skip
@@ -52,7 +54,8 @@ def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 
 
 def _estimate_impact(call: ToolCall, card: Card, choices: dict[str, str]) -> impact.Impact | None:
-    """Return what the active policy would answer differently with this rule; None where no rule can be made."""
+    """Return what this rule would have changed; None if no rule can be made."""
     if not suggestions.suggest_rules(card):
         return None
-    return impact.estimate_rule_impact(suggestions.build_rule(call, card, choices) | {"id": "this-rule"})
+    rule = suggestions.build_rule(call, card, choices) | {"id": "this-rule"}
+    return impact.estimate_rule_impact(rule, call)

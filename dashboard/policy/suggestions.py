@@ -1,4 +1,4 @@
-"""A rule from a call: rungs from exactly these bytes up to every call of the kind, each with its past matches."""
+"""A rule from a call: rungs from exactly its arguments to all calls of its kind, with their past matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from posixpath import dirname
 from typing import Any
 
-from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
+from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import RuleSet, decide
@@ -35,9 +35,9 @@ _WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One width of a rule. `match` is what the rule would ask.
+    """One rung: a rule with the conditions `match`.
 
-    `count` past calls meet it, `mine` of them by this agent, `here` of them in this run.
+    `count` past calls match it, `mine` of them by this agent, `here` of them in this run.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class CountedSuggestions:
-    """All rungs for a call, narrow first; `partial` where counting took too long to look at everything."""
+    """All rungs for a call, narrow first; `partial` if there was no time to count all calls."""
 
     rungs: list[Suggestion]
     seen: int
@@ -165,14 +165,17 @@ def _is_valid(rung: Suggestion) -> bool:
 # ---------------------------------------------------------------- how many they meet
 
 
-def count_matches(suggestions: list[Suggestion], agent: str, run: str) -> CountedSuggestions:
-    """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
+def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> CountedSuggestions:
+    """Return the rungs with the calls of the last 30 days that they certainly match.
+
+    The calls of the same tool come first. The number of calls and the time are limited.
+    """
     policy, examined, partial = _build_monitor_policy(suggestions), 0, False
     every: Counter[str] = Counter()
     by_agent: Counter[str] = Counter()
     by_run: Counter[str] = Counter()
     until = time.monotonic() + SECONDS
-    for call in iterate_past_calls(LOOKED_AT):
+    for call in iterate_calls_of_tool_first(like, LOOKED_AT):
         if time.monotonic() > until:
             partial = True
             break
@@ -186,7 +189,7 @@ def count_matches(suggestions: list[Suggestion], agent: str, run: str) -> Counte
         every.update(matched)
         if call.question.agent_path[-1:] == (agent,):
             by_agent.update(matched)
-        if call.question.run == run:
+        if call.question.run == like.run.name:
             by_run.update(matched)
     counts = [replace(r, count=every[r.name], mine=by_agent[r.name], here=by_run[r.name]) for r in suggestions]
     return CountedSuggestions(counts, examined, partial)

@@ -63,7 +63,7 @@ def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
 
 
 def get_shown_state(state: str, *, soft: bool) -> str:
-    """Return the state as bars count it: a call that ended with its run did not fail, it has no result."""
+    """Return the state that bars count: a call that ended with its run has no result, but did not fail."""
     return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dashboard.policy.simulation import jobs
-from dashboard.policy.simulation.past_calls import Span
+from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first
 from dashboard.policy.simulation.simulation import ChangeGroup, ReversedAnswers, SimulationResult, simulate
 from dashboard.policy.view_models import DraftReview
 from toolcards.core.calls.summary import summarize
@@ -65,9 +65,9 @@ class Impact:
         """34 of 1,204 calls change: 31 ask → allow · 3 allow → deny."""
         tally = self.tally
         if not tally.seen:
-            return "No call of the past to compare with."
+            return "There are no past calls to compare with."
         if not tally.changed:
-            return f"None of {tally.judged:,} calls changes."
+            return f"No past call would change ({tally.judged:,} checked)."
         kinds = " · ".join(f"{count:,} {change}" for change, count in tally.counts)
         return f"{tally.changed:,} of {tally.judged:,} calls change{'s' if tally.changed == 1 else ''}: {kinds}"
 
@@ -95,10 +95,10 @@ def estimate_draft_impact(review: DraftReview) -> Impact | None:
     )
 
 
-def estimate_rule_impact(rule: dict[str, Any]) -> Impact | None:
-    """Return what the active policy with one rule more would have answered differently; None where it takes no rules.
+def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
+    """Return what this rule for the call would have changed; None if the active policy has layers.
 
-    A rule that ends by itself is judged as if it did not: its time lies in the future, and these calls in the past.
+    The calls of its tool are read first. The end of the rule is left out: it is in the future, the calls are not.
     """
     active = _load_active_policy()
     document: Any = active.document or {"v": 1, "default": str(active.default), "rules": []}
@@ -107,7 +107,8 @@ def estimate_rule_impact(rule: dict[str, Any]) -> Impact | None:
     lasting = {name: value for name, value in rule.items() if name != "expires_at"}
     other_rules = [rule_ for rule_ in document.get("rules", ()) if rule_.get("id") != rule["id"]]
     more = documents.parse({**document, "rules": [*other_rules, lasting]}, version=active.version)
-    return build_impact(simulate(active, more, Span(), seconds=SECONDS))
+    calls = iterate_calls_of_tool_first(call, Span())
+    return build_impact(simulate(active, more, Span(), calls=calls, seconds=SECONDS))
 
 
 def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact:

@@ -1,4 +1,4 @@
-"""Calls that really came, as policy would be asked about them now: read in chunks, newest first, nothing kept."""
+"""Past calls as requests to the policy: read in chunks, newest first, and not kept."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from toolcards.gate import list_identities
 from toolcards.models import Run, ToolCall, ToolCallQuerySet
 
 CHUNK = 500  # rows in memory at once
+MAX_OF_RUN = 1_000  # calls of one run that are read before those of other runs
 SLICE = 2_000
 LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not judged
 DAY = 86_400.0
@@ -31,9 +32,9 @@ _COLUMNS = ("id", "run_id", "ordinal", "tool", "stored")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which calls: at most so many, not older than so many days (0: of any age), of a tool or an agent.
+    """Which calls: at most so many, at most so many days old (0: of any age), of a tool or an agent.
 
-    `newest`, `oldest`: ids that a slice lies between, both included; 0 is no bound.
+    `newest`, `oldest`: the ids at both ends of a slice, both included; 0 is no bound.
     """
 
     calls: int = 5_000
@@ -53,56 +54,80 @@ class Span:
 
     def total(self) -> int:
         """Return how many calls there are to look at, at most."""
-        return min(self.calls, self.rows().count())
+        return self.rows().order_by()[: self.calls].count()
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that came. `question` None: its arguments are not known, so nobody can say. `person` answered it so."""
+    """A past call. `question` is None if its arguments are not known. `person` is how a person answered it."""
 
     pk: int
     public_id: str
     tool: str
     question: PolicyRequest | None
-    person: str = ""  # approved, denied, or nobody was asked
+    person: str = ""  # approved, denied, or "" if no person answered
 
 
 def split_span(span: Span) -> list[Span]:
-    """Return the span in pieces that several processes may share, newest first."""
+    """Return the span in pieces for several processes, newest first."""
     ids = list(span.rows().order_by("-id").values_list("id", flat=True)[: span.calls])
     parts = [ids[start : start + SLICE] for start in range(0, len(ids), SLICE)]
     return [replace(span, calls=len(part), newest=part[0], oldest=part[-1]) for part in parts]
 
 
-def iterate_past_calls(span: Span) -> Iterator[PastCall]:
-    """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
-    size = Length("card")  # sealed: a third more than what is in it
-    # Sealed as it stands: a whole chunk is opened at once.
+def iterate_calls_of_tool_first(call: ToolCall, span: Span) -> Iterator[PastCall]:
+    """Yield past calls, those that are most like this call first.
+
+    First the calls of its tool in its run, then its tool's calls in all runs, then other tools; each newest first. On
+    a busy server the newest calls of all tools may hold none of this one. Both reads use an index.
+    """
+    of_run = ToolCall.objects.filter(run=call.run_id).order_by("-ordinal").values_list("pk", "tool", "removed")
+    pks = [pk for pk, tool, removed in of_run[: 5 * MAX_OF_RUN] if tool == call.tool and not removed]
+    first = ToolCall.objects.filter(pk__in=pks[:MAX_OF_RUN])
+    others = replace(span, tool="").rows().exclude(tool=call.tool)
+    of_tool = replace(span, tool=call.tool)
+    known: set[int] = set()
+    for rows in (first, of_tool.rows(), others):
+        for past_call in iterate_past_calls(span, rows):
+            if past_call.pk not in known:
+                known.add(past_call.pk)
+                yield past_call
+            if len(known) >= span.calls:
+                return
+
+
+def iterate_past_calls(span: Span, rows: ToolCallQuerySet | None = None) -> Iterator[PastCall]:
+    """Yield the calls of the span, newest first, or of these rows within its number and age.
+
+    Reads by key, so a long read holds no lock and little memory.
+    """
+    size = Length("card")  # encrypted: a third more than its content
+    # Still encrypted: a whole chunk is decrypted at once.
     small_card = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
-    rows = span.rows().annotate(size=size, stored=small_card).order_by("-id")
+    rows = (span.rows() if rows is None else rows).annotate(size=size, stored=small_card).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
     columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
     last, remaining, people = None, span.calls, _PrincipalNames()
     while remaining > 0:
         chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, remaining)])
         young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
-        if not young:  # ids grow with time, but for what is told late
+        if not young:  # ids grow with time, except for late reports
             return
         runs = _load_runs({row[1] for row in young})
         cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
-        for (pk, run, ordinal, tool, *_), small_card in zip(young, cards, strict=True):
+        for (pk, run, ordinal, tool, *_), card_text in zip(young, cards, strict=True):
             if run not in runs:  # deleted since, and its calls with it
                 continue
             name, source, env, owner, program = runs[run]
-            card_data = _decode_input(small_card)
+            card_data = _decode_input(card_text)
             whose = {"run": name, "env": env, "user": people[owner], "program": program}
-            question = _build_request(card_data, _MARK in small_card, source, whose)
+            question = _build_request(card_data, _MARK in card_text, source, whose)
             yield PastCall(pk, f"{run}-{ordinal}", tool, question, _read_answer(card_data))
         last, remaining = chunk[-1][0], remaining - len(young)
 
 
 class _PrincipalNames(dict[int | None, tuple[str, ...]]):
-    """What rules may call the person a source belongs to; looked up once."""
+    """The names that rules may use for the owner of a source; read once."""
 
     def __missing__(self, owner: int | None) -> tuple[str, ...]:
         person = get_user_model().objects.filter(pk=owner).first() if owner else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -113,13 +113,17 @@ def simulate(
     new: RuleSet,
     span: Span,
     *,
+    calls: Iterable[PastCall] | None = None,
     on_progress: Callable[[SimulationResult], None] | None = None,
     seconds: float = 0.0,
 ) -> SimulationResult:
-    """Return what would change in the span. `told` hears of progress and may raise Cancelled; `seconds` is a limit."""
+    """Return what would change in the span, or in these calls of it.
+
+    `on_progress` gets the result so far and may raise SimulationCancelled; `seconds` limits the time.
+    """
     work = _Comparison(old, new, SimulationResult(total=span.total()))
     began = reported = time.monotonic()
-    for number, call in enumerate(iterate_past_calls(span)):
+    for number, call in enumerate(iterate_past_calls(span) if calls is None else calls):
         work.take(call)
         if number & 15:
             continue

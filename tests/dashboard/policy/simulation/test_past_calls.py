@@ -12,8 +12,9 @@ from django.test import Client
 
 from dashboard.policy import suggestions, yaml_io
 from dashboard.policy.simulation import jobs
-from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
+from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first, iterate_past_calls
 from toolcards import gate
+from toolcards.core.calls import facts as f
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language.document import PolicyError, parse
 from toolcards.core.policy.language.presets import PRESETS
@@ -199,6 +200,33 @@ def test_the_ladder_tells_the_calls_of_this_run_from_those_of_all(admin: Client,
         a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push"}, run="other" if number else "this")
     tool_call = admin.get(f"/calls/{ToolCall.objects.get(run__name='this').public_id}/rule/").context["ladder"].rungs
     assert {(rung.count, rung.here) for rung in tool_call if rung.name == "exact"} == {(3, 1)}
+
+
+def test_the_ladder_counts_calls_of_the_tool_on_a_busy_server(
+    admin: Client, policy: Any, a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest calls of all tools hold none of this one, and there is no time to read more than those."""
+    policy("watch")
+    refund = f.InputReady("c0", "refund", {"amount": 5}, True)
+    a_run("this", refund)
+    a_run("other", refund)
+    a_run("busy", *(f.InputReady(f"c{number}", "Read", {"path": f"{number}"}, True) for number in range(600)))
+    call = ToolCall.objects.select_related("run", "run__source").get(run__name="this")
+    order = [past_call.tool for past_call in iterate_calls_of_tool_first(call, Span(calls=10))]
+    assert order == ["refund"] * 2 + ["Read"] * 8
+    monkeypatch.setattr(suggestions, "LOOKED_AT", Span(calls=10, days=30))
+    answer = admin.get(f"/calls/{call.public_id}/rule/", {"rung": "exact", "effect": "deny", "scope": "all"})
+    exact = next(rung for rung in answer.context["ladder"].rungs if rung.name == "exact")
+    assert (exact.count, exact.here) == (2, 1) and answer.context["ladder"].seen == 10
+
+
+def test_calls_of_the_run_come_before_newer_ones_of_the_tool(a_run: Any) -> None:
+    a_run("this", *(f.InputReady(f"c{number}", "Bash", {"command": f"{number}"}, True) for number in range(3)))
+    a_run("busy", *(f.InputReady(f"c{number}", "Bash", {"command": f"{number}"}, True) for number in range(5)))
+    call = ToolCall.objects.get(run__name="this", call_id="c1")
+    past_calls = list(iterate_calls_of_tool_first(call, Span(calls=6)))
+    assert [past_call.question.run for past_call in past_calls] == ["this"] * 3 + ["busy"] * 3
+    assert len({past_call.pk for past_call in iterate_calls_of_tool_first(call, Span())}) == 8
 
 
 def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: Any) -> None:
