@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests" / "clients"
 # Libraries that share a file of tests, as pytest's `-k` finds them; every other file is a library by its own name.
 SHARED = {
+    "gemini-cli": "(test_command_hooks and gemini-cli)",
+    "copilot": "(test_command_hooks and copilot)",
     "pydantic-ai": "(test_python_frameworks and pydantic_ai)",
     "langchain": "(test_python_frameworks and langchain)",
     "openai-agents": "(test_python_frameworks and openai_agents)",

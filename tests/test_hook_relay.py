@@ -224,3 +224,103 @@ def test_what_cannot_be_read_blocks(text: str) -> None:
 
 def test_words_that_it_does_not_know_block() -> None:
     assert run("{}", "gemini").returncode == 2 and run("{}", "codex", "--no-such").returncode == 2
+
+
+# ---------------------------------------------------------------- programs with hooks of another form
+
+GEMINI = {"session_id": "g-1", "cwd": "/", "tool_name": "bash", "tool_input": ARGS}
+COPILOT = {"sessionId": "c-1", "cwd": "/", "toolName": "bash", "toolArgs": ARGS}
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "toolcards" / "hooks"
+
+
+def ask_gemini(gate: Gate | str, event: str, **more: Any) -> Any:
+    value = GEMINI | {"hook_event_name": event} | more
+    return relay(options(gate, "gemini-cli"), json.dumps(value).encode(), value)
+
+
+def ask_copilot(gate: Gate | str, event: str, **more: Any) -> Any:
+    value, words = COPILOT | more, options(gate, "copilot")
+    words.event = event
+    return relay(words, json.dumps(value).encode(), value)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(("tool", "gemini", "copilot"), [
+    ("bash", {}, {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow."}),
+    ("edited", {"decision": "allow", "hookSpecificOutput": {"hookEventName": "BeforeTool",
+                                                            "tool_input": {"command": "ls -l"}}},
+     {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow.",
+      "modifiedArgs": {"command": "ls -l"}}),
+    ("wipe", {"decision": "deny", "reason": "The test says deny."},
+     {"permissionDecision": "deny", "permissionDecisionReason": "The test says deny."}),
+    ("silent", {}, {}),
+])  # fmt: skip
+def test_each_program_gets_the_decision_in_its_own_form(gate: Gate, tool: str, gemini: Any, copilot: Any) -> None:
+    assert ask_gemini(gate, "BeforeTool", tool_name=tool) == gemini
+    assert ask_copilot(gate, "preToolUse", toolName=tool) == copilot
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_edit_that_gemini_would_merge_into_another_call_is_a_denial_that_says_it(gate: Gate) -> None:
+    output = ask_gemini(gate, "BeforeTool", tool_name="edited", tool_input=ARGS | {"force": True})
+    assert output["decision"] == "deny" and '"ls -l"' in output["reason"]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("change", [{"tool_input": "ls"}, {"tool_input": None}, {"hook_event_name": "before_tool"}])
+def test_a_gemini_input_that_cannot_be_translated_blocks(gate: Gate, change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="not"):
+        ask_gemini(gate, "BeforeTool", **change)
+    assert not gate.asked
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("event", ["", "PreToolUse", "pretooluse"])
+def test_a_copilot_event_that_is_not_known_blocks(gate: Gate, event: str) -> None:
+    with pytest.raises(ValueError, match="not known"):
+        ask_copilot(gate, event)
+
+
+def test_copilot_arguments_that_come_as_text_are_judged_as_an_object(gate: Gate, cache: Path) -> None:
+    assert ask_copilot(gate, "preToolUse", toolArgs=json.dumps(ARGS))["permissionDecision"] == "allow"
+    assert gate.asked[-1][1]["tool_input"] == ARGS
+    ask_copilot(gate, "postToolUse", toolResult={"resultType": "success", "textResultForLlm": "x"})
+    assert gate.asked[-1][1]["tool_use_id"] == gate.asked[0][1]["tool_use_id"] and not any(cache.rglob("*.call_*"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_tool_of_an_mcp_server_is_judged_with_its_server(gate: Gate) -> None:
+    ask_gemini(gate, "BeforeTool", tool_name="mcp_files_rm", mcp_context={"server_name": "files", "tool_name": "rm"})
+    assert gate.asked[-1][1]["tool_name"] == "mcp__files__rm"
+
+
+def test_results_find_their_calls_the_newest_of_equal_ones_first(gate: Gate, cache: Path) -> None:
+    for _ in range(2):
+        ask_gemini(gate, "BeforeTool")
+    ask_gemini(gate, "BeforeTool", tool_input={"command": "pwd"})
+    for _ in range(3):
+        ask_gemini(gate, "AfterTool", tool_response={"llmContent": "x"})
+    ids = [hook["tool_use_id"] for _, hook in gate.asked]
+    assert ids[3:5] == [ids[1], ids[0]]
+    assert ids[5] not in ids[:5]  # a result of a call that no hook allowed
+    ask_gemini(gate, "SessionEnd", reason="exit")
+    assert not any(cache.iterdir())
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_denied_call_stays_denied_when_its_failure_is_reported(gate: Gate) -> None:
+    ask_copilot(gate, "preToolUse", toolName="wipe")
+    assert ask_copilot(gate, "postToolUseFailure", toolName="wipe", error="denied") == {}
+    assert gate.stages() == ["hook"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_without_a_server_no_program_runs_anything() -> None:
+    assert ask_gemini("http://127.0.0.1:9", "BeforeTool")["decision"] == "deny"
+    assert ask_copilot("http://127.0.0.1:9", "preToolUse")["permissionDecision"] == "deny"
+    assert "AfterTool" not in json.dumps(ask_copilot("http://127.0.0.1:9", "agentStop"))

@@ -50,7 +50,7 @@ _HELP = f"""\
 usage: toolcards-client COMMAND
 
   connect  {command.ABOUT}
-  hook     Relay one hook of Claude Code or Codex; `connect` writes this command.
+  hook     Relay one hook of a coding agent; `connect` writes this command.
   acp      Stand between an editor and an agent that speak the Agent Client Protocol.
   mcp      Stand between an MCP client and an MCP server, and hold each tool call for the gate.
 

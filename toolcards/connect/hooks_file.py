@@ -1,7 +1,7 @@
 """Our hooks in a program's JSON settings: `{"hooks": {event: [{"matcher"?, "hooks": [hook, …]}, …]}}`.
 
-Claude Code and Codex share this format. Our hooks carry TAG in their address or command, so that they can be replaced
-and removed exactly, next to other people's hooks.
+Claude Code, Codex and Gemini CLI share this format. Our hooks carry TAG in their address or command, so that they can
+be replaced and removed exactly, next to other people's hooks.
 """
 
 from __future__ import annotations

@@ -47,23 +47,25 @@ def run_node(folder: Path, program: str) -> str:
     return _run_program([node, "--input-type=module", "-e", program], folder) if node else ""
 
 
-def run_hook(words: list[str]) -> str:
-    """Return the denial of our command hook.
+def run_hook(words: list[str], event: str = "PreToolUse") -> str:
+    """Return the denial of our command hook for this gating event of its program.
 
     "" if it does not deny.
     """
-    payload = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
-    text = json.dumps(payload | {"tool_input": {}})
+    call = {"tool_use_id": "away", "tool_name": "probe", "toolName": "probe", "tool_input": {}, "toolArgs": {}}
+    text = json.dumps({"hook_event_name": event, "session_id": "away", "sessionId": "away", **call})
     with reserve_dead_address() as url:
         command = [*find_command(), "hook", *words, "--url", url]
         try:
             process = subprocess.run(  # noqa: S603 - our own program
                 command, input=text, capture_output=True, text=True, timeout=TIMEOUT
             )
-            output = json.loads(process.stdout)["hookSpecificOutput"]
-        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            output = json.loads(process.stdout)
+        except (OSError, subprocess.SubprocessError, ValueError):
             return ""
-    return str(output["permissionDecisionReason"]) if output.get("permissionDecision") == "deny" else ""
+    specific = output.get("hookSpecificOutput", output)
+    denies = "deny" in (specific.get("permissionDecision"), specific.get("decision"))
+    return str(specific.get("permissionDecisionReason") or specific.get("reason") or "") if denies else ""
 
 
 def _run_program(command: list[str], folder: Path) -> str:

@@ -40,7 +40,7 @@ from toolcards.transports.background.connections import PostedBody
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
 _BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
-BINDING_FIELD = "toolcards"  # names the call that an answer is for, see toolcards/hook_relay.py
+BINDING_FIELD = "toolcards"  # names the call that an answer is for, see toolcards/hook_relay/
 STOPPING = {"decision": "deny", "reason": {"text": "Toolcards is restarting. Call the tool again in a moment."}}
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
 
