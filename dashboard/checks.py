@@ -24,8 +24,8 @@ def check_secret_key(app_configs: object, **kwargs: object) -> Iterable[CheckMes
         yield Error(
             f"Other users of this computer can read {file}.",
             hint=(
-                f"Run `chmod 600 {file}`. If somebody may have read it, a new key must take its place, and the old one"
-                " goes into TOOLCARDS_SECRET_KEY_FALLBACKS: what it sealed opens with nothing else."
+                f"Run `chmod 600 {file}`. If someone may have read it, replace the key, and put the old one into"
+                " TOOLCARDS_SECRET_KEY_FALLBACKS: only that key decrypts what it encrypted."
             ),
             id="toolcards.E001",
         )

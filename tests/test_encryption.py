@@ -303,7 +303,7 @@ def test_a_search_that_looked_long_enough_says_so_and_can_be_gone_on_with(
     assert [call.call_id for call in second.calls + third.calls] == ["c2"] and third.more == 0
     client.force_login(a_person("viewer"))
     page = client.get("/calls/?q=needle").content.decode()
-    assert "4 calls were searched" in page and f"before={first.more}" in page and "No call matches" not in page
+    assert "4 searched so far" in page and f"before={first.more}" in page and "No call matches" not in page
 
 
 # ---------------------------------------------------------------- keys

@@ -25,11 +25,15 @@ from dashboard.policy.emergency import is_freshly_signed_in
 
 RIGHT = "auth.change_user"
 SHOWN = 500
-STALE = "Somebody has changed this person since you looked. Here is how it is now; nothing was changed."
-LAST = "This is the only admin: nobody could keep this server without them. Make somebody else admin first."
+STALE = "Someone else has changed this person. This is the current state; your change was not saved."
+LAST = "This is the only admin. Make someone else admin first."
 ABOVE = "Only a superuser can change a superuser. Nothing was changed."
 SIGN_IN = "Sign in again first: this needs a fresh sign-in. Nothing was changed."
-ROLE_WORDS = (("viewer", "viewer: looks"), ("approver", "approver: answers too"), ("admin", "admin: everything"))
+ROLE_WORDS = (
+    ("viewer", "viewer: read-only"),
+    ("approver", "approver: can approve and deny"),
+    ("admin", "admin: can change everything"),
+)
 
 
 class PersonForm(forms.Form):
@@ -37,7 +41,9 @@ class PersonForm(forms.Form):
 
     role = forms.ChoiceField(choices=ROLE_WORDS)
     groups = NamesField(
-        required=False, max_length=2000, help_text="Rules name them as group:…; commas between. New ones are made."
+        required=False,
+        max_length=2000,
+        help_text="Comma-separated; used in rules as group:name. New groups are created.",
     )
 
     def clean_groups(self) -> list[str]:
@@ -127,7 +133,7 @@ def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         return _render_person(request, person, message=SIGN_IN, status=401)
     if action != "link":
         on = action == "on"
-        message = "may come in again" if on else "is switched off, and out of all sessions"
+        message = "can sign in again" if on else "is deactivated and signed out everywhere"
         return _apply_change(
             request,
             person,

@@ -28,7 +28,7 @@ class ProtectedForm(UserChangeForm):
         if other_people.filter(username__iexact=form_data.get("username", "")).exists():
             raise ValidationError({"username": "Another account has this name, apart from case."})
         if roles.is_only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(form_data):
-            raise ValidationError("This is the only admin. Make somebody else admin first.")
+            raise ValidationError("This is the only admin. Make someone else admin first.")
         return dict(form_data)
 
     def _keeps(self, form_data: dict[str, Any]) -> bool:

@@ -16,9 +16,9 @@ MAX_LINES = 1_000
 
 _PHASE_LABELS = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
-    "before": "Plug-ins asked", "gate": "Policy decided", "ask": "A person was asked", "answer": "A person answered",
-    "claim": "The yes was used",
-    "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins told", "settled": "Settled",
+    "before": "Plug-ins asked", "gate": "Policy decided", "ask": "Approval requested", "answer": "Approval decided",
+    "claim": "Approval used",
+    "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins notified", "settled": "Settled",
 }  # fmt: skip
 _STATUS_COLORS = {
     "ok": "ok", "claimed": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny",

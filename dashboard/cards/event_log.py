@@ -79,7 +79,7 @@ def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
 
 def _describe_closed_approval(fact: f.CallClosed) -> Description:
     return (
-        f"Its run ended around it: {fact.how}" if fact.how != "expired" else "Nobody answered in time",
+        f"Its run ended around it: {fact.how}" if fact.how != "expired" else "No one answered in time",
         fact.reason,
         "off",
     )
@@ -90,15 +90,15 @@ def _describe_failure(fact: f.OutputFailed) -> Description:
 
 
 _DESCRIBE: dict[type, Callable[[Any], Description]] = {
-    f.InputStarted: lambda fact: ("The agent began to write the input", "", "stream"),
+    f.InputStarted: lambda fact: ("The agent started to write the input", "", "stream"),
     f.InputReady: lambda fact: ("Input received", "", "run"),
     f.InputInvalid: lambda fact: ("The input could not be used; the tool did not run", fact.message, "err"),
     f.InputRepaired: lambda fact: (f"The input was repaired ({fact.method or 'method not stated'})", "", "run"),
     f.PolicyDecided: _describe_decision,
     f.ApprovalRequested: _describe_approval_request,
     f.ApprovalAnswered: _describe_approval_answer,
-    f.VoteCounted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
-    f.ApprovalEscalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
+    f.VoteCounted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} approvals so far", "", "ask"),
+    f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
     f.AgentPresenceChanged: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: (

@@ -94,14 +94,14 @@ ANOMALIES = {
     "duplicate-terminal": "Its result was reported twice",
     CHANGED_ANOMALY: "The agent sent another tool or input after this call was decided",
     "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
-    "protocol-violation": "The agent’s messages about it came in an order that should not happen",
+    "protocol-violation": "The agent’s messages about it arrived in the wrong order",
 }
 
 _ACTOR_TEMPLATES = {
     "human": "{name}", "rule": "rule {name}", "grant": "a standing permission {name}",
     "default": "the policy’s default",
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
-    "gate_error": "the gate: it could not decide", "no_approver": "the gate: nobody may approve it",
+    "gate_error": "the gate: it could not decide", "no_approver": "the gate: no one may approve it",
     "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
     "validation": "the gate’s check of tool and input",
 }  # fmt: skip

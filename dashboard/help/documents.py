@@ -17,7 +17,16 @@ from dashboard.environment import BASE_DIR, CHECKOUT, PACKAGE
 
 FOLDER = BASE_DIR / "docs" if CHECKOUT else PACKAGE / "_docs"
 # What people look for first comes first; documents that are not named here follow by name.
-ORDER = ("connect-coding-agents", "connect-python", "connect-javascript", "policy", "api", "hooks", "operations")
+ORDER = (
+    "connect-coding-agents",
+    "connect-python",
+    "connect-javascript",
+    "policy",
+    "api",
+    "hooks",
+    "operations",
+    "glossary",
+)
 _COMMENTS = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _LINK = re.compile(r"(?P<name>[\w-]+)\.md(?P<anchor>#.*)?")
 

@@ -22,15 +22,15 @@ FORMATS = (
     ("email", "Mail"),
 )  # fmt: skip
 EVENT_WORDS = {
-    "tool.execute.before": "A tool is about to run", "tool.execute.after": "A tool succeeded",
-    "tool.execute.error": "A tool failed", "tool.execute.settled": "A call is settled",
-    "tool.execute.corrected": "A call came out otherwise than it was settled",
-    "approval.requested": "Somebody is asked", "approval.escalated": "Nobody answered, so others are asked too",
-    "approval.resolved": "Somebody answered",
-    "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",
-    "source.silent": "A source fell silent", "source.failing": "A source fails again and again",
-    "source.fails_open": "A source would run things unasked while this server is away",
-    "source.recovered": "A source is well again", "audit.broken": "The audit trail is not whole",
+    "tool.execute.before": "Tool is about to run", "tool.execute.after": "Tool succeeded",
+    "tool.execute.error": "Tool failed", "tool.execute.settled": "Call ended",
+    "tool.execute.corrected": "Outcome corrected later",
+    "approval.requested": "Approval requested", "approval.escalated": "Approval escalated",
+    "approval.resolved": "Approval decided",
+    "source.ungoverned": "A tool ran without a decision", "run.failed": "Run failed",
+    "source.silent": "Source lost contact", "source.failing": "Source fails repeatedly",
+    "source.fails_open": "Source would run tools without approval while this server is down",
+    "source.recovered": "Source recovered", "audit.broken": "Audit trail damaged",
 }  # fmt: skip
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
@@ -39,26 +39,30 @@ class WebhookForm(forms.Form):
     """Everything a person says of one that is told."""
 
     name = forms.CharField(max_length=200)
-    format = forms.ChoiceField(label="How", choices=FORMATS)
+    format = forms.ChoiceField(label="Type", choices=FORMATS)
     url = forms.CharField(label="URL", max_length=2000, required=False)
     to = forms.CharField(
         label="Mail to", max_length=1000, required=False, help_text="Addresses, with commas between them."
     )
     events = forms.MultipleChoiceField(
-        label="Tell about", choices=[(name, EVENT_WORDS[name]) for name in EVENTS], required=False,
+        label="Events", choices=[(name, EVENT_WORDS[name]) for name in EVENTS], required=False,
         widget=forms.CheckboxSelectMultiple, help_text="None selected = all.",
     )  # fmt: skip
     sources = forms.MultipleChoiceField(
-        label="From these sources", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: all.",
+        label="From these sources", required=False, widget=forms.CheckboxSelectMultiple,
+        help_text="None selected = all.",
     )  # fmt: skip
     escalated_to = NamesField(
         label="Escalations to", max_length=1000, required=False,
-        help_text="People and groups as rules name them, like group:lead, with commas between. "
-        "Of escalations, only those to one of them are told; nothing: all.",
+        help_text="Comma-separated people and groups, such as group:lead. Only escalations to one of them are sent. "
+        "Empty = all.",
     )  # fmt: skip
-    severity = forms.ChoiceField(label="From severity", choices=[(name, name) for name in SEVERITIES], initial="low")
+    severity = forms.ChoiceField(label="Minimum severity", choices=[(name, name) for name in SEVERITIES], initial="low")
     quiet_from = forms.CharField(
-        label="Quiet from", max_length=5, required=False, help_text="Like 22:00; not for critical ones."
+        label="Quiet hours from",
+        max_length=5,
+        required=False,
+        help_text="For example 22:00. Critical events are always sent.",
     )
     quiet_to = forms.CharField(label="Quiet until", max_length=5, required=False)
     zone = forms.CharField(label="Time zone", max_length=60, initial="UTC")
@@ -76,14 +80,14 @@ class WebhookForm(forms.Form):
         name = str(self.cleaned_data["name"])
         other_webhooks = Webhook.objects.exclude(pk=self.known.pk if self.known else None)
         if other_webhooks.filter(name=name).exists():
-            raise ValidationError("There is one of this name already.")
+            raise ValidationError("This name is already in use.")
         return name
 
     def clean_zone(self) -> str:
         """Return a time zone that there is."""
         zone = str(self.cleaned_data["zone"])
         if zone not in available_timezones():
-            raise ValidationError("There is no such time zone; write it like Europe/Rome.")
+            raise ValidationError("Unknown time zone. Use a name such as Europe/Rome.")
         ZoneInfo(zone)
         return zone
 

@@ -81,7 +81,7 @@ def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """Send one delivery once more, with the id it had."""
     delivery = get_object_or_404(Delivery.objects.exclude(webhook=None), pk=pk)
     delivery.again()
-    messages.success(request, "It is sent once more.")
+    messages.success(request, "The delivery is sent again.")
     return redirect("notify-one", pk=delivery.webhook_id)
 
 
@@ -142,7 +142,7 @@ def _toggle(webhook_row: Webhook) -> str:
 
 def _remove(webhook_row: Webhook) -> str:
     webhook_row.delete()
-    return f"{webhook_row.name} is told nothing any more."
+    return f"{webhook_row.name} was removed."
 
 
 def _send_test(webhook_row: Webhook) -> str:

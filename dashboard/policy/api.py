@@ -74,7 +74,7 @@ def activate(request: HttpRequest) -> HttpResponse:
             document, author=request.user.get_username(), note=note, expected_active=expected
         )
     except VersionConflict as late:
-        return fault(409, "superseded", f"Version {late.active} is active by now.", active=late.active)
+        return fault(409, "superseded", f"Version {late.active} was activated in the meantime.", active=late.active)
     applied = gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
     return JsonResponse(
         _serialize_version(version) | {"active": version.number} | ({"applied": applied} if applied else {})

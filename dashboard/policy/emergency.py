@@ -39,7 +39,8 @@ def killswitch(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         on = request.POST.get("to") == "on"
         outcome = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
-        denied_text = f" {outcome['stopped']} open calls were denied." if on else ""
+        stopped = outcome["stopped"]
+        denied_text = f" {stopped} open {'call was' if stopped == 1 else 'calls were'} denied." if on else ""
         messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{denied_text}")
         return redirect("killswitch")
     return render(request, "emergency/killswitch.html", {"throws": KillSwitch.objects.order_by("-id")[:20]})
@@ -109,7 +110,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
         state = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
         return JsonResponse({"on": row is not None} | state)
     if not request.user.has_perm(THROW):
-        return fault(403, "forbidden", "You may not throw the kill switch.")
+        return fault(403, "forbidden", "You do not have permission to use the kill switch.")
     body = _read_body(request)
     if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')

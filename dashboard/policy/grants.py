@@ -42,7 +42,7 @@ def revoke(request: HttpRequest, pk: str) -> HttpResponse:
     if not _can_revoke(request.user, row):
         raise PermissionDenied
     revoke_grant(pk, request.user.get_username())
-    messages.success(request, "The permission is taken back: the next such call is asked about again.")
+    messages.success(request, "The standing approval is revoked. The next such call needs approval again.")
     return redirect("grants")
 
 
@@ -64,7 +64,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     if row is None:
         return fault(404, "not_found", "There is no such grant.")
     if not _can_revoke(request.user, row):
-        return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
+        return fault(403, "forbidden", "Only the grantor or a policy editor can revoke this grant.")
     try:
         revoke_grant(pk, request.user.get_username())
     except NotFound as unknown:

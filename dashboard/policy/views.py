@@ -183,7 +183,7 @@ def activate(request: HttpRequest) -> HttpResponse:
     if form_data["apply_to_waiting"]:
         counts = gate.reevaluate_waiting(request.user.get_username())
         message = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-        messages.success(request, f"Applied to the calls that wait: {message or 'there were none'}.")
+        messages.success(request, f"Applied to the waiting calls: {message or 'there were none'}.")
     return redirect("policy")
 
 

@@ -93,7 +93,7 @@ class _Reader:
         if not isinstance(name, str) or name == "<<":
             raise NotYaml(top.pointer, "A name must be text; put it in quotes.", line)
         if name in top.value:
-            raise NotYaml(f"{top.pointer}/{escape(name)}", "This name stands twice.", line)
+            raise NotYaml(f"{top.pointer}/{escape(name)}", "This name occurs twice.", line)
         top.key = name
         self.lines[f"{top.pointer}/{escape(name)}"] = line
 

@@ -30,7 +30,7 @@ _ROWS = (
     (proofs.GATE, "Its calls can be held", "no call of it was held until a person had answered."),
     (proofs.EDIT, "Edited arguments run", "edit the arguments of a call that waits, and approve it."),
     (proofs.STREAM, "Arguments stream", "no arguments were seen while they were written."),
-    (proofs.FAILS, "Without this server", "nobody has seen what it does then; the probe looks where it can."),
+    (proofs.FAILS, "Without this server", "not known; the probe tests it where it can."),
 )
 
 

@@ -126,7 +126,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
     name = request.POST.get("owner", "")
     owner = get_object_or_404(get_user_model(), username=name, is_active=True) if name else None
     row.change(owner=owner)
-    messages.success(request, f"{row} works for {name or 'nobody in particular'}.")
+    messages.success(request, f"{row} works for {name or 'no one'}.")
     return redirect("source", pk)
 
 

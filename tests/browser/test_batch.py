@@ -293,7 +293,7 @@ def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, vis
     where = f"/api/v1/runs/{quote(run, safe='')}/end"
     assert server.request("POST", where, {"outcome": "truncated"})[0] == 200
     page = visit(path_of(run))
-    card(page).get_by_text("Say what happened").click()
+    card(page).get_by_text("Record the outcome").click()
     card(page).locator("input[name=note]").fill("the branch is there")
     card(page).get_by_role("button", name="It succeeded").click()
     in_state(page, "output-available")

@@ -11,9 +11,12 @@ from toolcards.connect.base import JAVASCRIPT_GUIDE, PYTHON_GUIDE, Abilities, Re
 from toolcards.connect.project import Project, copy_modules, copy_sdk, project_folder
 
 CLOSED_AND_OPEN = "gated tools closed, watching open"
-JAVASCRIPT_AWAY = "Gated tools do not run and the model is told why. A watched stream passes unchanged, byte for byte."
+JAVASCRIPT_AWAY = (
+    "Gated tools do not run and the model receives the reason. A watched stream passes unchanged, byte for byte."
+)
 PYTHON_AWAY = (
-    "A gated call is denied after 15 seconds (offline=) and the model is told why. Code that only watches continues."
+    "A gated call is denied after 15 seconds (offline=) and the model receives the reason. "
+    "Code that only watches continues."
 )
 ANY_SSE_PIPE = "Any program that prints the SSE bytes of the response works. Nothing is held back."
 SERVERS_ONLY = "For servers only: the key must never reach a browser."

@@ -15,8 +15,8 @@ from toolcards.core.calls import tool_events as h
 from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
 
 TITLE_MOST, TEXT_MOST = 150, 800
-_RETRY = {True: "Trying again makes sense.", False: "Trying again does not help.", None: ""}
-_FAULTS = {"tool": "The fault is the tool's.", "runtime": "Not the tool's fault.", "plugin": "A plug-in's fault."}
+_RETRY = {True: "Retrying may succeed.", False: "Retrying will not help.", None: ""}
+_FAULTS = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plug-in."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _describe_approval(said: dict[str, Any], tool: str, who: str) -> tuple[str, 
 def _describe_escalation(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     to = ", ".join(_clean(name, 80) for name in said.get("escalated_to", ()))
     return (
-        f"Nobody has answered {who} yet: {tool}",
+        f"No answer for {who} yet: {tool}",
         f"Asked of {to} now.\n{_describe_approval(said, tool, who)[1]}".strip(),
     )
 
@@ -75,7 +75,7 @@ def _describe_correction(said: dict[str, Any], tool: str, who: str) -> tuple[str
 def _describe_retry(code: str, retryable: bool | None) -> str:
     row = error_codes.TABLE.get(code)
     if retryable is False and row is not None and (row.retry in ("idempotent", "unwritten") or code == "lost"):
-        return "Look before trying again: it may have taken effect."
+        return "Check before trying again: it may have run."
     return _RETRY.get(retryable, "")
 
 
@@ -87,19 +87,19 @@ def _describe_ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str
 
 
 def _describe_silence(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} has fallen silent", str(said.get("why", ""))
+    return f"{who} has lost contact", str(said.get("why", ""))
 
 
 def _describe_failing(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} fails again and again", str(said.get("why", ""))
+    return f"{who} fails repeatedly", str(said.get("why", ""))
 
 
 def _describe_fails_open(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} asks nobody while this server is away", str(said.get("why", ""))
+    return f"{who} runs tools without approval while this server is down", str(said.get("why", ""))
 
 
 def _describe_recovery(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} is well again", f"It was {said.get('badge', 'in trouble')}, and is not any more."
+    return f"{who} has recovered", f"It was {said.get('badge', 'in trouble')} before."
 
 
 def _describe_audit_fault(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
@@ -107,7 +107,7 @@ def _describe_audit_fault(said: dict[str, Any], tool: str, who: str) -> tuple[st
 
 
 def _describe_run_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"A run of {who} broke off", str(said.get("error", {}).get("message", ""))
+    return f"A run of {who} failed", str(said.get("error", {}).get("message", ""))
 
 
 def _describe_event(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:

@@ -28,8 +28,8 @@ class Command(BaseCommand):
         role.add_argument("name")
         role.add_argument("role", choices=roles.ROLES)
         link = actions.add_parser("link", help="print a sign-in link, good once and for 15 minutes")
-        link.add_argument("name", nargs="?", default=first_run.ADMIN, help="whom it signs in (%(default)s)")
-        actions.add_parser("list", help="list everybody")
+        link.add_argument("name", nargs="?", default=first_run.ADMIN, help="who signs in with it (%(default)s)")
+        actions.add_parser("list", help="list all people")
         for action in (create, link):
             action.add_argument("--url", default=_get_base_url(), help="where this server is reached (%(default)s)")
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         try:
             roles.assign_role(_find_person(name), role)
         except roles.LastAdmin:
-            raise CommandError(f"{name} is the only admin; make somebody else admin first.") from None
+            raise CommandError(f"{name} is the only admin; make someone else admin first.") from None
         self.stdout.write(f"{name} is {role}.")
 
     def _link(self, *, name: str, url: str, **options: str) -> None:
@@ -73,7 +73,7 @@ class Command(BaseCommand):
 def _find_person(name: str) -> User:
     person = get_user_model().objects.filter(username=name).first()
     if person is None:
-        raise CommandError(f"There is nobody called {name}.")
+        raise CommandError(f"There is no one called {name}.")
     return person
 
 

@@ -158,7 +158,7 @@ def find_job(pk: str) -> Job | None:
     if job.going and _is_cancelled(pk) and job.state == "waiting":
         return replace(job, state="cancelled")
     if job.going and time.time() - job.heard > SILENT:
-        return replace(job, state="failed", told="its process fell silent")
+        return replace(job, state="failed", told="its process stopped responding")
     return job
 
 

@@ -186,7 +186,7 @@ def test_an_error_without_words_is_still_an_error() -> None:
 )
 def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: Actor, expected_text: str) -> None:
     text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
-    assert expected_text in text and "The agent was told: use the API" in text
+    assert expected_text in text and "Agent received: use the API" in text
 
 
 def test_why_names_rule_version_and_reason() -> None:

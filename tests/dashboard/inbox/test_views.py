@@ -331,7 +331,7 @@ def test_what_the_agent_has_is_neither_offered_nor_taken_back(ann: Client, a_cal
     call = a_call("approval-responded")
     assert "/undo" not in ann.get("/runs/run-1/").content.decode()
     answer = ann.post(address(call).replace("/vote", "/undo"), headers=HTMX)
-    assert answer.status_code == 410 and "Too late to take it back" in answer.content.decode()
+    assert answer.status_code == 410 and "Too late to undo" in answer.content.decode()
     limits(handover_seconds=600)
     assert "/undo" in ann.get("/runs/run-1/").content.decode()
     limits(handover_seconds=0)  # the clock ends the offer, not a new revision of the card

@@ -117,10 +117,10 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
     text = body.decode() + json.dumps(headers)
     assert (
         "No answer in time" in message.title
-        and "The fault is the tool" in message.text
-        and "Look before trying again" in message.text
+        and "Caused by the tool" in message.text
+        and "Check before trying again" in message.text
     )
-    assert "does not help" in formats.build_message(said(error={"code": "upstream_auth"}), "medium").text
+    assert "will not help" in formats.build_message(said(error={"code": "upstream_auth"}), "medium").text
     assert "https://cards.example.com/runs/r/" in text
     assert "\u202e" not in text and "\x00" not in text and "\\u202e" not in text
     assert "approve" not in text.lower()

@@ -117,7 +117,7 @@ def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, f
         ({"advanced": '{"colour": "red"}'}, "advanced", "/colour"),
         ({"advanced": '{"match": {"when": {"tz": "Nowhere/City"}}}'}, "advanced", "time zone"),
         ({"advanced": '{"match": 1}'}, "advanced", "object"),
-        ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "Nobody may answer"),
+        ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "No one may approve"),
         ({"rule_id": "ask-edit"}, "rule_id", "Another rule"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_source_whose_questions_only_its_owner_could_answer_says_so(
     assert "data-unanswerable" not in admin.get(there).content.decode()
     admin.post(f"{there}owner/", {"owner": "a-admin"})
     page = admin.get(there).content.decode()
-    assert "data-unanswerable" in page and "nobody but a-admin could answer" in page
+    assert "data-unanswerable" in page and "only a-admin could approve" in page
     policy({"default": "ask", "default_ask": {"allow_requester": True}})
     assert "data-unanswerable" not in admin.get(there).content.decode()
     policy({"default": "ask"})

@@ -93,7 +93,8 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
     call_command("reseal", "--batch", "3")
     total = AuditRow.objects.get(act="resealed").details["texts"]
     assert (
-        total["plain"] == 2 and total["old"] == int(capsys.readouterr().out.split("Sealed anew: ")[1].split(".")[0]) - 2
+        total["plain"] == 2
+        and total["old"] == int(capsys.readouterr().out.split("Re-encrypted: ")[1].split(".")[0]) - 2
     )
     settings.SECRET_KEY_FALLBACKS = []  # nobody needs the old key any more
     assert said() == before
@@ -182,7 +183,7 @@ def test_a_server_at_work_changes_its_key_and_can_forget_the_old_one(tmp_path: P
             _say(server, "between")
             assert server.manage("reseal", "--check").returncode == 1
             completed = server.manage("reseal", "--batch", "7")
-            assert completed.returncode == 0 and "Sealed anew: " in completed.stdout, completed.stderr
+            assert completed.returncode == 0 and "Re-encrypted: " in completed.stdout, completed.stderr
             _say(server, "between")
             assert server.manage("reseal", "--check").returncode == 0
         with Server(data, secret_key=new, **settings) as server:

@@ -15,7 +15,7 @@ from typing import Any
 # effects: what the tool may have done nevertheless. phase "": the phase in which it failed.
 _TABLE = """
 row code              authority retry      phase    effects   title
-3   plugin_veto       plugin    no         before   none      A plug-in said no
+3   plugin_veto       plugin    no         before   none      A plug-in denied it
 4   plugin_crash      plugin    no         before   none      A plug-in crashed before the call
 5   plugin_timeout    plugin    yes        before   none      A plug-in took too long
 5   plugin_missing    plugin    no         before   none      A required plug-in is not available
@@ -23,9 +23,9 @@ row code              authority retry      phase    effects   title
 7   policy_denied     runtime   no         gate     none      Policy does not allow this
 7   kill_switch       runtime   no         gate     none      The kill switch is on
 8   approval_denied   runtime   no         gate     none      A person declined
-9   approval_expired  runtime   no         gate     none      Nobody answered in time
+9   approval_expired  runtime   no         gate     none      No one answered in time
 9   permit_expired    runtime   no         gate     none      Approved, but not executed in time
-9   permit_revoked    runtime   no         gate     none      The permission was taken back
+9   permit_revoked    runtime   no         gate     none      The approval was revoked
 10  integrity         runtime   no         gate     none      Not what was approved
 11  gate_unavailable  runtime   yes        gate     none      The gate could not be asked
 12  no_such_tool      runtime   no         resolve  none      There is no such tool

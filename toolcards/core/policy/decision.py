@@ -258,7 +258,7 @@ def _require_approver(said: PolicyDecision, request: PolicyRequest, eligible: El
     count = eligible(terms) if callable(eligible) else eligible
     if request.can_wait and (count is None or count >= terms.quorum):
         return said
-    why = "nobody may answer it" if request.can_wait else "the agent cannot wait for an answer"
+    why = "no one may approve it" if request.can_wait else "the agent cannot wait for an answer"
     reason = f"{said.reason} A person's answer is needed and {why}."
     return said.but(effect=Effect.DENY, code="no_approver", reason=reason, by=Actor("no_approver"), ask=None)
 

@@ -68,7 +68,7 @@ class RevokeApproval(Command):
             raise TooLate(f"Nothing to revoke: this approval is {row.state}.", code="used")
         is_held_back = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
         if row.claimed_at or row.delivered_at or not is_held_back:
-            raise TooLate("Too late to take it back: the agent has the answer.", code="used")
+            raise TooLate("Too late to undo: the agent has the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
         actor = f.Actor("human", self.person.get_username())

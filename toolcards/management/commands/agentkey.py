@@ -51,7 +51,7 @@ class Command(BaseCommand):
             raise CommandError(f"{error}; there are: {' '.join(EVERY_SCOPE)}") from error
         key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         if person and policy_store.is_default_unanswerable(key.source):
-            self.stdout.write(f"Beware: nobody but {owner} could answer what the policy's default asks; as it works")
+            self.stdout.write(f"Beware: no one but {owner} could answer what the policy's default asks; as it works")
             self.stdout.write("for them, that is denied. Add an approver, or see `default_ask` in docs/api.md.")
         self.stdout.write(f"Key {key.prefix}… for {name} may: {key.scopes}. Its secret, shown only now:")
         self.stdout.write(secret)

@@ -22,7 +22,8 @@ class Command(BaseCommand):
         """Throw it."""
         if position != "status":
             said = gate.set_kill_switch("the command line", position == "on", reason, "command")
-            stopped = f" {said['stopped']} open calls were denied." if said["on"] else ""
+            count = said.get("stopped", 0)
+            stopped = f" {count} open {'call was' if count == 1 else 'calls were'} denied." if said["on"] else ""
             self.stdout.write(f"The kill switch is {position}.{stopped}")
             return
         row = emergency.get_active_kill_switch()

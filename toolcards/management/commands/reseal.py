@@ -16,7 +16,7 @@ EVERY = 50  # batches between two lines of progress
 class Command(BaseCommand):
     """Works in small batches beside a running server; interrupted, it goes on where it was."""
 
-    help = "Seal anew, under today's key, what older keys sealed or nobody did; with --check only count it."
+    help = "Re-encrypt with the current key what older keys encrypted; with --check only count it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """See Django."""
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         if check and (left or total["closed"]):
             raise CommandError(f"{left + total['closed']} texts are not sealed under today's key.")
         if not check:
-            self.stdout.write(f"Sealed anew: {left}.")
+            self.stdout.write(f"Re-encrypted: {left}.")
 
     def _progress(self, name: str, seen: Counter[str]) -> None:
         self._batches[name] += 1

@@ -78,7 +78,7 @@ def _check_allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[st
 @_register_check
 def _check_unused_terms(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     if rule.ask is not None and rule.effect != "ask":
-        yield "/ask", "unused", f"Nobody is asked by a rule with the effect {rule.effect}."
+        yield "/ask", "unused", f"No one is asked by a rule with the effect {rule.effect}."
 
 
 @_register_check
@@ -90,7 +90,7 @@ def _check_escalation(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str,
 def _find_late_escalations(ask: AskDoc | None, terms: AskTerms) -> Iterator[tuple[str, str, str]]:
     for number, step in enumerate((ask.escalate if ask else None) or ()):
         if terms.decide_ttl and float(step.after) >= terms.decide_ttl:
-            yield f"/escalate/{number}/after", "too_late", "The question has expired by then, so nobody is told."
+            yield f"/escalate/{number}/after", "too_late", "The approval has expired by then, so no one is notified."
 
 
 @_register_check
@@ -175,7 +175,7 @@ def _check_approvers(
     named = set(ask.approvers) if ask and ask.approvers else groups
     people = sum(groups.get(name, 0) for name in named)
     if people == 0:
-        yield PolicyFinding(f"{at}/approvers", "no_approvers", "Nobody may answer what this asks.", grave=True)
+        yield PolicyFinding(f"{at}/approvers", "no_approvers", "No one may approve what this asks.", grave=True)
     elif terms.quorum > people:
         message = f"{terms.quorum} answers are needed and {people} may give one."
         yield PolicyFinding(f"{at}/quorum", "no_approvers", message, grave=True)
@@ -202,7 +202,7 @@ def _list_named_approvers(ask: AskDoc | None) -> list[tuple[str, str]]:
 def _report_unknown_people(named: list[tuple[str, str]], people: Collection[str]) -> Iterator[tuple[str, str, str]]:
     for where, name in named:
         if "*" not in name and name not in people:
-            yield where, "unknown_person", f"There is nobody called {name}; make that person or group, or leave it out."
+            yield where, "unknown_person", f"There is no one called {name}; make that person or group, or leave it out."
 
 
 def _check_any_approver(doc: Document, groups: Mapping[str, int] | None) -> Iterator[PolicyFinding]:
@@ -211,7 +211,7 @@ def _check_any_approver(doc: Document, groups: Mapping[str, int] | None) -> Iter
         return
     for name in _BUILT_IN:
         if getattr(doc, name) == "ask":
-            yield PolicyFinding(f"/{name}", "no_approvers", "Nobody may answer what this asks; say deny.", grave=True)
+            yield PolicyFinding(f"/{name}", "no_approvers", "No one may approve what this asks; use deny.", grave=True)
 
 
 # ---------------------------------------------------------------- questions that no rule asks
