@@ -16,6 +16,7 @@ import pytest
 from tests.clients import pip
 from tests.support import gating
 from tests.support.server import PATIENCE, ROOT, Server, until
+from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 AGENTS = Path(__file__).parent / "agents"
@@ -165,6 +166,33 @@ def test_a_server_that_asks_its_user_gets_the_answer_in_the_same_call(server: Se
     (result,) = setup.play("sdk", ["choose", {"path": "a.txt"}], mode=mode)
     assert result == {"text": "keep a.txt", "is_error": False}
     assert len(wait_for_states(server, setup, "output-available")) == 1
+
+
+def test_servers_of_a_configuration_that_connect_wrote_are_held(server: Server, setup: Setup, tmp_path: Path) -> None:
+    if setup.processes:
+        pytest.skip("a server with an address stays as it is")
+    config = tmp_path / "mcp.json"
+    original = json.dumps({"mcpServers": {setup.name: to_entry(setup)}}, indent=2)
+    config.write_text(original)
+    target = connect.Target(server.base, server.key, home=tmp_path, config=config)
+    connect.write_changes(connect.get_recipe("mcp").plan(target))
+    entry = json.loads(config.read_text())["mcpServers"][setup.name]
+    env = {name: value for name, value in setup.env.items() if not name.startswith("TOOLCARDS_")}
+    setup.plan = {"command": [entry["command"], *entry["args"]], "env": env}
+    with Background(setup, "fastmcp", ["delete_file", {"path": "echo ask"}]) as results:
+        call = wait_for_states(server, setup, "approval-requested")[0]
+        assert setup.read_executions() == []
+        gating.vote(server, call["run"], "approve")
+    assert results == [{"text": "deleted echo ask", "is_error": False}]
+    connect.write_changes(connect.get_recipe("mcp").undo(target))
+    assert config.read_text() == original
+
+
+def to_entry(setup: Setup) -> dict[str, Any]:
+    """Return the server's own command as a client's configuration has it."""
+    command = setup.plan["command"]
+    program = command[command.index("--") + 1 :]
+    return {"command": program[0], "args": program[1:]}
 
 
 def test_a_changed_description_is_a_changed_tool(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class Unreadable(Exception):
 class Target:
     """What to connect: the server, the key, and one project or (None) the whole account.
 
-    `agent` is the command of the agent that an editor starts; only the `acp` recipe uses it.
+    `agent` is the command of the agent that an editor starts, `config` the configuration of an MCP client; only the
+    `acp` and the `mcp` recipe use them.
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -37,6 +38,7 @@ class Target:
     project: Path | None = None
     home: Path = field(default_factory=Path.home)
     agent: tuple[str, ...] = ()
+    config: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

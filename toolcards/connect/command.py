@@ -87,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_url: str) -> None:
         "(this folder), for a program's that only this project is connected",
     )
     parser.add_argument("--agent", default="", help="acp: the command of the agent that the editor starts")
+    parser.add_argument("--config", default="", help="mcp: the configuration of the MCP client, a JSON file")
     parser.add_argument("--yes", action="store_true", help="write without asking")
     parser.add_argument("--dry-run", action="store_true", help="only show the diff")
     parser.add_argument(
@@ -105,7 +106,8 @@ def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[st
     if recipe.by_project and CHECKOUT.exists() and Path(folder).resolve() == CHECKOUT.parent:
         raise ConnectFailed(f"{recipe.title} is connected in the folder of your code: set it with --project.")
     project, agent = Path(folder).resolve() if folder else None, tuple(shlex.split(options.agent))
-    target = connect.Target(options.url.rstrip("/"), options.key, project, Path.home(), agent)
+    config = Path(options.config).resolve() if options.config else None
+    target = connect.Target(options.url.rstrip("/"), options.key, project, Path.home(), agent, config)
     command = _Command(recipe, options, keys, write)
     act = command.undo if options.undo else command.probe_only if options.only_probe else command.connect_program
     try:
@@ -178,6 +180,7 @@ class _Command:
         written = [change for change in changes if change.is_needed]
         self.write(f"Wrote {', '.join(str(change.path) for change in written)}.")
         where = f" --project {shlex.quote(str(target.project))}" if target.project else ""
+        where += f" --config {shlex.quote(str(target.config))}" if target.config else ""
         self.write(f"Undo: {get_program()} connect {self.recipe.name} --undo{where}")
         for change in written:
             if change.secret and _is_exposed_to_git(change.path):

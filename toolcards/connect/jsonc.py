@@ -29,7 +29,7 @@ def insert_member(text: str, name: str, lines: str, wrap: Wrap) -> str:
 
 def _insert_after_brace(text: str, position: int, lines: str, wrap: Wrap, indent: str) -> str:
     """Insert the lines after the brace before `position`, with a comma if a member follows."""
-    comma = "" if next(_iterate_tokens(text, position))[0] == "}" else ","
+    comma = "" if next(iterate_tokens(text, position))[0] == "}" else ","
     remaining = text[position:]
     if not remaining.startswith(("\n", "\r\n")):
         raise NotJsonc("put a line break after the opening brace of the object")
@@ -40,7 +40,7 @@ def _insert_after_brace(text: str, position: int, lines: str, wrap: Wrap, indent
 def _find_objects(text: str, name: str) -> tuple[int, int]:
     """Return where the outer object and its object `name` begin (0: not found)."""
     depth, top, inner_start, previous, key = 0, 0, 0, "", ""
-    for lexeme, end in _iterate_tokens(text):
+    for lexeme, end in iterate_tokens(text):
         if not top and lexeme != "{":
             raise NotJsonc("it is not an object")
         if lexeme in "{[":
@@ -60,7 +60,7 @@ def _find_objects(text: str, name: str) -> tuple[int, int]:
     return top, inner_start
 
 
-def _iterate_tokens(text: str, position: int = 0) -> Iterator[tuple[str, int]]:
+def iterate_tokens(text: str, position: int = 0) -> Iterator[tuple[str, int]]:
     """Yield each token and where it ends."""
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,13 @@ _PYTHON = """
 from toolcards.client import Toolcards
 decision = Toolcards(timeout=5).ask("away", "away", "probe", {}, seconds=5)
 print("ran" if decision.allowed else "denied: " + decision.text)
+"""
+_MCP_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": [], "content": []}}), flush=True)
 """
 
 
@@ -66,6 +74,31 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
     specific = output.get("hookSpecificOutput", output)
     denies = "deny" in (specific.get("permissionDecision"), specific.get("decision"))
     return str(specific.get("permissionDecisionReason") or specific.get("reason") or "") if denies else ""
+
+
+def run_mcp() -> str:
+    """Return the denial of the MCP gateway before a server that answers everything.
+
+    "" if it does not deny.
+    """
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "probe", "arguments": {}}}
+    with reserve_dead_address() as url:
+        command = [*find_command(), "mcp", "--url", url, "--key", "away", "--", sys.executable, "-c", _MCP_SERVER]
+        try:
+            with subprocess.Popen(  # noqa: S603 - our own program
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            ) as process:
+                timer = threading.Timer(TIMEOUT, process.kill)
+                timer.start()
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write(json.dumps(call) + "\n")
+                process.stdin.flush()
+                result = json.loads(process.stdout.readline())["result"]
+                process.stdin.close()
+                timer.cancel()
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            return ""
+    return str(result["content"][0]["text"]) if result.get("isError") is True else ""
 
 
 def _run_program(command: list[str], folder: Path) -> str:

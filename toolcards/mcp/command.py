@@ -38,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
         "--header", action="append", default=[], metavar="NAME=VARIABLE",
         help="send a header to the upstream server, with the value of an environment variable",
     )  # fmt: skip
+    parser.add_argument("--by", default="", help=argparse.SUPPRESS)  # marks what `connect` wrote
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- server command")
     options = parser.parse_args(argv)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
