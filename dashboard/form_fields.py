@@ -10,11 +10,11 @@ from django import forms
 
 def join_errors(form: forms.Form) -> str:
     """Return what is wrong with the form, in one line."""
-    return " ".join(f"{name}: {' '.join(messages)}" for name, messages in form.errors.items())
+    return " ".join(f"{name}: {' '.join(map(str, messages))}" for name, messages in form.errors.items())
 
 
 def read_json(text: str) -> Any:
-    """Return the JSON that a person typed, or say what is wrong with it; NaN and doubled keys are refused."""
+    """Return the JSON that a person typed; raises ValidationError, also for NaN and duplicate keys."""
     try:
         return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError) as error:
@@ -35,9 +35,9 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class NamesField(forms.CharField):
     """Names or patterns, separated by commas or line breaks."""
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
         """Return the names."""
-        text = super().to_python(value)
+        text = super().to_python(value) or ""
         return [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]
 
     def prepare_value(self, value: Any) -> Any:
@@ -50,9 +50,9 @@ class JsonField(forms.CharField):
 
     widget = forms.Textarea
 
-    def to_python(self, value: Any) -> dict[str, Any]:
+    def to_python(self, value: Any) -> dict[str, Any]:  # type: ignore[override]  # the field's value is an object
         """Return the object."""
-        text = super().to_python(value).strip()
+        text = (super().to_python(value) or "").strip()
         value_read = read_json(text) if text else {}
         if not isinstance(value_read, dict):
             raise forms.ValidationError("This must be an object in braces: {…}.")

@@ -12,8 +12,10 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
@@ -26,15 +28,15 @@ EDIT_POLICY = "toolcards.edit_policy"
 KEYS = "toolcards.add_agentkey"
 ANYONE = "anyone"
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def needs(right: str = VIEW) -> Callable[[View], View]:
-    """Let in who is signed in and has the right; others sign in, or are told 403."""
+    """Admit people with this permission; others sign in or get 403."""
 
     def guard(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.has_perm(right):
                 raise PermissionDenied
             admit(getattr(request, "scope", None))
@@ -44,6 +46,12 @@ def needs(right: str = VIEW) -> Callable[[View], View]:
         return login_required(guarded)
 
     return guard
+
+
+def get_signed_in_person(request: HttpRequest) -> User:
+    """Return the person that a view with a permission serves."""
+    assert isinstance(request.user, User)
+    return request.user
 
 
 def allow_anyone(view: View) -> View:
@@ -94,15 +102,15 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def api(right: str, *methods: str) -> Callable[[View], View]:
-    """Let in people's own programs: session, right and CSRF token are checked, and every answer is JSON."""
+    """Admit programs of people: checks session, permission and CSRF token, and answers in JSON."""
 
     def guard(view: View) -> View:
         @csrf_exempt
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            refused = _refusal(request, right, methods)
-            if refused is not None:
-                return refused
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            refusal = _find_refusal(request, right, methods)
+            if refusal is not None:
+                return refusal
             admit(getattr(request, "scope", None))
             return view(request, *args, **kwargs)
 
@@ -113,10 +121,10 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
 
 
 def by_body(form: View, program: View) -> View:
-    """Let one address speak both tongues: JSON goes to `program`, everything else to `form`, each with its guard."""
+    """Send JSON requests to `program` and others to `form`, each with its own checks."""
 
     @csrf_exempt  # each of the two checks for itself, and answers in its own way
-    def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         chosen = program if request.content_type == "application/json" else csrf_protect(form)
         return chosen(request, *args, **kwargs)
 
@@ -124,11 +132,11 @@ def by_body(form: View, program: View) -> View:
     return view
 
 
-def _refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) -> HttpResponse | None:
+def _find_refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) -> HttpResponse | None:
     if request.method not in methods:
-        refused = fault(405, "method_not_allowed", f"Use {' or '.join(methods)}.")
-        refused["Allow"] = ", ".join(methods)
-        return refused
+        refusal = fault(405, "method_not_allowed", f"Use {' or '.join(methods)}.")
+        refusal["Allow"] = ", ".join(methods)
+        return refusal
     if not request.user.is_authenticated:
         if request.headers.get("Authorization", "").startswith("Bearer "):
             return fault(403, "forbidden", "Agent keys never vote, nor change policy.")
@@ -137,7 +145,7 @@ def _refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) -> Http
         return fault(403, "forbidden", "You do not have this right.")
     check = _Csrf(lambda request: HttpResponse())
     check.process_request(request)
-    reason = check.process_view(request, None, (), {})
+    reason = check.process_view(request, HttpResponse, (), {})
     return fault(403, "csrf", f"{reason}") if reason else None
 
 

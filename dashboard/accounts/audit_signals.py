@@ -116,7 +116,7 @@ def _describe_password_change(person: User) -> str:
     """A sign-in hashes a password anew that was hashed the old way: then nobody has typed a new one."""
     if not person.has_usable_password():
         return "taken away"
-    return "set" if person._password is not None else "hashed anew"
+    return "set" if getattr(person, "_password", None) is not None else "hashed anew"
 
 
 # ---------------------------------------------------------------- groups

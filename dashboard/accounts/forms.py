@@ -1,4 +1,4 @@
-"""The forms that check a password, which are all there are: bounded and throttled."""
+"""The forms that check a password: bounded and throttled."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class SignInForm(AuthenticationForm):
         name = self.cleaned_data.get("username")
         if not name or not self.cleaned_data.get("password"):
             return self.cleaned_data
-        attempt = self._admitted(name)
+        attempt = self._admit(name)
         longest = get_user_model()._meta.get_field("username").max_length or 150
         if len(name) > longest or len(self.cleaned_data["password"]) > MAX_PASSWORD:
             raise self.get_invalid_login_error()
         with _count_failure(attempt):
             return super().clean()
 
-    def _admitted(self, name: str) -> throttle.Attempt:
+    def _admit(self, name: str) -> throttle.Attempt:
+        assert self.request is not None
         person = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
         address = str(self.request.META.get("REMOTE_ADDR", ""))
         try:
@@ -49,8 +50,8 @@ class SignInForm(AuthenticationForm):
 class OwnPasswordForm(PasswordChangeForm):
     """Change one's own password; wrong old passwords slow down this session and no other."""
 
-    def __init__(self, user: Any, *given: Any, session: str, **more: Any) -> None:
-        super().__init__(user, *given, **more)
+    def __init__(self, user: Any, *args: Any, session: str, **kwargs: Any) -> None:
+        super().__init__(user, *args, **kwargs)
         self._session = session
 
     def clean_old_password(self) -> str:

@@ -5,7 +5,7 @@ import time
 from base64 import urlsafe_b64encode
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.http import base36_to_int, int_to_base36
@@ -16,12 +16,13 @@ SALT = "toolcards.signin"
 VIEW = "toolcards.view_toolcall"
 LINK_SECONDS = 15 * 60  # seconds
 _TOKEN = re.compile(r"(?P<person>[1-9][0-9]{0,17})\.(?P<deadline>[0-9a-z]{1,9})\.(?P<signature>[\w-]{22})", re.ASCII)
-INVITATION_SECONDS = 24 * 3600  # seconds: a link for somebody else is sent, and read later
+INVITATION_SECONDS = 24 * 3600  # seconds: a link for someone else is sent, and read later
 
 
-def make_link(user: AbstractBaseUser, base: str, life: int = LINK_SECONDS) -> str:
-    """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once, within `life` seconds.
+def make_link(user: User, base: str, life: int = LINK_SECONDS) -> str:
+    """Return a URL that signs this person in, once.
 
+    `base` is the origin (http://127.0.0.1:8000); the link expires after `life` seconds.
     The link is short enough for one line of a terminal. Its creation is recorded in the audit trail, since anyone who
     has it signs in as that person. For people who have never signed in, older links stop working.
     """
@@ -32,15 +33,15 @@ def make_link(user: AbstractBaseUser, base: str, life: int = LINK_SECONDS) -> st
     return f"{base}/login/link/{user.pk}.{int_to_base36(deadline)}.{_signature(user, deadline)}/"
 
 
-def void_links(user: AbstractBaseUser) -> None:
-    """Let all links of a person without a password die, and the sessions that came of them."""
+def void_links(user: User) -> None:
+    """Void the links of a person without a password, and the sessions they started."""
     if not user.has_usable_password():
         user.set_unusable_password()  # it has a random part, which links are bound to
         get_user_model().objects.filter(pk=user.pk).update(password=user.password)
 
 
-def find_person(token: str) -> AbstractBaseUser | None:
-    """Return the person that the link signs in; None if it was used or has expired, or if they may see nothing."""
+def find_person(token: str) -> User | None:
+    """Return the person that the link signs in; None if it is used, expired or useless."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
@@ -53,8 +54,8 @@ def find_person(token: str) -> AbstractBaseUser | None:
     return person if person.has_perm(VIEW) else None
 
 
-def claim_link(token: str) -> AbstractBaseUser | None:
-    """Use the link up and return its person, if no one has used it before."""
+def claim_link(token: str) -> User | None:
+    """Use the link and return its person; None if it was used before."""
     person = find_person(token)
     if person is None:
         return None
@@ -63,7 +64,7 @@ def claim_link(token: str) -> AbstractBaseUser | None:
     return person if unused.update(last_login=timezone.now()) else None
 
 
-def _signature(user: AbstractBaseUser, deadline: int) -> str:
+def _signature(user: User, deadline: int) -> str:
     """Return 128 bits over the person, the deadline, and what ends all older links.
 
     Those are a sign-in, a new password, and becoming a superuser: a link to fewer rights never gives more.

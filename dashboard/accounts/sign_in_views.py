@@ -24,14 +24,14 @@ BUSY_TEXT = "Too many people are signing in right now. Try again in a few second
 
 
 class SignInView(LoginView):
-    """Name and password; who is signed in already goes on. `next` only within this site."""
+    """Sign in by name and password. `next` must be a path of this site."""
 
     template_name = "registration/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Check the password; 429 where that was tried too often, or by too many at a time."""
+        """Check the password; 429 after too many attempts, or when too busy."""
         try:
             return super().post(request, *args, **kwargs)
         except TooManyAttempts as refused:
@@ -50,8 +50,8 @@ class SignInView(LoginView):
         devices.set_device_cookie(self.request, answer, form.get_user().pk)
         return answer
 
-    def get_redirect_url(self) -> str:
-        """Return the page that was wanted, if it is a path of our own and no page of this module."""
+    def get_redirect_url(self, request: HttpRequest | None = None) -> str:
+        """Return the requested page if it is a local path and not a sign-in page."""
         next_url = self.request.POST.get("next", self.request.GET.get("next", ""))
         is_local = next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None)
         return next_url if is_local and not next_url.startswith(("/login", "/logout", "/admin/log")) else ""
@@ -67,7 +67,7 @@ class SignOutView(LogoutView):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Name the account that the link is for; POST signs in and goes to the first page. 410 if it is used or too old."""
+    """Show the account of the link; POST signs in. 410 if it is used or expired."""
     person = sign_in_links.claim_link(token) if request.method == "POST" else sign_in_links.find_person(token)
     if person is None:
         return render(request, "registration/link_gone.html", status=410)
@@ -81,7 +81,7 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
 
 @allow_anyone
 def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Send the Django admin's visitors to our own sign-in page; 403 for who is signed in and may not go there."""
+    """Redirect the Django admin's visitors to our sign-in page; 403 for people without access."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise PermissionDenied
     next_url = request.GET.get("next") or reverse("admin:index")

@@ -1,4 +1,4 @@
-"""People: who there is and what they may do; inviting, changing, switching off; and one's own password."""
+"""People: invite, change and deactivate them; and one's own password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts import roles as keeping
 from dashboard.accounts import sign_in_links
-from dashboard.accounts.access import needs
+from dashboard.accounts.access import get_signed_in_person, needs
 from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.form_fields import NamesField
 from dashboard.policy.emergency import is_freshly_signed_in
@@ -47,7 +47,7 @@ class PersonForm(forms.Form):
     )
 
     def clean_groups(self) -> list[str]:
-        """Return the names of groups, none of which is a role or longer than a name may be."""
+        """Return the names of groups; none is a role or too long."""
         names = [name.removeprefix("group:").strip() for name in self.cleaned_data["groups"]]
         longest = Group._meta.get_field("name").max_length or 150
         for name in names:
@@ -113,11 +113,11 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
         return _render_person(request, person, message=SIGN_IN, status=401)
     if not form.is_valid():
         return _render_person(request, person, form=form, status=422)
-    form_data = form.cleaned_data
+    form_data, editor = form.cleaned_data, get_signed_in_person(request)
     return _apply_change(
         request,
         person,
-        lambda seen_digest: keeping.change_person(person, **form_data, seen_digest=seen_digest, editor=request.user),
+        lambda seen_digest: keeping.change_person(person, **form_data, seen_digest=seen_digest, editor=editor),
         "is changed",
     )
 
@@ -125,19 +125,19 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @needs(RIGHT)
 def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
-    """Switch a person off or on, or give them a new sign-in link."""
+    """Deactivate or activate a person, or create a sign-in link."""
     if action not in {"link", "on", "off"}:
         raise Http404
     person = get_object_or_404(get_user_model(), pk=pk)
     if not is_freshly_signed_in(request):
         return _render_person(request, person, message=SIGN_IN, status=401)
     if action != "link":
-        on = action == "on"
+        on, editor = action == "on", get_signed_in_person(request)
         message = "can sign in again" if on else "is deactivated and signed out everywhere"
         return _apply_change(
             request,
             person,
-            lambda seen_digest: keeping.set_active(person, on, seen_digest=seen_digest, editor=request.user),
+            lambda seen_digest: keeping.set_active(person, on, seen_digest=seen_digest, editor=editor),
             message,
         )
     links: list[str] = []
@@ -146,7 +146,7 @@ def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 
 
 def _apply_change(request: HttpRequest, person: Any, do: Callable[[str], None], message: str) -> HttpResponse:
-    """Do it for who saw the person as they are, and say what came of it."""
+    """Apply the change if the page was current, and report the result."""
     response = _try_change(request, person, do)
     if response is not None:
         return response
@@ -160,7 +160,7 @@ _REFUSALS: dict[type[Exception], tuple[str, int]] = {
 
 
 def _try_change(request: HttpRequest, person: Any, do: Callable[[str], None]) -> HttpResponse | None:
-    """Do it with what the form says was seen; return the page that says why not, None once it is done."""
+    """Apply the change; return None, or the page that says why not."""
     try:
         do(request.POST.get("seen", ""))
     except tuple(_REFUSALS) as refused:
@@ -179,7 +179,8 @@ def _render_person(
         "seen": keeping.compute_state_digest(person),
         "form": form or PersonForm(initial=initial), "link": link, "told": message,
         "fresh": is_freshly_signed_in(request),
-        "only_admin": keeping.is_only_admin(person), "protected": not keeping.can_change(request.user, person),
+        "only_admin": keeping.is_only_admin(person),
+        "protected": not keeping.can_change(get_signed_in_person(request), person),
     }  # fmt: skip
     answer = render(request, "people/person.html", context, status=status)
     if link:
@@ -191,7 +192,7 @@ def _issue_link(request: HttpRequest, person: Any, seen_digest: str) -> str:
     origins = settings.TOOLCARDS.origins
     base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
     return keeping.create_sign_in_link(
-        person, base, sign_in_links.INVITATION_SECONDS, seen_digest=seen_digest, editor=request.user
+        person, base, sign_in_links.INVITATION_SECONDS, seen_digest=seen_digest, editor=get_signed_in_person(request)
     )
 
 
@@ -202,13 +203,14 @@ def _issue_link(request: HttpRequest, person: Any, seen_digest: str) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs()
 def password(request: HttpRequest) -> HttpResponse:
-    """One's own password: who has one says it, who came by link has just come."""
-    has_one = request.user.has_usable_password()
+    """Change one's own password: needs the old one, or a fresh sign-in by link."""
+    user = get_signed_in_person(request)
+    has_one = user.has_usable_password()
     data = request.POST if request.method == "POST" else None
     form = (
-        OwnPasswordForm(request.user, data, session=request.session.session_key or "")
+        OwnPasswordForm(user, data, session=request.session.session_key or "")
         if has_one
-        else SetPasswordForm(request.user, data)
+        else SetPasswordForm(user, data)
     )
     allowed, status = has_one or is_freshly_signed_in(request), 200
     if request.method == "POST":

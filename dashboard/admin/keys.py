@@ -27,7 +27,8 @@ class SourceAdmin(admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
         """With the number of runs, in the same query."""
-        return super().get_queryset(request).annotate(run_count=Count("runs"))
+        rows: QuerySet[Source] = super().get_queryset(request).annotate(run_count=Count("runs"))
+        return rows
 
     def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
         """Save with what the audit trail says of it."""
@@ -54,7 +55,8 @@ class AgentKeyForm(KeyForm, forms.ModelForm):
 
     def save(self, commit: bool = True) -> AgentKey:
         """Leave the writing to `save_model`."""
-        return self.instance
+        key: AgentKey = self.instance
+        return key
 
     def save_m2m(self) -> None:
         """Nothing hangs on a key."""
@@ -77,7 +79,7 @@ class AgentKeyAdmin(admin.ModelAdmin):
         return ("name", "scopes") if obj is None else self._shown
 
     def has_change_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
-        """Never: keys are revoked and made anew."""
+        """Never: keys are revoked and replaced."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:

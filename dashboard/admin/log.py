@@ -166,7 +166,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         """A list shows the types of facts, not their bodies."""
-        rows = super().get_queryset(request).annotate(beginning=Substr("fact", len(FACT_HEAD) + 1, 40))
+        rows: QuerySet[Event] = super().get_queryset(request).annotate(beginning=Substr("fact", len(FACT_HEAD) + 1, 40))
         return rows if _is_detail_page(request) else rows.defer("fact")
 
     @admin.display(description="at", ordering="id")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -37,12 +37,18 @@ class ProtectedForm(UserChangeForm):
         return bool(form_data.get("is_active", True) and (above or "admin" in group_names))
 
 
-class _FreshSignInAdmin:
+if TYPE_CHECKING:
+    _ModelAdmin = admin.ModelAdmin
+else:
+    _ModelAdmin = object
+
+
+class _FreshSignInAdmin(_ModelAdmin):
     """Read at any time, changed only shortly after signing in; superusers only by superusers."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         """With a fresh sign-in."""
-        return is_freshly_signed_in(request) and super().has_add_permission(request, *args)  # type: ignore[misc]
+        return is_freshly_signed_in(request) and super().has_add_permission(request, *args)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in."""
@@ -50,7 +56,7 @@ class _FreshSignInAdmin:
             _is_within_reach(request, obj)
             and is_freshly_signed_in(request)
             and super().has_change_permission(request, obj)
-        )  # type: ignore[misc]
+        )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
@@ -58,11 +64,11 @@ class _FreshSignInAdmin:
             isinstance(obj, Group) and obj.name in roles.ROLES
         )
         may = not is_protected and _is_within_reach(request, obj) and is_freshly_signed_in(request)
-        return may and super().has_delete_permission(request, obj)  # type: ignore[misc]
+        return may and super().has_delete_permission(request, obj)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Nobody is deleted by the dozen."""
-        actions = super().get_actions(request)  # type: ignore[misc]
+        """Offer no deletion of many people at once."""
+        actions = super().get_actions(request)
         return {name: action for name, action in actions.items() if name != "delete_selected"}
 
 
@@ -86,7 +92,7 @@ class PersonAdmin(_FreshSignInAdmin, UserAdmin):
     form = ProtectedForm
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Rights beside the roles are for superusers to give."""
+        """Only superusers give rights other than the roles."""
         return (*super().get_readonly_fields(request, obj), *(() if request.user.is_superuser else SUPERUSER_FIELDS))
 
 

@@ -31,9 +31,10 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
             kwargs["instead_of"] = row.rule_id
         super().__init__(*args, **kwargs)
 
-    def save(self, commit: bool = True) -> DraftRule:
+    def save(self, commit: bool = True) -> DraftRule:  # type: ignore[override]  # the admin's forms have this one
         """Leave the writing to `save_model`."""
-        return self.instance
+        row: DraftRule = self.instance
+        return row
 
     def save_m2m(self) -> None:
         """Nothing hangs on a rule."""
@@ -50,7 +51,7 @@ class DraftRuleAdmin(admin.ModelAdmin):
     actions = ("switch_on", "switch_off")
     change_list_template = "admin/toolcards/draftrule/change_list.html"
 
-    def get_fields(self, request: HttpRequest, obj: DraftRule | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: DraftRule | None = None) -> Any:
         """The form's fields."""
         return list(RuleForm.base_fields)
 

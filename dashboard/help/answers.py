@@ -5,7 +5,7 @@ Longer than most modules: it is one list of small models, which refer to each ot
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,8 +13,12 @@ from toolcards.client.common.tool_kinds import KINDS
 from toolcards.core.calls.card import ToolCallState
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-State = Literal[tuple(state.value for state in ToolCallState)]  # type: ignore[valid-type]
-Kind = Literal[KINDS]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    State = str
+    Kind = str
+else:
+    State = Literal[tuple(state.value for state in ToolCallState)]
+    Kind = Literal[KINDS]
 RunStatus = Literal["running", "waiting", "finished", "error", "aborted", "truncated"]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -99,8 +99,9 @@ _POLICY = {"api/v1/policy/draft": "put", "api/v1/policy/validate": "post"}
 @cache
 def build_document() -> dict[str, Any]:
     """Return the OpenAPI document; callers do not change it."""
-    models = [answers.Error]
-    models += [part for one in (*MACHINES.values(), _INGEST) for part in (one.answer, one.body) if _is_model(part)]
+    models: list[type[BaseModel]] = [answers.Error]
+    operations = (*MACHINES.values(), _INGEST)
+    models += [part for operation in operations for part in (operation.answer, operation.body) if _is_model(part)]
     _, schemas = models_json_schema(
         [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
     )
@@ -131,6 +132,7 @@ _DESCRIPTION = (
 
 
 def _build_paths() -> Iterator[tuple[str, Any]]:
+    view: Any  # `endpoint` adds attributes
     for pattern, view in ROUTES.items():
         summary = (view.__doc__ or "").strip().splitlines()[0]
         security: list[dict[str, list[str]]] = [{"agentKey": list(view.scopes)}] if view.scopes else []
@@ -179,8 +181,10 @@ def _content(body: type[BaseModel] | str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}}
 
 
-def _describe_parameter(one: Parameter) -> dict[str, Any]:
-    return {"name": one.name, "in": one.place, "schema": one.schema, "description": one.description}
+def _describe_parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name, "in": parameter.place, "schema": parameter.schema, "description": parameter.description,
+    }  # fmt: skip
 
 
 def _path_parameters(pattern: str) -> list[dict[str, Any]]:
@@ -196,7 +200,7 @@ def _operation_id(pattern: str) -> str:
     return re.sub(r"\W+", "-", pattern.removeprefix("api/v1/")).strip("-")
 
 
-def _is_model(part: object) -> bool:
+def _is_model(part: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(part, type) and issubclass(part, BaseModel)
 
 

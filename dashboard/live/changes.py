@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -106,7 +107,7 @@ class ChangeReader:
         other_runs = rung - own if everywhere else frozenset()
         return self._fetch(own, asked_only=False) + self._fetch(other_runs, asked_only=asked_only)
 
-    def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
+    def _fetch(self, runs: AbstractSet[int], *, asked_only: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []
         listed, positions = sorted(runs), self._seen_asked if asked_only else self._seen
         for start in range(0, len(listed), MAX_RUNS_PER_QUERY):

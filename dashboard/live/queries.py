@@ -23,7 +23,7 @@ LONG, KEPT = 20_000, 2_000  # characters of a text that is remembered, and how m
 
 
 def _build_select(model: type[models.Model]) -> str:
-    columns = ", ".join(field.column for field in model._meta.concrete_fields)
+    columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
     return f"SELECT {columns} FROM {model._meta.db_table} WHERE "  # noqa: S608 - our own columns
 
 

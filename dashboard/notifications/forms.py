@@ -1,4 +1,4 @@
-"""Who is to be told of what: the form of a webhook, a chat or a mail address."""
+"""The form of a notification: a webhook, a chat or a mail address."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 
 class WebhookForm(forms.Form):
-    """Everything a person says of one that is told."""
+    """The settings of one notification."""
 
     name = forms.CharField(max_length=200)
     format = forms.ChoiceField(label="Type", choices=FORMATS)
@@ -69,16 +69,16 @@ class WebhookForm(forms.Form):
 
     def __init__(self, *args: Any, webhook: Webhook | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.known = webhook
+        self.webhook = webhook
         sources: Any = self.fields["sources"]
         sources.choices = [
             (str(pk), name) for pk, name in Source.objects.order_by("name").values_list("pk", "name")[:500]
         ]
 
     def clean_name(self) -> str:
-        """Return the name, which nobody else has."""
+        """Return the name, which must be unique."""
         name = str(self.cleaned_data["name"])
-        other_webhooks = Webhook.objects.exclude(pk=self.known.pk if self.known else None)
+        other_webhooks = Webhook.objects.exclude(pk=self.webhook.pk) if self.webhook else Webhook.objects.all()
         if other_webhooks.filter(name=name).exists():
             raise ValidationError("This name is already in use.")
         return name
@@ -92,7 +92,7 @@ class WebhookForm(forms.Form):
         return zone
 
     def clean(self) -> dict[str, Any]:
-        """Check what belongs together: the address of that format, both ends of the quiet hours."""
+        """Check the address for the format, and both ends of the quiet hours."""
         form_data = super().clean() or self.cleaned_data
         if form_data.get("format") == "email":
             self._check_addresses(str(form_data.get("to") or ""))
@@ -117,9 +117,9 @@ class WebhookForm(forms.Form):
             self.add_error("url", str(error))
 
     def save(self, person: str) -> Webhook:
-        """Write it down; return it."""
+        """Save the webhook and return it."""
         form_data = self.cleaned_data
-        webhook = self.known or Webhook(created_by=person)
+        webhook = self.webhook or Webhook(created_by=person)
         for name in ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone"):
             setattr(webhook, name, form_data[name])
         webhook.events, webhook.sources = (

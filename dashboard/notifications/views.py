@@ -1,10 +1,11 @@
-"""Notifications: who is told of what, what was sent and what came of it, sending it once more, and new secrets."""
+"""Notifications: their settings, secrets and deliveries."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +31,7 @@ _SETTINGS = ("name", "format", "to", "severity", "quiet_from", "quiet_to", "zone
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(RIGHT)
 def notify(request: HttpRequest) -> HttpResponse:
-    """All that are told, and one more on POST."""
+    """Show all notifications; POST adds one."""
     form = WebhookForm(request.POST) if request.method == "POST" else WebhookForm()
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
@@ -44,7 +45,7 @@ def notify(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(RIGHT)
 def webhook(request: HttpRequest, pk: int) -> HttpResponse:
-    """One of them: its settings and its deliveries."""
+    """Show the settings and deliveries of one notification."""
     webhook_row = get_object_or_404(Webhook, pk=pk)
     if request.method != "POST":
         return _render_webhook(request, webhook_row)
@@ -78,7 +79,7 @@ def change_webhook(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 @require_POST
 @needs(RIGHT)
 def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
-    """Send one delivery once more, with the id it had."""
+    """Send one delivery again, with its id."""
     delivery = get_object_or_404(Delivery.objects.exclude(webhook=None), pk=pk)
     delivery.again()
     messages.success(request, "The delivery is sent again.")
@@ -88,7 +89,7 @@ def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 @needs(RIGHT)
 def delivery(request: HttpRequest, pk: int) -> HttpResponse:
-    """What was sent, exactly; nothing of what was answered."""
+    """Show exactly what was sent."""
     delivery_row = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
     try:
         body = json.dumps(delivery_row.said, indent=2, ensure_ascii=False)
@@ -114,7 +115,7 @@ def _render_webhook(
 
 
 def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
-    """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
+    """Record the change in its transaction: all settings of a new webhook, or those that changed."""
     transaction.on_commit(subscriptions.clear_cache)
     now = _describe_settings(webhook_row)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
@@ -123,7 +124,10 @@ def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: di
 
 
 def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:
-    """Who is told of what; of a URL, whose path may be a secret, the host and enough to tell two apart."""
+    """Return the settings for the audit trail.
+
+    The path of a URL may be a secret: its host and a short digest stand for it.
+    """
     settings: dict[str, Any] = {name: getattr(webhook_row, name) for name in _SETTINGS}
     settings |= {
         "events": webhook_row.wanted_events,
@@ -158,4 +162,14 @@ def _send_test(webhook_row: Webhook) -> str:
     return "A test is on its way; it appears below."
 
 
-_ACTS = {"rotate": Webhook.rotate, "switch": _toggle, "remove": _remove, "try": _send_test}
+def _rotate(webhook_row: Webhook) -> str:
+    webhook_row.rotate()
+    return "The secret is new."
+
+
+_ACTS: dict[str, Callable[[Webhook], str]] = {
+    "rotate": _rotate,
+    "switch": _toggle,
+    "remove": _remove,
+    "try": _send_test,
+}

@@ -1,4 +1,4 @@
-"""The draft as text: the same document in YAML, checked by the same rules, with every remark beside its line."""
+"""The draft as YAML text, with every remark next to its line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolcards.gate import policy_store
 @require_http_methods(["GET", "POST"])
 @needs(EDIT_POLICY)
 def edit_text(request: HttpRequest) -> HttpResponse:
-    """Show the draft as YAML, and take it back: `save` writes it, `check` only looks."""
+    """Show the draft as YAML; POST checks the text, and `save` stores it."""
     draft = policy_store.load_draft()
     if request.method == "GET":
         text = write_with_comments(draft, policy_store.load_draft_text())
@@ -29,7 +29,7 @@ def edit_text(request: HttpRequest) -> HttpResponse:
     form = TextForm(request.POST)
     if form.is_valid():
         return _handle_text(request, form.cleaned_data, digest(draft))
-    message = "; ".join(error for errors in form.errors.values() for error in errors)
+    message = "; ".join(str(error) for errors in form.errors.values() for error in errors)
     return _render_editor(
         request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": message}, [], 422
     )
@@ -59,5 +59,5 @@ def _build_warnings(warnings: list[PolicyFinding], text: str, read: yaml_io.Yaml
 
 def _render_editor(
     request: HttpRequest, context: dict[str, Any], remarks: list[yaml_io.Remark], status: int = 200
-) -> Any:
+) -> HttpResponse:
     return render(request, "policy/text.html", context | {"remarks": remarks, "refused": status == 422}, status=status)

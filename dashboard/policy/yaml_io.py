@@ -73,7 +73,7 @@ class _Reader:
             raise NotYaml("", "There is more than one document.", line)
 
     def _node(self, event: yaml.NodeEvent, line: int) -> None:
-        if event.tag is not None and event.tag != "!":
+        if getattr(event, "tag", None) not in (None, "!"):
             raise NotYaml(self._here(), "Tags are not read; write the value plainly.", line)
         top = self.stack[-1] if self.stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:

@@ -71,7 +71,8 @@ class CallFilters:
         if not self.q:
             calls = list(rows[:size])
             return CallPage(calls, calls[-1].pk if len(calls) == size else 0)
-        matches, last, examined = [], 0, 0
+        matches: list[ToolCall] = []
+        last = examined = 0
         while examined < SEARCHED and len(matches) < size:
             chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined)])
             for call in chunk:

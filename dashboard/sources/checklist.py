@@ -22,25 +22,25 @@ class ChecklistStep:
 
 
 def list_steps(source: str) -> list[ChecklistStep]:
-    """Return the steps of the source of that name, the newest happening of each."""
+    """Return the steps of a source, each with its latest event."""
     key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
     run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
     approvals = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
     approvals = approvals.select_related("run__source")
     first_held, first_released = approvals.first(), approvals.filter(build_handed_over_filter()).first()
     return [
-        ChecklistStep("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
+        ChecklistStep("key", "Key made", key.created_at if key else None, "Make one here, or let the command make it."),
         ChecklistStep(
-            "event", "First event seen", run and run.started_at,
+            "event", "First event seen", run.started_at if run else None,
             "Start your agent, or wait for the probe.", _link_to_run(run),
         ),
         ChecklistStep(
-            "held", "Call held", first_held and _to_datetime(first_held.requested_at),
+            "held", "Call held", _to_datetime(first_held.requested_at if first_held else None),
             "The probe asks; so does your agent where the policy says ask.",
             _link_to_run(first_held and first_held.run),
         ),
         ChecklistStep(
-            "released", "Answered and released", first_released and _to_datetime(first_released.decided_at),
+            "released", "Answered and released", _to_datetime(first_released.decided_at if first_released else None),
             "Approve or deny it under Approvals.", _link_to_run(first_released and first_released.run),
         ),
     ]  # fmt: skip
@@ -50,5 +50,5 @@ def _link_to_run(run: Any) -> str:
     return run.url if run else ""
 
 
-def _to_datetime(epoch: float) -> datetime:
-    return datetime.fromtimestamp(epoch, UTC)
+def _to_datetime(epoch: float | None) -> datetime | None:
+    return None if epoch is None else datetime.fromtimestamp(epoch, UTC)

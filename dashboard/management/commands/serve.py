@@ -169,7 +169,7 @@ def _prepare_demo(url: str | None) -> Iterator[serving.Ready]:
     if url is None:
         yield lambda: None
         return
-    playing: list[subprocess.Popen] = []
+    playing: list[subprocess.Popen[bytes]] = []
     with first_run.temporary_demo_key() as key:
 
         def play() -> None:

@@ -68,7 +68,11 @@ def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str,
     args = call.get("args", call.get("input"))
     question = dry_run.build_request(tool, args, agent=path, source=str(source))
     before, after = dry_run.try_call(old, question), dry_run.try_call(new, question)
-    answer = {"tool": tool, "old": serialize_decision(before.decision), "new": serialize_decision(after.decision)}
+    answer: dict[str, Any] = {
+        "tool": tool,
+        "old": serialize_decision(before.decision),
+        "new": serialize_decision(after.decision),
+    }
     answer |= {"changed": before.effect != after.effect, **_explain_trial(after)}
     return {**serialize_decision(after.decision), "calls": [answer], "trace": list(after.decision.trace)}
 
@@ -131,28 +135,28 @@ class _PastComparison:
 
     def summarize(self, span: Span) -> dict[str, Any]:
         """Return the summary, and each call that changes (or every one)."""
-        listed = list(self._listed(span))
+        listed = list(self._list_answers(span))
         rows = ToolCall.objects.select_related("run__source").defer("card", "text")
-        rows = rows.in_bulk([call.pk for call, _ in listed])
-        calls = [answer | _get_public_id(rows[call.pk]) for call, answer in listed if call.pk in rows]
+        rows_by_pk = rows.in_bulk([call.pk for call, _ in listed])
+        calls = [answer | _get_public_id(rows_by_pk[call.pk]) for call, answer in listed if call.pk in rows_by_pk]
         changed = sum(self.counts.values())
         examined = self.judged + self.unknown
         summary = {"calls": examined, "unknown": self.unknown, "changed": changed, "changes": dict(self.counts)}
         groups = self._groups(span)
         return {"summary": summary, "partial": self.partial, "groups": groups, "calls": calls}
 
-    def _listed(self, span: Span) -> Iterator[tuple[PastCall, dict[str, Any]]]:
+    def _list_answers(self, span: Span) -> Iterator[tuple[PastCall, dict[str, Any]]]:
         until, listed = time.monotonic() + SECONDS, 0
         for call in iterate_past_calls(span):
             if time.monotonic() > until:
                 self.partial = True
                 return
-            answer = self._judged(call)
+            answer = self._judge(call)
             if answer and (self.everything or answer["changed"]) and listed < LISTED:
                 listed += 1
                 yield call, answer
 
-    def _judged(self, call: PastCall) -> dict[str, Any] | None:
+    def _judge(self, call: PastCall) -> dict[str, Any] | None:
         if call.question is None:
             self.unknown += 1
             return None

@@ -114,7 +114,8 @@ def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
 def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact:
     """Return the tally with the calls behind it."""
     groups = tally.biggest[:SHAPES]
-    pks = [pk for part in (*groups, tally.opened, tally.closed) for pk in part.examples[:EXAMPLES]]
+    parts: list[ChangeGroup | ReversedAnswers] = [*groups, tally.opened, tally.closed]
+    pks = [pk for part in parts for pk in part.examples[:EXAMPLES]]
     calls = ToolCall.objects.not_removed().in_bulk(pks)
     shapes = [ImpactGroup(group, _build_examples(group, calls)) for group in groups]
     return Impact(
