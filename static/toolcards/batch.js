@@ -3,13 +3,12 @@ import {say} from './announce.js';
 import {armCard} from './approve_guard.js';
 import {writeText} from './clock.js';
 import {keepFold} from './place.js';
-import {selectCard} from './queue.js';
+import {hasQueue, selectCard} from './queue.js';
+import {findTicket, getTicket, listTickets, setTicket, watchTickets} from './ticks.js';
 
 const ARMING = 400;  // milliseconds in which a group that came or changed cannot be approved
 const WATCHED = {childList: true, subtree: true, attributes: true, attributeFilter: ['value', 'aria-disabled']};
 
-/** @type {Map<string, string>} card id -> the ticket that was ticked: approval, revision, digests */
-const tickedTickets = new Map();
 /** @type {Map<string, string>} form id -> its tickets, joined */
 let shownTickets = new Map();
 /** @type {WeakMap<HTMLFormElement, {until: number, timer: number}>} */
@@ -47,8 +46,7 @@ function countTicked(form) {
 /** @type {(box: HTMLInputElement, isTicked: boolean) => void} */
 function tickBox(box, isTicked) {
   box.checked = isTicked;
-  if (isTicked) tickedTickets.set(box.dataset.card, box.value);
-  else tickedTickets.delete(box.dataset.card);
+  setTicket(box.dataset.card, isTicked ? box.value : '');
 }
 
 /** @param {HTMLFormElement} form */
@@ -61,17 +59,22 @@ function armForm(form) {
   guards.set(form, {until: performance.now() + ARMING, timer});
 }
 
+/** Tick the boxes of the calls that are selected. */
+function showTicks() {
+  for (const box of findBoxes(batch)) box.checked = getTicket(box.dataset.card) === box.value;
+}
+
 /** Take the ticks off that the page no longer has; return the boxes whose call has changed. */
 function forgetChangedTicks() {
   const boxes = new Map(findBoxes(batch).map(box => [box.dataset.card, box]));
   const changed = [];
-  for (const [card, ticket] of tickedTickets) {
+  for (const [card, ticket] of listTickets()) {
     const box = boxes.get(card);
-    if (box?.value === ticket) continue;
-    tickedTickets.delete(card);
+    if (box?.value === ticket || findTicket(document.getElementById(card)) === ticket) continue;
+    setTicket(card, '');
     if (box) changed.push(box);
   }
-  for (const box of boxes.values()) box.checked = tickedTickets.get(box.dataset.card) === box.value;
+  showTicks();
   return changed;
 }
 
@@ -90,20 +93,22 @@ function restoreTicks() {
   }
   const hasMoved = [...shownTickets.keys()].join() !== [...tickets.keys()].join();
   shownTickets = tickets;
-  if (hasMoved) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
+  if (hasMoved && !hasQueue()) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
   for (const box of changed) {
     box.closest('tr').classList.add('changed');
     say('A call that you had ticked has changed. Its tick is gone.');
   }
 }
 
-/** @param {HTMLElement | null} card */
+/** @param {HTMLElement} card */
 function findBox(card) {
-  const box = card && findBoxes(batch).find(each => each.dataset.card === card.id);
+  const box = findBoxes(batch).find(each => each.dataset.card === card.id);
   if (!box) { say('No other waiting call shares its shape.'); return null; }
-  const details = box.closest('details');
-  details.open = true;
-  keepFold(details);
+  for (const details of [box.closest('details'), batch.closest('details')]) {
+    if (!details) continue;
+    details.open = true;
+    keepFold(details);
+  }
   return box;
 }
 
@@ -111,15 +116,15 @@ function findBox(card) {
 export const hasBatch = () => Boolean(batch);
 
 /**
- * Tick the card's call, or untick it.
+ * Select the card's call, or deselect it.
  * @param {HTMLElement} card
  */
 export function pickCard(card) {
-  const box = findBox(card);
-  if (!box) return;
-  tickBox(box, !box.checked);
-  const count = countTicked(box.form);
-  say(`${box.checked ? 'Selected' : 'Not selected'}. ${count} of ${findBoxes(box.form).length} of this shape are.`);
+  const ticket = findTicket(card);
+  if (!ticket) { say('This call cannot be answered here.'); return; }
+  setTicket(card.id, getTicket(card.id) ? '' : ticket);
+  const count = listTickets().length;
+  say(`${getTicket(card.id) ? 'Selected' : 'Not selected'}. ${count} selected${count ? ', press b to answer them' : ''}.`);
 }
 
 /**
@@ -151,7 +156,8 @@ function checkSubmit(event) {
 /** @param {Event} event */
 function handleTick(event) {
   const box = /** @type {HTMLInputElement} */ (event.target);
-  if (box.matches('[data-all]')) for (const each of findBoxes(box.form)) tickBox(each, box.checked);
+  const isTicked = box.checked;  // the first tick below changes it
+  if (box.matches('[data-all]')) for (const each of findBoxes(box.form)) tickBox(each, isTicked);
   else if (box.name === 'pick') tickBox(box, box.checked);
   else return;
   box.closest('tr')?.classList.remove('changed');
@@ -197,6 +203,12 @@ export function startBatch() {
     observer.disconnect();
     restoreTicks();
     observer.observe(batch, WATCHED);
+  });
+  watchTickets(() => {
+    showTicks();
+    for (const form of batch.querySelectorAll('details[id] > form')) {
+      if (!form.matches('.of-run')) countTicked(/** @type {HTMLFormElement} */ (form));
+    }
   });
   restoreTicks();
   observer.observe(batch, WATCHED);

@@ -2,6 +2,7 @@
 // inbox they go below what waits, where they stay until the reader leaves the page.
 // Nothing that the reader looks at moves: a place on screen keeps its height until it is out of sight.
 import {formatMinute} from './durations.js';
+import {drawQueue, findNextWaiting, findSelectedCard, hasQueue, isQueueBusy, selectCard} from './queue.js';
 import {findHeight, isOnScreen, watchSight} from './sight.js';
 
 const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
@@ -26,11 +27,13 @@ function foldPlace(place) {
   place.classList.add('departed');
   const time = Object.assign(document.createElement('span'), {className: 'departed-at muted'});
   time.textContent = formatMinute(new Date());
+  place.append(time);
+  if (hasQueue()) return;  // the inbox shows one place at a time, so another's height moves nothing
   const keeper = document.createElementNS(SVG, 'svg');
   keeper.setAttribute('class', 'keeper');
   keeper.setAttribute('height', String(findHeight(place)));
   keeper.setAttribute('aria-hidden', 'true');
-  place.append(time, keeper);
+  place.append(keeper);
 }
 
 /** @param {Element} place */
@@ -62,9 +65,33 @@ function foldDeparted() {
   }
 }
 
+/**
+ * Put the call that the reader has just answered below what waits.
+ * @param {Element} card
+ */
+export function settleCard(card) {
+  const place = card.parentElement;
+  if (!place.classList.contains('departed')) foldPlace(place);
+  departedSince.delete(place);
+  moveToEnd(place);
+  drawQueue();
+}
+
+/** In the inbox: show what waits instead of a call that was decided elsewhere, once the reader is not there. */
+function leaveDeparted() {
+  const card = findSelectedCard();
+  if (!card || card.hasAttribute('data-waiting') || isBusy(card.parentElement)) return;
+  if (performance.now() - (departedSince.get(card.parentElement) ?? 0) < SHOWN_FOR) return;
+  selectCard(findNextWaiting(card));
+}
+
 /** Let the lines go whose going moves nothing that the reader looks at. */
 function removeDeparted() {
   foldDeparted();
+  if (hasQueue()) {
+    leaveDeparted();
+    if (isQueueBusy()) return;
+  }
   const places = [...list.children];
   const isWaiting = (/** @type {Element} */ place) => Boolean(place.querySelector(':scope > [data-waiting]'));
   const lastWaiting = places.findLastIndex(isWaiting);
@@ -72,6 +99,7 @@ function removeDeparted() {
   for (const [place, since] of departedSince) {
     if (!place.isConnected) { departedSince.delete(place); continue; }
     if (performance.now() - since < SHOWN_FOR || isBusy(place)) continue;
+    if (hasQueue() && lastWaiting >= 0 && place.contains(findSelectedCard())) continue;
     if (isOnScreen(place) && isReadingWaiting && places.indexOf(place) < lastWaiting) continue;
     departedSince.delete(place);
     if (list.dataset.board === 'now') place.remove();

@@ -1,13 +1,14 @@
 // New cards wait behind a button while the reader is busy, so that nothing moves under them.
 import {findBoard, insertCard} from './boards.js';
 import {isLive} from './connection.js';
+import {hasQueue} from './queue.js';
 
 /** @type {Map<string, HTMLElement>} */
 const heldCards = new Map();
 
 /** @param {HTMLElement} list */
 function isReaderBusy(list) {
-  if (list.dataset.board === 'run' || list.classList.contains('split')) return false;
+  if (list.dataset.board === 'run' || hasQueue()) return false;
   if ('following' in list.dataset) return false;
   if (list.dataset.board === 'calls') return Boolean(list.firstElementChild);  // the newest come above what is read
   if (scrollY > 80 || list.contains(document.activeElement)) return true;

@@ -2,10 +2,12 @@
 import {showHelp, switchTheme} from './actions.js';
 import {say} from './announce.js';
 import {hasBatch, pickCard, pickShape} from './batch.js';
+import {goToBar} from './batch_bar.js';
 import {releaseHeldCards} from './held_cards.js';
 import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
-import {selectCard} from './queue.js';
+import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
+import {findToastUndo} from './toast.js';
 
 const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
 
@@ -18,19 +20,19 @@ const findCards = (filter = '') => [...document.querySelectorAll(`article.card${
   .filter(card => !card.closest('li[hidden]')).map(card => /** @type {HTMLElement} */ (card));
 
 /** @returns {HTMLElement | null} */
-const findCurrent = () => document.activeElement?.closest?.('article.card');
+const findCurrent = () => document.activeElement?.closest?.('article.card') || findSelectedCard();
 
 /** @param {HTMLElement | undefined} card */
 function goToCard(card) {
   if (!card) return;
   selectCard(card);
   card.focus({preventScroll: true});
-  card.scrollIntoView({block: 'nearest'});
+  if (!hasQueue()) card.scrollIntoView({block: 'nearest'});
 }
 
 /** @param {number} by */
 function step(by) {
-  const cards = findCards();
+  const cards = hasQueue() ? listSteps() : findCards();
   goToCard(cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(findCurrent()) + by))]);
 }
 
@@ -47,13 +49,13 @@ function findCard() {
 }
 
 /** @returns {HTMLElement | null} */
-const findGroup = () => document.activeElement?.closest?.('#batch form');
+const findGroup = () => document.activeElement?.closest?.('#batch form, #batch-bar');
 
 function approve() {
   const group = findGroup();
   /** @type {HTMLButtonElement | null} */
   const button = (group || findCard())?.querySelector('button[value=approve]');
-  if (button) button.click();
+  if (button && !button.hidden) button.click();
   else if (group) say('These are of high risk: approve each on its own card.');
 }
 
@@ -67,7 +69,7 @@ function deny() {
 
 function undo() {
   const open = 'form.undo:not([hidden])';
-  const form = findCurrent()?.querySelector(open) || [...document.querySelectorAll(open)].at(-1);
+  const form = findToastUndo() || findCurrent()?.querySelector(open) || [...document.querySelectorAll(open)].at(-1);
   /** @type {HTMLFormElement} */ (form)?.requestSubmit();
 }
 
@@ -109,11 +111,12 @@ function openPage() {
 /** @type {Record<string, () => void>} */
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
+  arrowdown: () => step(1), arrowup: () => step(-1), b: goToBar,
   x: picking(pickCard), s: picking(pickShape), '.': releaseHeldCards, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
 
-const FIELDS = 'input:not([name=pick]), textarea, select, [contenteditable], dialog[open]';
+const FIELDS = 'input:not([name=pick], [data-pick]), textarea, select, [contenteditable], dialog[open]';
 
 /**
  * Handle a key in a field: only Ctrl+Enter and Escape mean anything, and a bare Enter decides nothing.
@@ -126,7 +129,7 @@ function handleFieldKey(event, field) {
     if (!event.ctrlKey && !event.metaKey) return;
     /** @type {HTMLElement} */ (field.form.querySelector('button[value=deny]')).click();
   }
-  if (event.key === 'Escape') /** @type {HTMLElement} */ (field.closest('article.card, #batch form'))?.focus();
+  if (event.key === 'Escape') /** @type {HTMLElement} */ (field.closest('article.card, #batch form, #batch-bar'))?.focus();
 }
 
 /**
@@ -140,6 +143,18 @@ function moveMinimap(event) {
   const relation = event.key === 'ArrowLeft' ? 'prev' : 'next';
   /** @type {HTMLElement} */ (document.querySelector(`.pager a[rel=${relation}]`))?.click();
   return true;
+}
+
+/** Return whether the arrow keys may step: in the inbox, while they do not scroll what is in focus. */
+const isArrowFree = () => hasQueue()
+  && Boolean(document.activeElement?.matches('body, main, article.card, .queued, [data-pick]'));
+
+/** Go back from a form for several calls to the call that is shown. */
+function leaveGroup() {
+  if (findGroup() || document.activeElement?.closest('#similar, #batch-bar')) {
+    /** @type {HTMLElement} */ (document.activeElement).blur();
+    goToCard(findSelectedCard());
+  }
 }
 
 /** @param {KeyboardEvent} event */
@@ -156,6 +171,8 @@ function handleKey(event) {
     return;
   }
   if (key === 'enter' && !document.activeElement?.matches('article.card')) return;
+  if (key.startsWith('arrow') && !isArrowFree()) return;
+  if (key === 'escape') { leaveGroup(); return; }
   if (!KEYS[key]) return;
   event.preventDefault();
   KEYS[key]();

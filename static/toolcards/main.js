@@ -2,6 +2,7 @@
 import {startActions} from './actions.js';
 import {startApproveGuard} from './approve_guard.js';
 import {startBatch} from './batch.js';
+import {startBatchBar} from './batch_bar.js';
 import {startClock} from './clock.js';
 import {startConnection} from './connection.js';
 import {startDepartures} from './departures.js';
@@ -24,6 +25,7 @@ startClock();
 startOwnVotes();
 startQueue();
 startBatch();
+startBatchBar();
 startFolds();
 startDepartures();
 startFollow();

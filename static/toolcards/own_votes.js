@@ -1,6 +1,8 @@
 // After the reader's own vote: say what happened, and go to the next call that waits.
 import {say} from './announce.js';
-import {selectCard} from './queue.js';
+import {settleCard} from './departures.js';
+import {findNextWaiting, hasQueue, selectCard} from './queue.js';
+import {showDecision} from './toast.js';
 
 const EXPIRY = 30_000;  // milliseconds in which a change counts as the answer to a vote
 /** @type {Record<string, string>} */
@@ -37,8 +39,11 @@ function handleSwap(event) {
     .filter(other => other !== card).map(other => /** @type {HTMLElement} */ (other));
   const word = WORDS[card.dataset.state] || 'Approved';
   say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else waits here.`);
-  selectCard(waiting[0]);
-  (waiting[0] || document.getElementById('main')).focus({preventScroll: !waiting.length});
+  showDecision(card, word);
+  const next = hasQueue() ? findNextWaiting(card) : waiting[0];
+  if (hasQueue() && next) settleCard(card);
+  selectCard(next);
+  (next || document.getElementById('main')).focus({preventScroll: hasQueue() || !next});
 }
 
 /** Follow the reader's votes. */

@@ -1,80 +1,238 @@
-// The inbox on a wide screen: what waits as a list on the left, the one card that is read on the right.
-// The list mirrors the board; without it (narrow screens, no scripts) all cards stand below each other.
+// The inbox: what waits as a list of lines, and one call at a time next to it, or on narrow screens instead of it.
+// The cards stand side by side in a box that shows one of them, so every card stays reachable for keys and readers.
+// Without scripts all cards stand below each other.
+import {armCard} from './approve_guard.js';
+import {tick} from './clock.js';
+import {makeLine, updateBox, updateLine, watchBoxes} from './queue_lines.js';
+import {watchTickets} from './ticks.js';
 
-const wideScreen = matchMedia('(width >= 1500px)');
-const WATCHED = {childList: true, subtree: true, attributes: true, attributeFilter: ['data-state', 'data-rev']};
+const WATCHED = {
+  childList: true, subtree: true, attributes: true, attributeFilter: ['data-state', 'data-rev', 'data-waiting'],
+};
+const SETTLED = 120;  // milliseconds after which a swipe is over
 
-/** @type {HTMLElement | null} */
+/** @type {HTMLElement | null} the box of cards */
 let list = null;
-/** @type {HTMLElement | null} */
+/** @type {HTMLElement | null} the list of lines */
 let queue = null;
+/** @type {Map<string, HTMLElement>} */
+const lines = new Map();
+/** @type {Map<string, HTMLElement>} */
+const headings = new Map();
 let selectedId = '';
-let scheduled = 0;
+let drawTimer = 0;
+let swipeTimer = 0;
+
+/** Return whether the page shows one waiting call at a time. */
+export const hasQueue = () => Boolean(queue);
 
 /** @returns {HTMLElement[]} */
 const findCards = () => [...list.querySelectorAll(':scope > li > article.card:not([data-removed])')]
   .map(card => /** @type {HTMLElement} */ (card));
 
-/** @type {(card: Element, part: string) => string} */
-const readPart = (card, part) => card.querySelector(part)?.textContent.trim() || '';
+/** @param {Element} card */
+const isWaiting = card => card.hasAttribute('data-waiting');
 
-/** @type {(tag: string, className: string, textContent?: string) => HTMLElement} */
-const make = (tag, className, textContent = '') => Object.assign(document.createElement(tag), {className, textContent});
+/** @returns {HTMLElement | null} */
+export const findSelectedCard = () => (queue && selectedId ? document.getElementById(selectedId) : null);
 
-/** @param {HTMLElement} card */
-function makeLine(card) {
-  const item = document.createElement('li');
-  const button = make('button', 'queued');
-  button.setAttribute('type', 'button');
-  button.dataset.card = card.id;
-  const badge = card.querySelector('.badge.st').cloneNode(true);
-  const about = make('span', 'about');
-  about.append(make('code', 'tool', readPart(card, '.tool')), make('span', 'sum', readPart(card, '.sum')));
-  const origin = [readPart(card, '.meta .path'), readPart(card, '.meta .runlink')].filter(Boolean).join(' · ');
-  button.append(badge, about, make('span', 'foot', origin));
-  if (card.id === selectedId) button.setAttribute('aria-current', 'true');
-  button.addEventListener('click', () => { showCard(card); card.focus({preventScroll: true}); });
-  item.append(button);
-  return item;
-}
+/** Return the cards that the keys step through: those that wait, and the one that is shown. */
+export const listSteps = () => findCards().filter(card => isWaiting(card) || card.id === selectedId);
 
-/** @param {Element} place */
-function makeQueuePlace(place) {
-  const card = /** @type {HTMLElement | null} */ (place.querySelector(':scope > article.card:not([data-removed])'));
-  if (card) return makeLine(card);
-  const isHeading = place.matches('.group') && place.nextElementSibling?.querySelector('article.card');
-  return isHeading ? make('li', 'group', place.textContent) : null;
-}
+/** Return whether the pointer or the focus is in the list of lines. */
+export const isQueueBusy = () => Boolean(queue?.matches(':hover') || queue?.contains(document.activeElement));
 
-function draw() {
-  scheduled = 0;
+/**
+ * Return the call to show after this one: the next that waits, else the first.
+ * @param {HTMLElement} card
+ */
+export function findNextWaiting(card) {
   const cards = findCards();
-  const isSplit = wideScreen.matches && cards.length > 1;
-  list.classList.toggle('split', isSplit);
-  queue.hidden = !isSplit;
-  if (!isSplit) return;
-  if (!cards.some(card => card.id === selectedId)) {
-    selectedId = (cards.find(card => card.hasAttribute('data-waiting')) || cards[0]).id;
-  }
-  for (const card of cards) card.parentElement.classList.toggle('selected', card.id === selectedId);
-  const focusedId = /** @type {HTMLElement} */ (document.activeElement)?.dataset?.card;
-  queue.firstElementChild.replaceChildren(...[...list.children].map(makeQueuePlace).filter(Boolean));
-  if (!focusedId) return;
-  /** @type {HTMLElement | null} */ (queue.querySelector(`[data-card="${CSS.escape(focusedId)}"]`))?.focus();
+  const waiting = cards.filter(other => other !== card && isWaiting(other));
+  const after = cards.slice(cards.indexOf(card) + 1);
+  return after.find(other => waiting.includes(other)) || waiting[0];
 }
 
-/** @param {HTMLElement} card */
-function showCard(card) {
-  selectedId = card.id;
-  draw();
+// ---------------------------------------------------------------- the box of cards
+
+/** Return the places in the box, as they stand side by side. */
+const listPlaces = () => [...list.children].filter(place => !place.matches('.group, .departed:not(.selected)'));
+
+/** Show the selected card. */
+function scrollToSelected() {
+  const at = listPlaces().findIndex(place => place.firstElementChild?.id === selectedId);
+  if (at >= 0) list.scrollLeft = at * list.clientWidth;
+}
+
+function markSelected() {
+  const cards = findCards();
+  for (const card of cards) card.parentElement.classList.toggle('selected', card.id === selectedId);
+  for (const [id, line] of lines) {
+    if (id === selectedId) line.lastElementChild.setAttribute('aria-current', 'true');
+    else line.lastElementChild.removeAttribute('aria-current');
+  }
+  const waiting = cards.filter(isWaiting);
+  const at = waiting.findIndex(card => card.id === selectedId);
+  const position = document.getElementById('position');
+  if (position) position.textContent = at < 0 ? `${waiting.length} waiting` : `${at + 1} of ${waiting.length}`;
 }
 
 /**
- * Show this card on the right, where the page has a queue.
+ * Show this card, because the reader went there or answered the one before.
  * @param {HTMLElement | null | undefined} card
  */
 export function selectCard(card) {
-  if (queue && card && card.parentElement?.parentElement === list && card.id !== selectedId) showCard(card);
+  if (!queue || !card || card.parentElement?.parentElement !== list) return;
+  const isNew = card.id !== selectedId;
+  selectedId = card.id;
+  closePanels();
+  if (isNew && isWaiting(card)) armCard(card);
+  markSelected();
+  scrollToSelected();
+  lines.get(card.id)?.scrollIntoView({block: 'nearest'});
+}
+
+/** After the reader has swiped: the card in the box is the selected one. */
+function followSwipe() {
+  const card = listPlaces()[Math.round(list.scrollLeft / (list.clientWidth || 1))]?.firstElementChild;
+  if (!card?.matches('article.card') || card.id === selectedId) return;
+  selectedId = card.id;
+  markSelected();
+}
+
+/** @param {FocusEvent} event */
+function followFocus(event) {
+  const card = /** @type {Element} */ (event.target).closest('article.card');
+  if (!card) return;
+  closePanels();
+  if (card.id === selectedId) return;
+  selectedId = card.id;
+  markSelected();
+  scrollToSelected();
+}
+
+// ---------------------------------------------------------------- the list of lines
+
+/** @param {string} title */
+function findHeading(title) {
+  if (!headings.has(title)) {
+    const heading = Object.assign(document.createElement('li'), {className: 'group'});
+    heading.append(
+      Object.assign(document.createElement('b'), {textContent: title}), document.createElement('span'),
+    );
+    headings.set(title, heading);
+  }
+  return headings.get(title);
+}
+
+/** @param {HTMLElement} card */
+function findLine(card) {
+  if (!lines.has(card.id)) lines.set(card.id, makeLine(card));
+  const line = lines.get(card.id);
+  const isWritten = updateLine(line, card);
+  updateBox(line);
+  return {line, isWritten};
+}
+
+/** Return the headings and lines in their order, and whether a line has new text. */
+function buildOrder() {
+  /** @type {HTMLElement[]} */
+  const order = [];
+  let hasNews = false;
+  /** @type {HTMLElement | null} */
+  let heading = null;
+  let title = '';
+  let count = 0;
+  const startGroup = (/** @type {string} */ text) => { title = text; heading = null; count = 0; };
+  for (const place of list.children) {
+    if (place.matches('.group')) { startGroup(place.textContent.trim()); continue; }
+    const card = /** @type {HTMLElement | null} */ (place.querySelector(':scope > article.card:not([data-removed])'));
+    if (!card) continue;
+    if (place.classList.contains('settled') && title !== 'Answered') startGroup('Answered');
+    if (!heading) order.push(heading = findHeading(title));
+    heading.lastElementChild.textContent = String(++count);
+    const {line, isWritten} = findLine(card);
+    hasNews ||= isWritten;
+    order.push(line);
+  }
+  return {order, hasNews};
+}
+
+/**
+ * Put the lines in order. While the reader points at them none moves; only new ones at the end of what waits come.
+ * @param {HTMLElement[]} order
+ */
+function arrange(order) {
+  const target = queue.firstElementChild;
+  const shown = [...target.children].map(line => /** @type {HTMLElement} */ (line));
+  const present = shown.filter(line => order.includes(line));
+  let held = 0;
+  let wanted = order;
+  if (queue.matches(':hover') && present.length) {
+    const lastWaiting = present.findLastIndex(line => line.matches('.line:not(.answered)'));
+    const end = order.indexOf(present[lastWaiting]);
+    const added = order.filter(line => !present.includes(line));
+    const late = added.filter(line => order.indexOf(line) > end && !line.matches('.answered'));
+    held = added.filter(line => line.matches('.line') && !late.includes(line)).length;
+    wanted = [...present.slice(0, lastWaiting + 1), ...late, ...present.slice(lastWaiting + 1)];
+  }
+  for (const line of shown) if (!wanted.includes(line)) line.remove();
+  wanted.forEach((line, at) => {
+    if (target.children[at] !== line) target.insertBefore(line, target.children[at] || null);
+  });
+  const note = /** @type {HTMLElement} */ (queue.querySelector('[data-late]'));
+  note.hidden = !held;
+  note.textContent = `${held} new`;
+}
+
+/** Draw the lines, and show another card where the selected one is gone. */
+export function drawQueue() {
+  clearTimeout(drawTimer);
+  drawTimer = 0;
+  const cards = findCards();
+  const ids = new Set(cards.map(card => card.id));
+  for (const id of lines.keys()) if (!ids.has(id)) lines.delete(id);
+  const {order, hasNews} = buildOrder();
+  arrange(order);
+  /** @type {HTMLElement} */ (queue.querySelector('.queue-empty')).hidden = cards.some(isWaiting);
+  if (!ids.has(selectedId)) selectedId = (cards.find(isWaiting) || cards[0])?.id || '';
+  markSelected();
+  scrollToSelected();
+  if (hasNews) tick();
+}
+
+// ---------------------------------------------------------------- panels and buttons
+
+/** Close what lies over the card: the list on narrow screens, and the groups of similar calls. */
+function closePanels() {
+  document.querySelector('.inbox').classList.remove('listing');
+  const similar = /** @type {HTMLDetailsElement | null} */ (document.getElementById('similar'));
+  if (similar && !similar.contains(document.activeElement)) similar.open = false;
+}
+
+/** @param {MouseEvent} event */
+function handleClick(event) {
+  const target = /** @type {HTMLElement} */ (event.target);
+  const line = /** @type {HTMLElement | null} */ (target.closest('.queued'));
+  if (line) {
+    const card = document.getElementById(line.dataset.card);
+    line.focus({preventScroll: true});
+    selectCard(card);
+    card?.focus({preventScroll: true});
+  }
+  if (target.closest('[data-late]')) { arrangeNow(); return; }
+  const step = /** @type {HTMLElement | null} */ (target.closest('[data-step]'));
+  if (step) {
+    const steps = listSteps();
+    const at = steps.findIndex(card => card.id === selectedId) + Number(step.dataset.step);
+    selectCard(steps[Math.min(steps.length - 1, Math.max(0, at))]);
+  }
+  if (target.closest('[data-listing]')) document.querySelector('.inbox').classList.toggle('listing');
+}
+
+function arrangeNow() {
+  queue.firstElementChild.replaceChildren();
+  drawQueue();
 }
 
 /** Draw the queue beside the board, now and as the board changes. */
@@ -82,7 +240,16 @@ export function startQueue() {
   list = document.getElementById('board');
   queue = list && document.getElementById('queue');
   if (!queue) return;
-  new MutationObserver(() => { scheduled ||= setTimeout(draw, 50); }).observe(list, WATCHED);
-  wideScreen.addEventListener('change', draw);
-  draw();
+  new MutationObserver(changes => {
+    drawTimer ||= setTimeout(drawQueue, 50);
+    if (changes.some(change => change.target === list)) scrollToSelected();  // before the next frame: nothing jumps
+  }).observe(list, WATCHED);
+  list.addEventListener('scroll', () => { clearTimeout(swipeTimer); swipeTimer = setTimeout(followSwipe, SETTLED); });
+  list.addEventListener('focusin', followFocus);
+  queue.addEventListener('mouseleave', () => { drawTimer ||= setTimeout(drawQueue, 50); });
+  document.querySelector('.inbox').addEventListener('click', event => handleClick(/** @type {MouseEvent} */ (event)));
+  new ResizeObserver(scrollToSelected).observe(list);
+  watchBoxes(queue);
+  watchTickets(() => { for (const line of lines.values()) updateBox(line); });
+  drawQueue();
 }

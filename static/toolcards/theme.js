@@ -1,6 +1,7 @@
-// Before the first paint: the theme and density this browser was set to.
+// Before the first paint: that scripts run here, and the theme and density this browser was set to.
 (() => {
   const root = document.documentElement;
+  root.dataset.scripts = '';
   try {
     for (const name of ['theme', 'density']) {
       const value = localStorage.getItem('toolcards.' + name);

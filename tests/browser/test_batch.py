@@ -58,6 +58,7 @@ def group(page: Any) -> Any:
 
 
 def opened(page: Any) -> Any:
+    page.locator("#similar > summary").click()
     page.wait_for_selector("details.alike")
     group(page).locator("summary").click()
     return group(page)
@@ -210,6 +211,7 @@ def test_a_high_risk_cannot_be_approved_together(server: Server, visit: Open, ru
 def test_all_of_a_run_is_denied_at_once(server: Server, visit: Open, run: str) -> None:
     decision = [*edits(server, run, 2), ask(server, run, "w", text="something else")]
     page = visit("/approvals/")
+    page.locator("#similar > summary").click()
     page.locator("#of-runs > summary").click()
     page.locator(".of-run input[name=one_reason]").fill("wrong branch")
     page.get_by_role("button", name="Deny all 3").click()
@@ -220,6 +222,7 @@ def test_all_of_a_run_is_denied_at_once(server: Server, visit: Open, run: str) -
 def test_the_results_are_shown_though_the_group_went_before_they_came(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 2)
     page = visit("/approvals/")
+    page.locator("#similar > summary").click()
     page.locator("#of-runs > summary").click()
 
     def late(route: Any) -> None:
@@ -242,9 +245,9 @@ def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, vi
     armed(page, "c1")
     card(page, "c1").focus()
     page.keyboard.press("x")
-    assert ticks(page) == [False, True, False] and group(page).get_attribute("open") is not None
+    assert ticks(page) == [False, True, False] and page.locator("#batch-bar").is_visible()
     page.keyboard.press("x")
-    assert ticks(page) == [False, False, False]
+    assert ticks(page) == [False, False, False] and not page.locator("#batch-bar").is_visible()
     page.keyboard.press("s")
     assert ticks(page) == [True, True, True]
     assert page.evaluate("document.activeElement.matches('#batch form')")
@@ -256,7 +259,7 @@ def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, vi
     page.wait_for_selector("#results:focus")
     assert states(server, decision) == ["denied"] * 3 + ["pending"]
     card(page, "other").focus()
-    page.keyboard.press("x")
+    page.keyboard.press("s")
     page.wait_for_function("() => document.getElementById('say').textContent.includes('shares its shape')")
 
 
@@ -316,6 +319,7 @@ def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: 
         body = {"run": run, "call_id": f"d{number}", "tool": "delete_file", "args": {"path": f"../{number}.txt"}}
         server.request("POST", "/api/v1/calls/decide", body)
     page = visit("/approvals/", reduced_motion="reduce")
+    page.locator("#similar > summary").click()
     for fold in page.locator("details.alike > summary").all():
         fold.click()
     boxes(page).nth(2).check()

@@ -84,8 +84,8 @@ def test_calls_that_were_decided_elsewhere_become_one_line_and_go(server: Server
     page.wait_for_selector(f"article[data-call-id='{run}-3'][data-waiting]")
     page.evaluate(WATCH_SHIFTS)
     withdraw_all(server)
-    page.wait_for_selector(f"li.departed > article[data-call-id='{run}-0']", state="attached")
-    assert not card(page, f"{run}-0").locator(".card-main").is_visible()
+    page.wait_for_selector(f"li.departed > article[data-call-id='{run}-1']", state="attached")
+    assert not card(page, f"{run}-1").locator(".card-main").is_visible()
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.wait_for_selector(f"li.settled > article[data-call-id='{run}-3']", state="attached")
     ask(server, run, call_id=f"{run}-new")

@@ -122,7 +122,7 @@ def test_hostile_words_are_escaped_in_groups_too(ann: Client, a_call: Any) -> No
         a_call("approval-requested", tool="<i>Edit", input=fields, call_id=f"c{number}", run="<u>")
     page = ann.get("/approvals/").content.decode()
     start = page.index('id="batch"')
-    shown = page[start : page.index('class="inbox"')]
+    shown = page[start : page.index('class="pane"')]
     assert "<script>" not in shown and "<b onclick" not in shown and "<i>" not in shown and "<u>" not in shown
     assert "\u202e" not in shown and "U+202E" in shown
 
@@ -200,7 +200,7 @@ def test_a_high_risk_is_denied_together_and_never_approved_together(ann: Client,
     for number in range(2):
         a_call("approval-requested", tool="delete_file", input={"path": f"{number}.txt"}, call_id=f"d{number}")
     page = ann.get("/approvals/").content.decode()
-    shown = page[page.index('id="batch"') : page.index('class="inbox"')]
+    shown = page[page.index('id="batch"') : page.index('class="pane"')]
     assert "cannot be approved together" in shown and 'value="approve"' not in shown and 'value="deny"' in shown
     picks = tickets(page)
     answer = send(ann, "approve", picks)

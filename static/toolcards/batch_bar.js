@@ -1,0 +1,70 @@
+// The bar that answers all selected calls of the inbox at once. A high risk is approved on its own card only.
+import {say} from './announce.js';
+import {clearTickets, findTicket, listTickets, setTicket, watchTickets} from './ticks.js';
+
+/** @type {HTMLFormElement} */
+let bar;
+
+/** @type {(id: string) => string} */
+const findRisk = id => document.getElementById(id)?.dataset.risk || '';
+
+/** Return why the selected calls cannot be approved together; "" where they can. */
+function findObstacle() {
+  const risks = new Set(listTickets().map(([id]) => findRisk(id)));
+  if (risks.has('high')) return 'High risk: approve each on its own.';
+  return risks.size > 1 ? 'Select calls of one risk to approve them.' : '';
+}
+
+function updateBar() {
+  const count = listTickets().length;
+  bar.hidden = !count;
+  document.querySelector('.inbox').classList.toggle('picking', count > 0);
+  if (!count) return;
+  const obstacle = findObstacle();
+  /** @type {HTMLElement} */ (bar.querySelector('.counted')).textContent = `${count} selected`;
+  const note = /** @type {HTMLElement} */ (bar.querySelector('.obstacle'));
+  note.textContent = obstacle;
+  note.hidden = !obstacle;
+  bar.querySelector('button[value=deny] .word').textContent = `Deny ${count}`;
+  const approve = /** @type {HTMLButtonElement} */ (bar.querySelector('button[value=approve]'));
+  approve.querySelector('.word').textContent = `Approve ${count}`;
+  approve.hidden = Boolean(obstacle);
+}
+
+/** Put the tickets into the form that is about to be sent. */
+function fillForm() {
+  for (const field of bar.querySelectorAll('input[name=pick]')) field.remove();
+  for (const [, ticket] of listTickets()) {
+    bar.append(Object.assign(document.createElement('input'), {type: 'hidden', name: 'pick', value: ticket}));
+  }
+}
+
+/** Deselect calls that have changed or wait no longer. */
+function forgetChanged() {
+  for (const [id, ticket] of listTickets()) {
+    const current = findTicket(document.getElementById(id));
+    if (current === ticket || document.querySelector(`#batch input[data-card="${CSS.escape(id)}"]`)) continue;
+    if (current) say('A call that you had selected has changed. It is no longer selected.');
+    setTicket(id, '');
+  }
+}
+
+/** Go to the bar, where `a` and `d` answer all that is selected. */
+export function goToBar() {
+  if (!bar || bar.hidden) say('Select calls with x first.');
+  else bar.focus();
+}
+
+/** Let the bar answer what is selected, on the page that has it. */
+export function startBatchBar() {
+  bar = /** @type {HTMLFormElement | null} */ (document.getElementById('batch-bar'));
+  if (!bar) return;
+  watchTickets(updateBar);
+  bar.addEventListener('submit', fillForm, true);
+  bar.addEventListener('click', event => {
+    if (/** @type {Element} */ (event.target).closest('[data-clear]')) clearTickets();
+  });
+  new MutationObserver(forgetChanged).observe(document.getElementById('board'), {
+    childList: true, subtree: true, attributes: true, attributeFilter: ['data-rev', 'data-waiting'],
+  });
+}

@@ -1,0 +1,72 @@
+// A short note at the edge of the window: what the reader has just decided, with the way to take it back.
+
+const SHOWN_FOR = 6_000;  // milliseconds, where nothing can be taken back
+
+let hideTimer = 0;
+/** @type {MutationObserver | null} */
+let watcher = null;
+
+/** @returns {HTMLElement} */
+function findToast() {
+  const present = document.getElementById('toast');
+  if (present) return present;
+  const toast = Object.assign(document.createElement('div'), {id: 'toast', className: 'toast', hidden: true});
+  document.body.append(toast);
+  return toast;
+}
+
+function hideToast() {
+  clearTimeout(hideTimer);
+  watcher?.disconnect();
+  findToast().hidden = true;
+}
+
+/**
+ * Return the form that takes the decision on this card back, while it can be.
+ * @param {Element} card
+ * @returns {HTMLFormElement | null}
+ */
+const findUndo = card => card.querySelector('form.undo:not([hidden])');
+
+/** Return the form of the decision that the note is about. */
+export function findToastUndo() {
+  const toast = document.getElementById('toast');
+  const card = toast && !toast.hidden && document.getElementById(toast.dataset.card);
+  return card ? findUndo(card) : null;
+}
+
+/**
+ * @param {HTMLElement} toast
+ * @param {Element} card
+ */
+function addUndo(toast, card) {
+  const button = Object.assign(document.createElement('button'), {type: 'button', className: 'btn small'});
+  button.append('Undo ', Object.assign(document.createElement('kbd'), {textContent: 'z'}));
+  button.addEventListener('click', () => { findUndo(card)?.requestSubmit(); hideToast(); });
+  toast.append(button);
+  watcher = new MutationObserver(() => { if (!findUndo(card)) hideToast(); });
+  watcher.observe(card, {subtree: true, childList: true, attributeFilter: ['hidden', 'data-rev']});
+}
+
+/**
+ * Say what the reader has decided.
+ * @param {HTMLElement} card
+ * @param {string} word - "Approved", "Denied"
+ */
+export function showDecision(card, word) {
+  const toast = findToast();
+  clearTimeout(hideTimer);
+  watcher?.disconnect();
+  toast.dataset.card = card.id;
+  const about = Object.assign(document.createElement('span'), {className: 'cut'});
+  const readPart = (/** @type {string} */ part) => card.querySelector(part)?.textContent || '';
+  about.append(
+    Object.assign(document.createElement('b'), {textContent: word}), ' ',
+    Object.assign(document.createElement('code'), {textContent: readPart('.tool')}), ' ',
+    Object.assign(document.createElement('span'), {className: 'muted', textContent: readPart('.sum')}),
+  );
+  toast.replaceChildren(about);
+  toast.hidden = false;
+  if (findUndo(card)) addUndo(toast, card);
+  else hideTimer = setTimeout(hideToast, SHOWN_FOR);
+}

@@ -1,0 +1,228 @@
+"""The inbox: a list of lines and one call at a time, answered by keyboard, with a pointer and on a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser_pages import NEEDS_BROWSER, STOP_THE_CLOCK, Open, armed, ask, card, in_state, waiting
+from tests.support.server import PATIENCE, Server, until
+
+pytestmark = NEEDS_BROWSER
+
+AGENTS, CALLS_PER_AGENT = 6, 10
+IN_FOCUS = "document.activeElement.matches('article[data-waiting]') ? document.activeElement.dataset.callId : ''"
+READY = "() => document.activeElement.querySelector('button[value=approve]:not([aria-disabled])')"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of its own: what others ask about would stand in the same list."""
+    data: Path = tmp_path_factory.mktemp("inbox")
+    with Server(data) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits(server: Server) -> Iterator[None]:
+    """Every test begins with an empty inbox."""
+    yield
+    for approval in waiting(server):
+        server.request("POST", f"/api/v1/approvals/{approval}/withdraw", {})
+
+
+def ask_to_delete(server: Server, run: str, call_id: str) -> None:
+    body = {"run": run, "call_id": call_id, "tool": "delete_file", "args": {"path": f"{call_id}.txt"}}
+    assert server.request("POST", "/api/v1/calls/decide", body)[0] == 200
+
+
+def shown(page: Any) -> list[str]:
+    """Return the call ids of the cards of which a part can be seen."""
+    return list(
+        page.evaluate(
+            """() => [...document.querySelectorAll('article.card')].filter(card => {
+              const {left, right, width} = card.getBoundingClientRect();
+              const {left: from, right: to} = document.getElementById('board').getBoundingClientRect();
+              return width > 2 && right > from + 1 && left < to - 1;
+            }).map(card => card.dataset.callId)"""
+        )
+    )
+
+
+def read_decisions(agent: Any) -> dict[str, tuple[str, str]]:
+    """Read until each call of the agent is answered; return the answer and its reason by call."""
+    answers: dict[str, tuple[str, str]] = {}
+    while len(answers) < CALLS_PER_AGENT:
+        frame = json.loads(agent.recv(timeout=10 * PATIENCE))
+        if frame["type"] == "decision" and frame["decision"] != "ask":
+            answers[frame["call_id"]] = (frame["decision"], (frame.get("reason") or {}).get("text", ""))
+    return answers
+
+
+def answer_by_keyboard(page: Any, call_id: str) -> str:
+    """Answer the call in focus as its id says; return what was answered."""
+    page.wait_for_function(READY)
+    if call_id.endswith(("3", "7")):
+        page.keyboard.press("d")
+        page.keyboard.type(f"not {call_id}")
+        page.keyboard.press("Control+Enter")
+        return "deny"
+    page.keyboard.press("a")
+    if call_id.endswith("5"):  # of high risk
+        page.wait_for_selector("article:focus button[data-asking]")
+        page.wait_for_timeout(450)
+        page.keyboard.press("a")
+    return "allow"
+
+
+def test_sixty_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Server, visit: Open) -> None:
+    with ExitStack() as stack:
+        readers = stack.enter_context(ThreadPoolExecutor(AGENTS))
+        heard = []
+        for number in range(AGENTS):
+            run = f"sixty-{number}"
+            agent = stack.enter_context(server.socket(protocol="native", run=run, agent=run, mode="gate"))
+            for call in range(CALLS_PER_AGENT):
+                tool = "delete_file" if call == 5 else "Edit"
+                frame = {"type": "tool.input.available", "call_id": f"{run}-{call}", "tool": tool}
+                agent.send(json.dumps(frame | {"input": {"path": f"src/{number}/{call}.py"}}))
+            heard.append(readers.submit(read_decisions, agent))
+        until(lambda: len(waiting(server)) == AGENTS * CALLS_PER_AGENT)
+        page = visit("/approvals/", viewport={"width": 1280, "height": 800})
+        assert page.locator("#queue .line").count() == AGENTS * CALLS_PER_AGENT
+        page.keyboard.press("n")
+        wanted = {}
+        while len(wanted) < AGENTS * CALLS_PER_AGENT:
+            call_id = until(lambda: (value := page.evaluate(IN_FOCUS)) not in wanted and value)
+            wanted[call_id] = answer_by_keyboard(page, call_id)
+        page.wait_for_selector(".queue-empty")
+        assert not waiting(server)
+        for call_id, (answer, reason) in [pair for each in heard for pair in each.result().items()]:
+            assert answer == wanted[call_id]
+            assert answer == "allow" or f"not {call_id}" in reason
+
+
+def test_the_list_has_one_line_for_each_call_and_the_call_stands_next_to_it(
+    server: Server, visit: Open, run: str
+) -> None:
+    for number in range(3):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py")
+    ask_to_delete(server, run, f"{run}-high")
+    page = visit("/approvals/", viewport={"width": 1100, "height": 800})
+    lines = page.locator("#queue .line")
+    assert lines.count() == 4 and lines.first.locator("[data-risk=high]").count() == 1
+    assert {round(line.bounding_box()["height"]) for line in lines.all()} == {39}
+    assert run in lines.nth(1).inner_text() and "0.py" in lines.nth(1).inner_text()
+    assert shown(page) == [f"{run}-high"]
+    assert card(page, f"{run}-high").bounding_box()["x"] > lines.first.bounding_box()["x"] + 300
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("j")
+    until(lambda: shown(page) == [f"{run}-1"])
+    page.keyboard.press("k")
+    until(lambda: shown(page) == [f"{run}-0"])
+    lines.nth(3).locator(".queued").click()
+    until(lambda: shown(page) == [f"{run}-2"])
+    assert page.evaluate("document.activeElement.dataset.callId") == f"{run}-2"
+    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+
+
+def test_a_second_press_of_the_key_does_not_answer_the_next_call(server: Server, visit: Open, run: str) -> None:
+    for number in range(2):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py")
+    page = visit("/approvals/")
+    armed(page, f"{run}-0")
+    card(page, f"{run}-0").focus()
+    page.evaluate(STOP_THE_CLOCK)
+    page.evaluate("delete performance.now")
+    page.keyboard.press("a")
+    page.wait_for_function(f"() => document.activeElement.dataset?.callId === '{run}-1'")
+    guarded = page.evaluate(
+        """() => { const button = document.activeElement.querySelector('button[value=approve]');
+          const isGuarded = button.hasAttribute('aria-disabled'); button.click(); return isGuarded; }"""
+    )
+    page.wait_for_timeout(300)
+    assert not guarded or len(waiting(server)) == 1
+
+
+def test_new_calls_and_decided_ones_leave_the_call_that_is_read_in_place(server: Server, visit: Open, run: str) -> None:
+    items = [ask(server, run, f"{run}-{number}", path=f"{number}.py") for number in range(4)]
+    page = visit("/approvals/")
+    card(page, f"{run}-2").focus()
+    place = card(page, f"{run}-2").bounding_box()
+    ask_to_delete(server, run, f"{run}-high")  # sorts before it
+    server.request("POST", f"/api/v1/approvals/{items[0]['approval']['id']}/withdraw", {})
+    page.wait_for_selector(f"#queue .line:has-text('{run}-high')")
+    page.wait_for_selector("#queue .line.answered")
+    assert shown(page) == [f"{run}-2"] and card(page, f"{run}-2").bounding_box() == place
+    assert page.evaluate("document.activeElement.dataset.callId") == f"{run}-2"
+
+
+def test_selected_calls_are_answered_together_but_no_high_risk_is_approved_so(
+    server: Server, visit: Open, run: str
+) -> None:
+    for number in range(3):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py", **{f"field{number}": 1})  # of three shapes
+    ask_to_delete(server, run, f"{run}-high")
+    page = visit("/approvals/")
+    bar = page.locator("#batch-bar")
+    page.locator("#queue [data-pick]").first.check()
+    assert "High risk" in bar.inner_text() and not bar.locator("button[value=approve]").is_visible()
+    page.locator("#queue [data-pick]").first.uncheck()
+    for number in (0, 2):
+        card(page, f"{run}-{number}").focus()
+        page.keyboard.press("x")
+    assert "2 selected" in bar.inner_text()
+    page.keyboard.press("b")
+    page.keyboard.press("a")
+    page.wait_for_selector("#results:focus")
+    in_state(page, "approval-responded", f"{run}-0")
+    in_state(page, "approval-responded", f"{run}-2")
+    assert len(waiting(server)) == 2 and not bar.is_visible()
+
+
+def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Server, visit: Open, run: str) -> None:
+    for number in range(3):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)
+    page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
+    assert shown(page) == [f"{run}-0"] and "1 of 3" in page.locator("#position").inner_text()
+    for name in ("approve", "deny"):
+        box = card(page, f"{run}-0").locator(f"button[value={name}]").bounding_box()
+        assert box["height"] >= 44 and box["y"] > 480 and box["y"] + box["height"] < 684  # above the tabs
+    page.get_by_role("button", name="Next call").click()
+    until(lambda: shown(page) == [f"{run}-1"])
+    page.locator("#board").evaluate("list => list.scrollTo({left: 2 * list.clientWidth})")  # a swipe
+    until(lambda: "3 of 3" in page.locator("#position").inner_text())
+    page.get_by_role("button", name="All", exact=True).click()
+    page.locator("#queue .queued").first.click()
+    until(lambda: shown(page) == [f"{run}-0"] and not page.locator("#queue").is_visible())
+    card(page, f"{run}-0").locator("button[value=deny]").click()
+    until(lambda: shown(page) == [f"{run}-1"])
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+def test_the_inbox_passes_the_accessibility_check(server: Server, visit: Open, run: str, width: int) -> None:
+    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
+    for number in range(3):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)
+    ask_to_delete(server, run, f"{run}-high")
+    page = visit("/approvals/", viewport={"width": width, "height": 800}, reduced_motion="reduce")
+    broken = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for step in ("", ".stepper [data-listing]", "#queue [data-pick]:visible >> nth=1", "[data-do=help]:visible"):
+            target = page.locator(step) if step else None
+            if target and target.first.is_visible():
+                target.first.click()
+            violations = axe_module.Axe().run(page).response["violations"]
+            broken += [(scheme, step, one["id"], one["nodes"][0]["html"][:160]) for one in violations]
+        page.keyboard.press("Escape")
+        page.locator("#queue [data-pick]:checked").evaluate_all("boxes => boxes.forEach(box => box.click())")
+        page.evaluate("document.querySelector('.inbox').classList.remove('listing')")
+    assert not broken
