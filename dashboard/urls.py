@@ -13,7 +13,7 @@ from dashboard.inbox import batch, history
 from dashboard.inbox import views as inbox
 from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
-from dashboard.policy import call_policy, dry_run_views, emergency, grants, text_editor
+from dashboard.policy import call_policy, draft_views, dry_run_views, emergency, grants, rule_views, text_editor
 from dashboard.policy import views as policy
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
@@ -55,22 +55,22 @@ POLICY = [
     path("policy/", policy.policy, name="policy"),
     path("policy/try/", dry_run_views.try_call, name="policy-try"),
     path("policy/export/", policy.export, name="policy-export"),
-    path("policy/import/", policy.import_document, name="policy-import"),
-    path("policy/draft/", policy.draft, name="policy-draft"),
-    path("policy/draft/default/", policy.set_default, name="policy-default"),
-    path("policy/draft/activate/", policy.activate, name="policy-activate"),
+    path("policy/import/", draft_views.import_document, name="policy-import"),
+    path("policy/draft/", draft_views.draft, name="policy-draft"),
+    path("policy/draft/default/", draft_views.set_default, name="policy-default"),
+    path("policy/draft/activate/", draft_views.activate, name="policy-activate"),
     path("policy/draft/text/", text_editor.edit_text, name="policy-text"),
     path("policy/draft/simulate/", simulation.begin_simulation, name="policy-simulate"),
     path("policy/simulations/<str:pk>/", simulation.simulation, name="policy-simulation"),
     path("policy/simulations/<str:pk>/cancel/", simulation.cancel_simulation, name="policy-simulation-cancel"),
-    path("policy/packs/<slug:name>/", policy.take_pack, name="policy-pack"),
-    path("policy/rules/new/", policy.new_rule, name="rule-new"),
-    path("policy/rules/<str:rule_id>/", policy.edit_rule, name="rule"),
-    path("policy/rules/<str:rule_id>/switch/", policy.switch_rule, name="rule-switch"),
-    path("policy/rules/<str:rule_id>/remove/", policy.remove_rule, name="rule-remove"),
+    path("policy/packs/<slug:name>/", draft_views.take_pack, name="policy-pack"),
+    path("policy/rules/new/", rule_views.new_rule, name="rule-new"),
+    path("policy/rules/<str:rule_id>/", rule_views.edit_rule, name="rule"),
+    path("policy/rules/<str:rule_id>/switch/", rule_views.switch_rule, name="rule-switch"),
+    path("policy/rules/<str:rule_id>/remove/", rule_views.remove_rule, name="rule-remove"),
     path("policy/versions/", policy.versions, name="policy-versions"),
     path("policy/versions/<number:number>/", policy.version, name="policy-version"),
-    path("policy/versions/<number:number>/copy/", policy.copy_version, name="policy-copy"),
+    path("policy/versions/<number:number>/copy/", draft_views.copy_version, name="policy-copy"),
     path("api/v1/policy/draft", policy_api.draft),
     path("api/v1/policy/validate", policy_api.validate),
     path("api/v1/policy/simulate", simulation_api.simulate),

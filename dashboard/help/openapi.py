@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import toolcards
-from dashboard.help import answers
+from dashboard.help import answers, gate_answers
 from toolcards.adapters import ADAPTERS
 from toolcards.core.policy.language import document as policy_documents
 from toolcards.models import EVERY_SCOPE
@@ -66,20 +66,20 @@ MACHINES: dict[str, Operation] = {
     "api/v1/runs/<run>": Operation(answers.Run, parameters=(SOURCE,)),
     "api/v1/runs/<run>/calls": Operation(answers.CallPage, parameters=(*_PAGE, STATE, SOURCE)),
     "api/v1/runs/<run>/events": Operation("text/event-stream", parameters=(*_PAGE, SOURCE, LAST_EVENT)),
-    "api/v1/runs/<run>/beat": Operation(answers.Heartbeat),
-    "api/v1/runs/<run>/end": Operation(answers.RunEnd, gate_api.EndBody),
+    "api/v1/runs/<run>/beat": Operation(gate_answers.Heartbeat),
+    "api/v1/runs/<run>/end": Operation(gate_answers.RunEnd, gate_api.EndBody),
     "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, STATE, SOURCE)),
-    "api/v1/approvals/<approval>": Operation(answers.Decision, parameters=(WAIT,)),
-    "api/v1/approvals/<approval>/withdraw": Operation(answers.Decision),
-    "api/v1/calls/decide": Operation(answers.Decision, gate_api.DecideBody),
-    "api/v1/calls/<call_id>/result": Operation(answers.RecordedResult, gate_api.ResultBody),
-    "api/v1/permits/<permit>/claim": Operation(answers.Claim, gate_api.ClaimBody),
+    "api/v1/approvals/<approval>": Operation(gate_answers.Decision, parameters=(WAIT,)),
+    "api/v1/approvals/<approval>/withdraw": Operation(gate_answers.Decision),
+    "api/v1/calls/decide": Operation(gate_answers.Decision, gate_api.DecideBody),
+    "api/v1/calls/<call_id>/result": Operation(gate_answers.RecordedResult, gate_api.ResultBody),
+    "api/v1/permits/<permit>/claim": Operation(gate_answers.Claim, gate_api.ClaimBody),
     "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json", (RUN,)),
     "api/v1/ag-ui/<upstream>/resume": Operation("application/json", parameters=(RUN, WAIT)),
     "api/v1/hooks/claude-code": Operation("application/json", "application/json", (HOOK_LIMIT, AGENT, BOUND)),
 }
 INGEST = "api/v1/ingest"
-_INGEST = Operation(answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))
+_INGEST = Operation(gate_answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))
 
 # People's own programs: a session, and the CSRF token of a page for everything but GET.
 PEOPLE: dict[str, dict[str, str]] = {

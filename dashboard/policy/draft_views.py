@@ -1,0 +1,138 @@
+"""The draft of the policy: what activating it would change, its default, and replacing it as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.policy import dry_run_views, view_models
+from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
+from dashboard.policy.simulation import impact, jobs
+from dashboard.policy.views import handle_unreadable_version
+from toolcards import gate
+from toolcards.core.policy.language.document import PolicyError
+from toolcards.core.policy.language.presets import PRESETS
+from toolcards.gate import VersionConflict, policy_store
+from toolcards.models import PolicyVersion
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def draft(request: HttpRequest) -> HttpResponse:
+    """The policy being written, and what activating it would change."""
+    return _render_draft(request)
+
+
+def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200, form: Any = None) -> HttpResponse:
+    review = view_models.review_draft()
+    context = {
+        "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
+        "packs": PRESETS, "told": message,
+        "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
+        "default_form": DefaultForm(initial=_get_default_values(review.document)),
+        "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
+        "blast": impact.estimate_draft_impact(review), "simulation_form": SimulationForm(),
+        "going": next((job for job in jobs.list_jobs() if job.going), None), "try_form": TryForm(),
+        "tries": dry_run_views.list_recent_examples(),
+    }  # fmt: skip
+    return render(request, "policy/draft.html", context, status=status)
+
+
+def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
+    """What the form of the default shows."""
+    default_ask = document.get("default_ask") or {}
+    return {"default": document.get("default", "ask"), "allow_requester": default_ask.get("allow_requester", False)}
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def activate(request: HttpRequest) -> HttpResponse:
+    """Make the reviewed draft the policy."""
+    form = ActivateForm(request.POST)
+    if not form.is_valid():
+        return _render_draft(request, message="Say which version you compared the draft with.", status=422)
+    form_data, review = form.cleaned_data, view_models.review_draft()
+    if review.refusals:
+        return _render_draft(request, message="The draft cannot be activated as it is.", status=422)
+    if form_data["draft_sha256"] and form_data["draft_sha256"] != review.sha256:
+        return _render_draft(
+            request, message="The draft has changed since you reviewed it. Look at it again.", status=409
+        )
+    try:
+        activated = policy_store.activate(
+            review.document,
+            author=request.user.get_username(),
+            note=form_data["note"],
+            expected_active=form_data["expected_active"],
+        )
+    except VersionConflict as late:
+        message = f"Version {late.active} was activated in the meantime. Look at the changes again."
+        return _render_draft(request, message=message, status=409)
+    messages.success(request, f"Version {activated.number} is active.")
+    if form_data["apply_to_waiting"]:
+        counts = gate.reevaluate_waiting(request.user.get_username())
+        message = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        messages.success(request, f"Applied to the waiting calls: {message or 'there were none'}.")
+    return redirect("policy")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def set_default(request: HttpRequest) -> HttpResponse:
+    """Change the answer where no rule matches."""
+    form = DefaultForm(request.POST)
+    if not form.is_valid():
+        return _render_draft(request, message="Choose deny, ask or allow.", status=422)
+    form_data, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
+    ask.pop("allow_requester", None)
+    ask |= {"allow_requester": True} if form_data["allow_requester"] else {}
+    changes = {"default": form_data["default"], "default_ask": ask or None}
+    policy_store.update_draft_head(changes, author=request.user.get_username())
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def take_pack(request: HttpRequest, name: str) -> HttpResponse:
+    """Make a starter policy the draft."""
+    if name not in PRESETS:
+        raise Http404
+    return _replace_draft(
+        request, dict(PRESETS[name].document), f"The draft is now the starter policy “{PRESETS[name].title}”."
+    )
+
+
+@require_POST
+@needs(EDIT_POLICY)
+@handle_unreadable_version
+def copy_version(request: HttpRequest, number: int) -> HttpResponse:
+    """Copy an older version to the draft, to review and activate it."""
+    row = get_object_or_404(PolicyVersion, number=number)
+    document = policy_store.load_document(row)
+    return _replace_draft(request, document, f"The draft is a copy of version {number}.", row.text)
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def import_document(request: HttpRequest) -> HttpResponse:
+    """Make a file or a pasted document the draft."""
+    form = ImportForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            text = form.cleaned_data["text"]
+            return _replace_draft(request, form.cleaned_data["read"], "The draft is the imported document.", text)
+        except PolicyError as refused:
+            for finding in refused.findings[:20]:
+                form.add_error(None, f"{finding.pointer or 'The document'}: {finding.message}")
+    return _render_draft(request, form=form, status=422)
+
+
+def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str, text: str = "") -> HttpResponse:
+    policy_store.replace_draft(document, author=request.user.get_username(), text=text)
+    messages.info(request, f"{message} Nothing changes until you activate it.")
+    return redirect("policy-draft")

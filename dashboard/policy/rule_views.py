@@ -1,0 +1,71 @@
+"""The rules of the draft: write, change, switch and remove them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.policy import dry_run_views, suggestions
+from dashboard.policy.rule_form import RuleForm, rule_to_fields
+from toolcards.gate import policy_store
+from toolcards.models import DraftRule
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """Write a rule, perhaps beginning with a call that was seen."""
+    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_get_initial_rule(request))
+    return _save_rule(request, form, {"new": True})
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Change a rule of the draft."""
+    row = get_object_or_404(DraftRule, rule_id=rule_id)
+    posted = [request.POST] if request.method == "POST" else []
+    form = RuleForm(*posted, initial=rule_to_fields(policy_store.build_rule_document(row)), instead_of=rule_id)
+    return _save_rule(request, form, {"rule": row})
+
+
+def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
+    if form.is_bound and form.is_valid():
+        form.save(request.user.get_username())
+        messages.success(request, "Saved to draft. Activate to apply.")
+        return redirect("policy-draft")
+    return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
+
+
+def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
+    """What a link may fill in: ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…"""
+    call = dry_run_views.find_call(request.GET.get("from", ""))
+    if call is not None:
+        return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
+    initial: dict[str, Any] = {
+        name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
+    }
+    return initial | {name: request.GET.getlist(name) for name in ("tool", "kind") if name in request.GET}
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Turn a rule of the draft on or off."""
+    if not policy_store.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
+        raise Http404
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Take a rule out of the draft."""
+    if not policy_store.remove_rule(rule_id, author=request.user.get_username()):
+        raise Http404
+    return redirect("policy-draft")
