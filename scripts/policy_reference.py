@@ -28,9 +28,9 @@ HEADINGS = {
 
 def build_reference() -> str:
     """Return the generated part of the page, without its marks."""
-    from toolcards.core.policy.language.document_model import Document
+    from toolcards.core.policy.language.document_model import PolicyDocument
 
-    document = Document.model_json_schema(by_alias=True)
+    document = PolicyDocument.model_json_schema(by_alias=True)
     models = {"Document": document, **document["$defs"]}
     missing = set(models) ^ set(HEADINGS)
     if missing:

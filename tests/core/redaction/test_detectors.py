@@ -281,7 +281,7 @@ def _pieces(text: str, cuts: list[int]) -> Iterator[str]:
 
 def _streamed(text: str, cuts: list[int]) -> str:
     stream = StreamRedactor(HIDE)
-    return "".join([*map(stream.text, _pieces(text, cuts)), stream.rest()])
+    return "".join([*map(stream.text, _pieces(text, cuts)), stream.flush()])
 
 
 STREAMED = {

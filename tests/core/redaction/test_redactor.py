@@ -179,8 +179,8 @@ def test_what_a_person_edits_gets_its_secrets_back() -> None:
     original = {"command": f"PASSWORD={S} ls", "password": S, "n": [1, {"token": S}]}
     shown = HIDE.value(original)
     edited = {**shown, "command": shown["command"] + " -la", "n": [2, shown["n"][1]]}
-    assert HIDE.restored(edited, original) == {**original, "command": f"PASSWORD={S} ls -la", "n": [2, {"token": S}]}
-    assert has_mask(HIDE.restored({**shown, "elsewhere": shown["password"]}, original))
+    assert HIDE.restore(edited, original) == {**original, "command": f"PASSWORD={S} ls -la", "n": [2, {"token": S}]}
+    assert has_mask(HIDE.restore({**shown, "elsewhere": shown["password"]}, original))
 
 
 @pytest.mark.parametrize(

@@ -371,13 +371,13 @@ def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
         for ordinal, routed in scrub.before.route(fact):
             scrub.read(ordinal, routed, len(places) + 1)
             places.append((ordinal, len(places) + 1))
-    told = scrub.masked()
+    told = scrub.mask_facts()
     after, _ = fold_facts(places, told)
     assert find_difference(scrub.before, after) == ""
     again = LogMasker(hide)
     for (ordinal, seq), fact in zip(places, told, strict=True):
         again.read(ordinal, fact, seq)
-    assert list(map(f.dump, again.masked())) == list(map(f.dump, told))
+    assert list(map(f.dump, again.mask_facts())) == list(map(f.dump, told))
     for old, new in zip(scrub.before.cards.values(), after.cards.values(), strict=True):
         assert hide.value(new.input) == new.input and (old.has_input == new.has_input)
 
@@ -387,5 +387,5 @@ def test_reading_a_long_run_is_quick() -> None:
     scrub.read(1, f.InputStarted("a", "bash"), 1)
     for seq in range(2, 20_000):
         scrub.read(1, f.InputDelta("a", "password"), seq)
-    scrub.masked()
+    scrub.mask_facts()
     assert time.perf_counter() - begun < 5

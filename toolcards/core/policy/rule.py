@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
 from toolcards.core.policy.matching.conditions import CommandCondition, Condition
-from toolcards.core.policy.shell.script import Segment
+from toolcards.core.policy.shell.script import CommandSegment
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, Truth, negate
 
 REASONS = ("optional", "on_deny", "always")
@@ -130,13 +130,13 @@ class Clause:
         """The others."""
         return tuple(condition for condition in self.conditions if condition.cost)
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return AND over the conditions."""
         return check_all(self.conditions, context, segment)
 
 
 def check_all(
-    conditions: tuple[Condition, ...], context: EvaluationContext, segment: Segment | None, truth: Truth = TRUE
+    conditions: tuple[Condition, ...], context: EvaluationContext, segment: CommandSegment | None, truth: Truth = TRUE
 ) -> Truth:
     """Return AND over what is known already and the conditions."""
     for condition in conditions:
@@ -193,7 +193,7 @@ class Rule:
         return replace(self, layer=layer, subordinate=subordinate)
 
 
-def list_parts(rule: Rule, context: EvaluationContext) -> tuple[Segment | None, ...]:
+def list_parts(rule: Rule, context: EvaluationContext) -> tuple[CommandSegment | None, ...]:
     """Return what the rule is judged on: each segment of its shell command, or the call as a whole.
 
     Where one part is enough and no exception speaks of single ones, the whole says the same at once.
@@ -215,7 +215,7 @@ def evaluate_parts(rule: Rule, context: EvaluationContext) -> tuple[Truth, ...]:
     return tuple([_evaluate_part(rule, context, part, truth) for part in list_parts(rule, context)])
 
 
-def _evaluate_part(rule: Rule, context: EvaluationContext, part: Segment | None, truth: Truth) -> Truth:
+def _evaluate_part(rule: Rule, context: EvaluationContext, part: CommandSegment | None, truth: Truth) -> Truth:
     truth = check_all(rule.match.about_input, context, part, truth)
     for clause in rule.unless:
         if truth is FALSE:

@@ -1,9 +1,8 @@
-"""Finds secrets in text: commands, headers, URLs, JSON in strings, error messages, halves of streams.
+"""Finds secrets in text: commands, headers, URLs, JSON in strings, error messages, parts of streams.
 
-RE2 finds where something might begin (linear time, whatever the agent wrote); what is there is then read
-by small patterns anchored at that place, in a window of bounded size. The work is bounded: after `MOST` places the
-rest of the text counts as one secret. Texts are searched as bytes, each seen as one Latin-1 character, so places
-need no counting.
+RE2 finds the candidates (in linear time for any input); small patterns, anchored at the candidate, then read a window
+of bounded size. The work is bounded: after `MAX_SECRETS` secrets the remaining text counts as one secret. Texts are
+searched as bytes, each as one Latin-1 character, so that positions are byte offsets.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import re2
 
 from toolcards.core.redaction import named_secrets, placed_secrets
 from toolcards.core.redaction.sensitive_names import ABOUT
-from toolcards.core.redaction.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, Span, odd
+from toolcards.core.redaction.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import BEGINNING, PREFIXES, match_token, name_kind
 
 MAX_SECRETS = 2_000
-MAX_TAIL = 200  # characters of a word at the end of a text that goes on
-_WINDOW = 1_024  # of the end of a text that goes on, in which something may be undecided
+MAX_TAIL = 200  # characters of a word at the end of an incomplete text
+_WINDOW = 1_024  # characters at the end of an incomplete text that may be undecided
 
 
 def _compile_re2(pattern: str) -> re2._Regexp:
@@ -30,76 +29,78 @@ def _compile_re2(pattern: str) -> re2._Regexp:
     return re2.compile(pattern.replace(r"\Z", r"\z").encode("latin-1"), options=options)
 
 
-_TOKEN = _compile_re2(PREFIXES)  # asked before Python's patterns, of which there are a hundred
+_TOKEN = _compile_re2(PREFIXES)  # checked before the hundred patterns of Python's re
 FIND = _compile_re2(rf"{B_OPEN}secret |{PREFIXES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
 _AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colon makes the text the next name
 
 
-def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
-    """Yield the secrets of the text in order, without overlaps; `hay` is `work` as Latin-1.
+def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[SecretSpan]:
+    """Yield the secrets of the text in order, without overlaps.
 
-    Of a text that goes on (`growing`) the last span may be UNDECIDED: what comes next will tell.
+    `hay` is `work` as Latin-1. In an incomplete text (`growing`) the last span may be UNDECIDED until the next piece.
     """
-    place, told, seen = 0, 0, 0
-    settled = _find_decided_end(hay) if growing else len(hay)
-    while (found := FIND.search(work, place)) is not None:
-        start, end = found.span()
+    place, last_end, secret_count = 0, 0, 0
+    decided_end = _find_decided_end(hay) if growing else len(hay)
+    while (match := FIND.search(work, place)) is not None:
+        start, end = match.span()
         span = _read_candidate(work, hay, start, end, place)
-        if not isinstance(span, Span):
+        if not isinstance(span, SecretSpan):
             place = span
             continue
         if growing and span.kind and _AT_END.match(hay, span.end) and span.end - span.start <= MAX_TAIL:
             span = span._replace(kind=UNDECIDED)
         if span.kind == UNDECIDED:
-            settled, place = min(settled, span.start), max(span.start, start + 1)
+            decided_end, place = min(decided_end, span.start), max(span.start, start + 1)
             continue
         span = _trim_masks(hay, span)
-        if span.kind and span.start >= settled:
+        if span.kind and span.start >= decided_end:
             break
         if span.end > span.start:
             yield span
-        seen += bool(span.kind)  # masks do not count: hiding twice changes nothing
-        if seen >= MAX_SECRETS and span.end < len(hay):
-            yield Span(span.end, len(hay), "rest")
+        secret_count += bool(span.kind)  # masks do not count, so that masking is idempotent
+        if secret_count >= MAX_SECRETS and span.end < len(hay):
+            yield SecretSpan(span.end, len(hay), "rest")
             return
-        place = told = span.end
-    if growing and max(settled, told) < len(hay):
-        yield Span(max(settled, told), len(hay), UNDECIDED)
+        place = last_end = span.end
+    if growing and max(decided_end, last_end) < len(hay):
+        yield SecretSpan(max(decided_end, last_end), len(hay), UNDECIDED)
 
 
-def _read_candidate(work: bytes, hay: str, start: int, end: int, floor: int) -> Span | int:
-    """Return the secret that begins here, or where to go on if it is none."""
+def _read_candidate(work: bytes, hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
+    """Return the secret that begins here, or the position to continue from."""
     if hay[start] == B_OPEN[0]:
         mask = MASK.match(hay, start)
-        return Span(start, mask.end(), "") if mask else start + len(B_OPEN)
+        return SecretSpan(start, mask.end(), "") if mask else start + len(B_OPEN)
     if _TOKEN.match(work, start) and (token := match_token(hay, start)):
         if _starts_word(hay, start):
-            return Span(start, token.end(), name_kind(token))
+            return SecretSpan(start, token.end(), name_kind(token))
         return max(start + 1, floor)
     return placed_secrets.read_placed_secret(hay, start, end, floor) or named_secrets.read_named_secret(
         hay, start, end, floor
     )
 
 
-def _trim_masks(hay: str, span: Span) -> Span:
-    """A mask is never hidden again, nor cut."""
+def _trim_masks(hay: str, span: SecretSpan) -> SecretSpan:
+    """Return the span without any mask, so that masks are neither masked again nor cut."""
     mask = MASK.search(hay, span.start, span.end + 60) if span.kind and B_OPEN in hay[span.start : span.end] else None
     if mask is None or mask.start() >= span.end:
         return span
     return (
-        Span(span.start, mask.start(), span.kind) if mask.start() > span.start else Span(mask.start(), mask.end(), "")
+        SecretSpan(span.start, mask.start(), span.kind)
+        if mask.start() > span.start
+        else SecretSpan(mask.start(), mask.end(), "")
     )
 
 
 def _starts_word(hay: str, start: int) -> bool:
-    """A word begins here; after `\\n` in JSON text one does too."""
+    """Return whether a word begins here, also after `\\n` in JSON text."""
     if start == 0 or not (hay[start - 1].isascii() and hay[start - 1].isalnum()):
         return True
     return start > 1 and hay[start - 2] == "\\" and hay[start - 1] in "nrtbf"
 
 
-# What stands at the end and may be the beginning of a secret: a URL whose userinfo has no `@` yet, a signature in a
-# query, the value of a pair whose name has not come, and what may be piped into a login.
+# What may be the beginning of a secret at the end of a text: a URL whose userinfo has no `@` yet, a signature in a
+# query, the value of a pair whose name is missing so far, and what may be piped into a login.
 _TAILS = (
     re.compile(r"(?<!\w)(?:echo|printf) ([^\n|;&]{0,200}(?:\|[^\n|;&]{0,120})?)\Z", re.ASCII),
     re.compile(r"://([^\s/@\"'<>\\]*)\Z", re.ASCII),
@@ -111,10 +112,10 @@ _WORD_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.
 
 
 def _find_decided_end(hay: str) -> int:
-    """Return up to where nothing that may follow can make a secret of the text."""
+    """Return the end of the part that no following text can turn into a secret."""
     size, base = len(hay), max(0, len(hay) - _WINDOW)
     tail = hay[base:]
-    starts = [base + found.start(1) for pattern in _TAILS if (found := pattern.search(tail))]
+    starts = [base + match.start(1) for pattern in _TAILS if (match := pattern.search(tail))]
     word = tail[len(tail.rstrip(_WORD_SIGNS)) :][-MAX_TAIL:]
     plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
     if word and (not plain or BEGINNING.match(word[word.rfind("=") + 1 :])):
@@ -122,4 +123,4 @@ def _find_decided_end(hay: str) -> int:
     return min(starts, default=size)
 
 
-__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "Span", "find_secrets", "odd"]
+__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "SecretSpan", "find_secrets", "looks_random"]

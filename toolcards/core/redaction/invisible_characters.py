@@ -1,7 +1,7 @@
-"""Characters that cannot be seen, or mislead whoever looks: a text with one is not the text that it looks like.
+"""Characters that are invisible or misleading: a text that contains one is not the text that people see.
 
-Beside controls these are the code points that Unicode 16 calls default ignorable, format controls, blanks other than
-the space, letters and symbols that are drawn blank, lone surrogates, noncharacters and tags.
+In addition to controls these are the code points that Unicode 16 calls default ignorable, format controls, blanks other
+than the space, letters and symbols that are drawn blank, lone surrogates, noncharacters and tags.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 _SIGNS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
-    "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # blanks that are no space
+    "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # blanks other than the space
     "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\uffff"  # joiners, bidi
     "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # drawn blank: Hangul fillers, Khmer vowels, an empty Braille cell
     "\ufe00-\ufe0f\U000e0000-\U000e0fff"  # variation selectors, tags
@@ -20,7 +20,7 @@ _SIGNS = (
     + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
 )
 INVISIBLE = re.compile(f"[{_SIGNS}]")
-# A joiner between two emoji, and the selector that makes a sign one, are seen: they make another picture.
+# A joiner between two emoji and the emoji selector are visible: they change the picture.
 _EMOJI = "\u00a9\u00ae\u203c\u2049\u2100-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 VISIBLE_JOINERS = re.compile(
     f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)"
@@ -33,8 +33,11 @@ def name_character(character: str) -> str:
 
 
 def replace_invisible(text: str, mark: Callable[[str], str] = name_character) -> str:
-    """Return the text with a mark in place of each such character, the very same text if there is none."""
+    """Return the text with a mark in place of each invisible character.
+
+    A text without such characters is returned as it is.
+    """
     if text.isascii() and text.isprintable():
         return text
-    kept = {found.start() for found in VISIBLE_JOINERS.finditer(text)}
-    return INVISIBLE.sub(lambda found: found[0] if found.start() in kept else mark(found[0]), text)
+    visible_positions = {match.start() for match in VISIBLE_JOINERS.finditer(text)}
+    return INVISIBLE.sub(lambda match: match[0] if match.start() in visible_positions else mark(match[0]), text)

@@ -1,7 +1,7 @@
-"""A run's log once more, with its secrets masked for good; what the facts add up to keeps every state.
+"""Masks the secrets in a run's log permanently; the cards keep every state.
 
-Streamed pieces are masked joined, since a secret may be cut anywhere: the whole goes into the first piece and
-the others become empty. Pure; `gate.retention` does the writing, and refuses where the cards would come out otherwise.
+Streamed pieces are joined before masking, since a secret may be cut anywhere: the masked text goes into the first piece
+and the others become empty. Pure; `gate.maintenance.retention` writes the log, unless the cards would differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.redaction.sensitive_names import classify_name
 from toolcards.core.runs.run_state import RunState
 
-# Names by which facts find their card, digests, and words of ours: masking them would change what happened.
+# Names by which facts find their card, digests, and our own words: masking them would change the cards.
 _UNMASKED_FIELDS = frozenset({
     "at", "call_id", "id", "source_id", "lane", "scope", "parent_lane", "parent_call", "message_id", "kind",
     "source", "method", "code", "rule", "effect", "state", "how", "outcome", "channel", "opener", "authority",
@@ -26,134 +26,134 @@ _UNMASKED_FIELDS = frozenset({
 })  # fmt: skip
 _POLICY_FIELDS = frozenset(
     {"terms", "would", "tools"}
-)  # policy's words and tools' schemas: names in them are no values
-_VALUES = frozenset({"default", "const", "examples", "example", "enum"})  # where a schema holds values
+)  # words of the policy and schemas of tools: names in them have no values
+_VALUES = frozenset({"default", "const", "examples", "example", "enum"})  # where a schema has values
 
 
 @dataclass
 class _Pieces:
-    """A text that came in pieces: where they stand in the log, and which of them must not become empty."""
+    """A text in pieces: their positions in the log, and the pieces that must not become empty."""
 
-    at: list[int] = field(default_factory=list)
-    needed: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    required: list[int] = field(default_factory=list)
 
 
 class LogMasker:
-    """Reads a log in its order, then gives it back masked."""
+    """Reads a log in order, then returns it masked."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._hide = redactor
+        self._redactor = redactor
         self.before = RunState()
         self._log: list[tuple[int, f.AnyFact]] = []
-        self._done: list[_Pieces] = []
-        self._text: dict[int, _Pieces] = {}  # ordinal -> pieces that make the card's text
-        self._segment: dict[int, _Pieces] = {}  # the same of the input that is written once more
-        self._lost: dict[int, _Pieces] = {}  # pieces that came too late to count
-        self._said: dict[tuple[str, str], _Pieces] = {}  # lane, channel -> what the agent says
+        self._complete_texts: list[_Pieces] = []
+        self._card_texts: dict[int, _Pieces] = {}  # ordinal -> pieces of the card's text
+        self._segments: dict[int, _Pieces] = {}  # the same for an input that is sent again
+        self._late_pieces: dict[int, _Pieces] = {}  # pieces that came too late to apply
+        self._agent_texts: dict[tuple[str, str], _Pieces] = {}  # lane, channel -> texts of the agent
 
     def read(self, ordinal: int, fact: f.AnyFact, seq: int) -> None:
-        """Take in the next fact of the log."""
-        before, ended = self.before.cards.get(ordinal), self.before.context.ended
+        """Add the next fact of the log."""
+        before, was_ended = self.before.cards.get(ordinal), self.before.context.ended
         self._log.append((ordinal, fact))
         self.before.record(ordinal, fact, seq)
         if isinstance(fact, f.InputDelta):
-            self._piece(ordinal, before, bool(ended) and not self.before.context.ended)
+            self._add_piece(ordinal, before, bool(was_ended) and not self.before.context.ended)
         elif ordinal:
-            self._settled(ordinal, before, self.before.cards[ordinal])
+            self._close_segment(ordinal, before, self.before.cards[ordinal])
         elif isinstance(fact, f.TextDelta):
-            self._said.setdefault((fact.lane, fact.channel), _Pieces()).at.append(len(self._log) - 1)
+            self._agent_texts.setdefault((fact.lane, fact.channel), _Pieces()).positions.append(len(self._log) - 1)
         elif isinstance(fact, (f.RunStarted, f.MessageStarted, f.StepStarted)):
-            self._done += self._said.values()
-            self._said = {}
+            self._complete_texts += self._agent_texts.values()
+            self._agent_texts = {}
 
-    def masked(self) -> list[f.AnyFact]:
+    def mask_facts(self) -> list[f.AnyFact]:
         """Return the facts in their order, without their secrets."""
-        told = [fact if _is_piece(fact) else self._whole(fact) for _, fact in self._log]
-        for kept in (self._text, self._segment, self._lost, self._said):
-            self._done += kept.values()
-        for pieces in self._done:
-            self._put(told, pieces)
-        return told
+        masked_facts = [fact if _is_piece(fact) else self._mask_fact(fact) for _, fact in self._log]
+        for pieces_by_key in (self._card_texts, self._segments, self._late_pieces, self._agent_texts):
+            self._complete_texts += pieces_by_key.values()
+        for pieces in self._complete_texts:
+            self._replace_pieces(masked_facts, pieces)
+        return masked_facts
 
     # ------------------------------------------------------------ pieces of one text
 
-    def _piece(self, ordinal: int, before: Card | None, woke: bool) -> None:
-        """It belongs to the text that grew by it; the run may have come alive by it, so it must not become nothing."""
-        kept = self._text
+    def _add_piece(self, ordinal: int, before: Card | None, resumes_run: bool) -> None:
+        """Add a piece to the text that it extends; a piece that resumes the run must not become empty."""
+        pieces_by_ordinal = self._card_texts
         if before is not None and before.segment is not None:
-            kept = self._segment
+            pieces_by_ordinal = self._segments
         elif before is not None and self.before.cards[ordinal].text is before.text:
-            kept = self._lost
-        pieces = kept.setdefault(ordinal, _Pieces())
-        pieces.at.append(len(self._log) - 1)
-        if woke:
-            pieces.needed.append(len(self._log) - 1)
+            pieces_by_ordinal = self._late_pieces
+        pieces = pieces_by_ordinal.setdefault(ordinal, _Pieces())
+        pieces.positions.append(len(self._log) - 1)
+        if resumes_run:
+            pieces.required.append(len(self._log) - 1)
 
-    def _settled(self, ordinal: int, before: Card | None, after: Card) -> None:
-        """The input that was written once more is whole: it stands alone, continues the text, or is dropped."""
+    def _close_segment(self, ordinal: int, before: Card | None, after: Card) -> None:
+        """Close the segment of a repeated input: it replaces the text, continues it, or is ignored."""
         if before is None or before.segment is None or after.segment is before.segment:
             return
-        pieces = self._segment.pop(ordinal, _Pieces())
+        pieces = self._segments.pop(ordinal, _Pieces())
         text, new = str(after.text), str(before.segment)
         if after.segment is not None or (text == str(before.text) and text != new):
-            self._done.append(pieces)
-        elif text == new or ordinal not in self._text:
-            self._done.append(self._text.pop(ordinal, _Pieces()))
-            self._text[ordinal] = pieces
+            self._complete_texts.append(pieces)
+        elif text == new or ordinal not in self._card_texts:
+            self._complete_texts.append(self._card_texts.pop(ordinal, _Pieces()))
+            self._card_texts[ordinal] = pieces
         else:
-            older = self._text[ordinal]
-            self._text[ordinal] = _Pieces(older.at + pieces.at, older.needed + pieces.needed)
+            older = self._card_texts[ordinal]
+            self._card_texts[ordinal] = _Pieces(older.positions + pieces.positions, older.required + pieces.required)
 
-    def _put(self, told: list[f.AnyFact], pieces: _Pieces) -> None:
-        facts: list[Any] = [self._log[at][1] for at in pieces.at]
+    def _replace_pieces(self, masked_facts: list[f.AnyFact], pieces: _Pieces) -> None:
+        facts: list[Any] = [self._log[position][1] for position in pieces.positions]
         text = "".join(fact.text for fact in facts)
-        shown = self._text_of(text)
-        if shown == text:
+        masked_text = self._mask_text(text)
+        if masked_text == text:
             return
-        rest = [at for at in pieces.needed if at != pieces.at[0]]
-        cut = max(len(shown) - len(rest), 1)
-        for at, fact in zip(pieces.at, facts, strict=True):
-            told[at] = replace(fact, text="")
-        told[pieces.at[0]] = replace(facts[0], text=shown[:cut])
-        for at, letter in zip(rest, shown[cut:], strict=False):
-            told[at] = replace(told[at], text=letter)  # type: ignore[arg-type]
+        other_positions = [position for position in pieces.required if position != pieces.positions[0]]
+        cut = max(len(masked_text) - len(other_positions), 1)
+        for position, fact in zip(pieces.positions, facts, strict=True):
+            masked_facts[position] = replace(fact, text="")
+        masked_facts[pieces.positions[0]] = replace(facts[0], text=masked_text[:cut])
+        for position, letter in zip(other_positions, masked_text[cut:], strict=False):
+            masked_facts[position] = replace(masked_facts[position], text=letter)  # type: ignore[arg-type]
 
-    def _text_of(self, text: str) -> str:
-        """Mask the text so that, where it is JSON, it is still JSON, of the masked value."""
-        shown = self._hide.text(text)
-        whole, value = parse(text)
-        if not whole:
-            return shown
-        hidden = self._hide.value(value)
-        readable, again = parse(shown)
-        if readable and is_same_json(again, hidden):
-            return shown
+    def _mask_text(self, text: str) -> str:
+        """Mask the text; JSON stays JSON, of the masked value."""
+        masked_text = self._redactor.text(text)
+        is_complete, value = parse(text)
+        if not is_complete:
+            return masked_text
+        hidden = self._redactor.value(value)
+        readable, parsed_again = parse(masked_text)
+        if readable and is_same_json(parsed_again, hidden):
+            return masked_text
         return json.dumps(hidden, ensure_ascii=False)
 
-    # ------------------------------------------------------------ facts that are whole
+    # ------------------------------------------------------------ complete facts
 
-    def _whole(self, fact: f.AnyFact) -> f.AnyFact:
+    def _mask_fact(self, fact: f.AnyFact) -> f.AnyFact:
         changes: dict[str, Any] = {}
-        for each in fields(fact):
-            if each.name in _UNMASKED_FIELDS:
+        for item in fields(fact):
+            if item.name in _UNMASKED_FIELDS:
                 continue
-            value = getattr(fact, each.name)
-            new = self._words(value) if each.name in _POLICY_FIELDS else self._hide.value(value)
+            value = getattr(fact, item.name)
+            new = self._mask_words(value) if item.name in _POLICY_FIELDS else self._redactor.value(value)
             if new is not value and new != value:
-                changes[each.name] = new
+                changes[item.name] = new
         return replace(fact, **changes) if changes else fact
 
-    def _words(self, value: Any, within: str = "") -> Any:
-        """Mask texts by their own looks, and the values that a schema gives for a secret property."""
+    def _mask_words(self, value: Any, parent: str = "") -> Any:
+        """Mask texts by their form, and the values that a schema has for a secret property."""
         if isinstance(value, str):
-            return self._hide.text(value)
+            return self._redactor.text(value)
         if isinstance(value, (list, tuple)):
-            return [self._words(item, within) for item in value]
+            return [self._mask_words(item, parent) for item in value]
         if not isinstance(value, dict):
             return value
         return {
-            name: self._hide.value({within: item})[within] if name in _VALUES and classify_name(within) else
-            self._words(item, within if name in _VALUES else name) for name, item in value.items()
+            name: self._redactor.value({parent: item})[parent] if name in _VALUES and classify_name(parent) else
+            self._mask_words(item, parent if name in _VALUES else name) for name, item in value.items()
         }  # fmt: skip
 
 
@@ -162,15 +162,18 @@ def _is_piece(fact: f.AnyFact) -> bool:
 
 
 def find_difference(before: RunState, after: RunState) -> str:
-    """Say what would no longer be as it was: states, answers, decisions, times, order; "" where all is."""
+    """Return the first difference between two run states, or "".
+
+    It compares states, answers, decisions, times and order.
+    """
     if before.status != after.status:
         return f"the run would be {after.status}, not {before.status}"
     if list(before.cards) != list(after.cards):
-        return "the calls would stand in another order"
+        return "the order of the calls would change"
     for ordinal, card in before.cards.items():
-        told = _compare_cards(card, after.cards[ordinal])
-        if told:
-            return f"call {ordinal}: {told} would change"
+        field_name = _compare_cards(card, after.cards[ordinal])
+        if field_name:
+            return f"call {ordinal}: {field_name} would change"
     return ""
 
 
@@ -199,9 +202,12 @@ def _compare_cards(card: Card, after: Card) -> str:
     return ""
 
 
-def fold_facts(log: Iterable[tuple[int, int]], told: Iterable[f.AnyFact]) -> tuple[RunState, list[bool]]:
-    """Return the board that the facts add up to, and which were applied; `log` has (ordinal, seq) of each."""
-    board, applied = RunState(), []
-    for (ordinal, seq), fact in zip(log, told, strict=True):
-        applied.append(board.record(ordinal, fact, seq)[1])
-    return board, applied
+def fold_facts(log: Iterable[tuple[int, int]], facts: Iterable[f.AnyFact]) -> tuple[RunState, list[bool]]:
+    """Return the run state after these facts, and which were applied.
+
+    `log` has the (ordinal, seq) of each fact.
+    """
+    state, applied = RunState(), []
+    for (ordinal, seq), fact in zip(log, facts, strict=True):
+        applied.append(state.record(ordinal, fact, seq)[1])
+    return state, applied

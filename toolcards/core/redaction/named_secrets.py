@@ -1,11 +1,11 @@
-"""Secrets that a telling name announces: `name = value` in every notation, and pairs that keep the two apart."""
+"""Secrets with a sensitive name: `name = value` in every notation, and pairs of a name and a value member."""
 
 from __future__ import annotations
 
 import re
 
 from toolcards.core.redaction.sensitive_names import classify_name, split_name
-from toolcards.core.redaction.spans import MASK, NO_VALUE, UNDECIDED, Span, odd
+from toolcards.core.redaction.spans import MASK, NO_VALUE, UNDECIDED, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
 _A, _AI = re.ASCII, re.ASCII | re.IGNORECASE
@@ -35,7 +35,7 @@ _WORD = re.compile(r"\\*[\"'][a-z_]+\\*[\"']", _A)
 _TAG = re.compile(r"[^<]+")
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256)[ \t]+", _AI)
 _BLANK_LINE = re.compile(r"\\*\"[^\r\n\"]{0,100}(?:(?:\r?\n){2}|(?:(?:\\+r)?\\+n){2})", _A)  # of a form's part
-_NOT_GIVEN = frozenset({"with", "without", "no", "ask", "prompt"})  # `--with-token` reads it elsewhere
+_NOT_GIVEN = frozenset({"with", "without", "no", "ask", "prompt"})  # `--with-token` reads the value from elsewhere
 _HEADERS = frozenset({"authorization", "cookie", "cookies"})
 # `{"name": "API_TOKEN", "value": …}`, in either order, in JSON, YAML, and JSON in strings.
 _PAIR_KEY = re.compile(
@@ -52,28 +52,28 @@ _ENDS = re.compile(r"\}|\\?\n[ \t]*-[ \t]|\n[ \t]*\n")
 _PAIR_MOST = 600
 
 
-def read_named_secret(hay: str, start: int, end: int, floor: int) -> Span | int:
-    """Read what separates a telling name from its value, then the value; return where to go on if there is none."""
-    at = _NAME_AT.match(hay, start)
-    if at is None:
+def read_named_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
+    """Return the value of a sensitive name, or where to continue."""
+    core_match = _NAME_AT.match(hay, start)
+    if core_match is None:
         return start + 1
     before = hay[max(floor, start - 60) : start]
     lead = before[len(before.rstrip(_BEFORE)) :]
     if lead and start > len(lead) and hay[start - len(lead) - 1] == "\\" and lead[0] in "nrtbf":
         lead = lead[1:]  # `\npassword` in JSON text
-    name = lead + at.group()
-    told = classify_name(name.lstrip("-."))
-    if not told:
-        return at.end()
-    pair = _read_pair(hay, start - len(lead), at.end(), floor, name)
-    return pair or _read_separated_value(hay, at.end(), name, told) or at.end()
+    name = lead + core_match.group()
+    strength = classify_name(name.lstrip("-."))
+    if not strength:
+        return core_match.end()
+    pair = _read_pair(hay, start - len(lead), core_match.end(), floor, name)
+    return pair or _read_separated_value(hay, core_match.end(), name, strength) or core_match.end()
 
 
-def _read_separated_value(hay: str, place: int, name: str, told: str) -> Span | None:
+def _read_separated_value(hay: str, place: int, name: str, strength: str) -> SecretSpan | None:
     separator = _SEPARATOR.match(hay, place)
     if separator:
         quoted = bool(separator.group("quote"))
-        prose = not quoted and separator.group().endswith((" ", "\t")) and told == "weak"
+        prose = not quoted and separator.group().endswith((" ", "\t")) and strength == "weak"
         tag = separator.group().rstrip().endswith(">")
         return _read_value(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose, tag=tag)
     if blank := _BLANK_LINE.match(hay, place):
@@ -91,8 +91,11 @@ def _read_separated_value(hay: str, place: int, name: str, told: str) -> Span | 
     return _read_value(hay, gap.end(), name, quote="", prose=True)
 
 
-def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> Span | None:
-    """The name is the value of `name` in an object: return the value of its `value`, before or after it."""
+def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> SecretSpan | None:
+    """Return the `value` member of an object whose `name` member is this name.
+
+    It may precede or follow the name.
+    """
     edge = max(floor, start - 40)
     key = _PAIR_KEY.search(hay[edge:start])
     if key is None:
@@ -103,21 +106,22 @@ def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> Span | 
         return _read_value(hay, ahead.end(), name, quote=ahead.group("quote") or "", prose=False)
     first = max(floor, start - _PAIR_MOST)
     behind = hay[first : edge + key.start(1)]
-    opened = max(behind.rfind("{"), behind.rfind("- "))
-    values = list(_PAIR_VALUE.finditer(behind, opened + 1)) if opened >= 0 else []
+    object_start = max(behind.rfind("{"), behind.rfind("- "))
+    values = list(_PAIR_VALUE.finditer(behind, object_start + 1)) if object_start >= 0 else []
     if not values:
         return None
     span = _read_value(hay, first + values[0].end(), name, quote=values[0].group("quote") or "", prose=False)
     return span if span and span.end <= start and span.kind != UNDECIDED else None
 
 
-def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> Span | None:
-    """Return the value that begins here as a secret, None if there is none to hide."""
+def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> SecretSpan | None:
+    """Return the value that begins here as a secret, or None."""
     if MASK.match(hay, place) or place >= len(hay):
         return None
-    opened = _QUOTE.match(hay, place)
-    if opened:
-        start, end = opened.end(), _find_closing_quote(hay, opened.end(), opened.group(1), opened.group(2))
+    opening_quote = _QUOTE.match(hay, place)
+    if opening_quote:
+        start = opening_quote.end()
+        end = _find_closing_quote(hay, start, opening_quote.group(1), opening_quote.group(2))
     elif quote and hay[place] in "{[":
         start, end = place, _find_balanced_end(hay, place, quote)
     elif tag:
@@ -139,37 +143,40 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
             end -= len(hay[start:end]) - len(hay[start:end].rstrip(",.:)]}"))
     if scheme := _SCHEME.match(hay, start, end):
         start = scheme.end()
-        parameters = _PARAMETERS.match(hay, start) if not opened else None
+        parameters = _PARAMETERS.match(hay, start) if not opening_quote else None
         end = max(end, parameters.end()) if parameters else end
-    return _check_value(hay, start, end, prose=prose and not opened and not scheme)
+    return _check_value(hay, start, end, prose=prose and not opening_quote and not scheme)
 
 
-def _check_value(hay: str, start: int, end: int, *, prose: bool) -> Span | None:
+def _check_value(hay: str, start: int, end: int, *, prose: bool) -> SecretSpan | None:
     text = hay[start:end]
     if not text.strip() or MASK.match(hay, start):
         return None
-    if NO_VALUE.fullmatch(text) or (prose and not (len(text) >= 8 and odd(text))):
-        return Span(start, end, UNDECIDED) if end == len(hay) else None
-    return Span(start, end, name_kind(token) if (token := LOOK.fullmatch(text)) else "value")
+    if NO_VALUE.fullmatch(text) or (prose and not (len(text) >= 8 and looks_random(text))):
+        return SecretSpan(start, end, UNDECIDED) if end == len(hay) else None
+    return SecretSpan(start, end, name_kind(token) if (token := LOOK.fullmatch(text)) else "value")
 
 
 def _find_match_end(pattern: re.Pattern[str], hay: str, place: int) -> int:
-    found = pattern.match(hay, place)
-    return found.end() if found else place
+    match = pattern.match(hay, place)
+    return match.end() if match else place
 
 
 def _find_closing_quote(hay: str, place: int, slashes: str, sign: str) -> int:
-    """Return where the quoted text ends: at its quote with as many backslashes as it began with, else at the end."""
-    at = hay.find(sign, place)
-    while at >= 0:
+    """Return where the quoted text ends.
+
+    It ends at a quote with as many backslashes as the opening one has, else at the end of the text.
+    """
+    position = hay.find(sign, place)
+    while position >= 0:
         run = 0
-        while at - run > place and hay[at - run - 1] == "\\":
+        while position - run > place and hay[position - run - 1] == "\\":
             run += 1
         if run == len(slashes) or (not slashes and run % 2 == 0):
-            return at - run if slashes else at
-        if run < len(slashes):  # the text around ours ends here
-            return at - run
-        at = hay.find(sign, at + 1)
+            return position - run if slashes else position
+        if run < len(slashes):  # the enclosing text ends here
+            return position - run
+        position = hay.find(sign, position + 1)
     return len(hay)
 
 
@@ -177,15 +184,18 @@ _BRACKETS = re.compile(r"\\*\"|[{}\[\]]")
 
 
 def _find_balanced_end(hay: str, place: int, quote: str) -> int:
-    """Return where the object or array that begins here ends; brackets inside its texts do not count."""
+    """Return where the object or array that begins here ends.
+
+    Brackets inside its texts do not count.
+    """
     depth, inside = 0, False
-    for found in _BRACKETS.finditer(hay, place):
-        sign = found.group()
+    for match in _BRACKETS.finditer(hay, place):
+        sign = match.group()
         if sign.endswith('"'):
             if sign == quote or (quote == '"' and (len(sign) - 1) % 2 == 0):
                 inside = not inside
         elif not inside:
             depth += 1 if sign in "{[" else -1
             if depth == 0:
-                return found.end()
+                return match.end()
     return len(hay)

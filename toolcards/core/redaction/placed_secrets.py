@@ -1,6 +1,6 @@
-"""Secrets that stand at a known place: keys in PEM and its like, URLs, the flags of commands, SQL, keys in JSON.
+"""Secrets at known places: PEM and similar keys, URLs, flags of commands, SQL, keys in JSON.
 
-One pattern finds each beginning, one small reader each reads what is there, in a window of bounded size.
+One pattern finds the beginnings; one small reader for each kind reads the secret in a window of bounded size.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from toolcards.core.redaction.spans import MASK, NO_VALUE, Span, odd
+from toolcards.core.redaction.spans import MASK, NO_VALUE, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import PEM
 
 _A, _AI = re.ASCII, re.ASCII | re.IGNORECASE
@@ -52,15 +52,17 @@ _PIPED = re.compile(
     _AI,
 )
 _LITERAL = re.compile(r"--from-literal[ =]+[\"']?[\w.\-]+=([^\s\"']+)", _AI)
-_BY = re.compile(r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\()[ \t]*\\*([\"'])([^\"'\s]+)", _AI)
+_PASSWORD_OF_USER = re.compile(
+    r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\()[ \t]*\\*([\"'])([^\"'\s]+)", _AI
+)
 _SECURE = re.compile(r"convertto-securestring[ \t]+(?:-string[ \t]+)?\\*([\"'])([^\"'\r\n]+)", _AI)
 _MEMBER = re.compile(r"[\"']\w+\\*[\"'][ \t]*:[ \t]*\\*[\"']([A-Za-z0-9_\-]+)", _A)
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \r\n"
-_OBJECT = 4_096  # characters around a member in which the object says what it is
+_OBJECT = 4_096  # characters around a member that are searched for the type of the object
 
 
-def read_placed_secret(hay: str, start: int, end: int, floor: int) -> Span | None:
-    """Return the secret that begins at this place, None if this is no such place."""
+def read_placed_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan | None:
+    """Return the secret that begins at this position, or None."""
     if hay[start] == "-" and (span := _read_armored_key(hay, start, end, floor)):
         return span
     for reader in _READERS.get(hay[start].lower(), ()):
@@ -72,64 +74,73 @@ def read_placed_secret(hay: str, start: int, end: int, floor: int) -> Span | Non
 # ---------------------------------------------------------------- keys
 
 
-def _read_armored_key(hay: str, start: int, end: int, floor: int) -> Span | None:
+def _read_armored_key(hay: str, start: int, end: int, floor: int) -> SecretSpan | None:
     sign = hay.find("BEGIN ", start, end)
     if sign >= 0:
         tail = hay.find("END ", end)
         close = hay.find("----", tail + 4) if tail >= 0 else -1
         while 0 <= close < len(hay) and hay[close] == "-":
             close += 1
-        return Span(start, close if close >= 0 else len(hay), "private-key")
-    if hay.find("END ", start, end) >= 0:  # its beginning was cut off
+        return SecretSpan(start, close if close >= 0 else len(hay), "private-key")
+    if hay.find("END ", start, end) >= 0:  # the beginning was cut off
         body = hay[floor:start]
-        return Span(floor + len(body.rstrip(_BASE64)), end, "private-key")
+        return SecretSpan(floor + len(body.rstrip(_BASE64)), end, "private-key")
     return None
 
 
-def _read_putty_key(hay: str, start: int) -> Span | None:
+def _read_putty_key(hay: str, start: int) -> SecretSpan | None:
     if not hay.startswith("Private-Lines:", start):
         return None
     close = hay.find("Private-MAC:", start)
-    return Span(start + len("Private-Lines:"), close if close >= 0 else len(hay), "private-key")
+    return SecretSpan(start + len("Private-Lines:"), close if close >= 0 else len(hay), "private-key")
 
 
-def _read_jwk_member(hay: str, start: int) -> Span | None:
-    """A private member of a JSON Web Key: its object has a `kty`, or the member says enough."""
-    found = _MEMBER.match(hay, start)
-    if not found:
+def _read_jwk_member(hay: str, start: int) -> SecretSpan | None:
+    """Return the private member of a JSON Web Key.
+
+    Its object has a `kty`, or the member is `d` with a long random value.
+    """
+    match = _MEMBER.match(hay, start)
+    if not match:
         return None
-    first, last = hay.rfind("{", max(0, start - _OBJECT), start), hay.find("}", found.end(), found.end() + _OBJECT)
-    around = hay[max(first, start - _OBJECT, 0) : last if last >= 0 else found.end() + _OBJECT]
-    plainly = hay[start + 1] == "d" and len(found.group(1)) >= 40 and odd(found.group(1))
-    return Span(*found.span(1), "private-key") if "kty" in around or plainly else None
+    first, last = hay.rfind("{", max(0, start - _OBJECT), start), hay.find("}", match.end(), match.end() + _OBJECT)
+    around = hay[max(first, start - _OBJECT, 0) : last if last >= 0 else match.end() + _OBJECT]
+    is_private_key = hay[start + 1] == "d" and len(match.group(1)) >= 40 and looks_random(match.group(1))
+    return SecretSpan(*match.span(1), "private-key") if "kty" in around or is_private_key else None
 
 
 # ---------------------------------------------------------------- URLs
 
 
-def _read_userinfo(hay: str, start: int) -> Span | None:
-    found = _USERINFO.match(hay, start)
-    if not found or MASK.match(hay, found.start(3)):
+def _read_userinfo(hay: str, start: int) -> SecretSpan | None:
+    match = _USERINFO.match(hay, start)
+    if not match or MASK.match(hay, match.start(3)):
         return None
-    if found.group(2):
-        return Span(*found.span(3), "url-password") if not NO_VALUE.fullmatch(found.group(3)) else None
-    alone = hay[found.start(1) : found.end(3)]
-    return Span(found.start(1), found.end(3), "url-password") if len(alone) >= 16 and odd(alone) else None
+    if match.group(2):
+        return SecretSpan(*match.span(3), "url-password") if not NO_VALUE.fullmatch(match.group(3)) else None
+    alone = hay[match.start(1) : match.end(3)]
+    return (
+        SecretSpan(match.start(1), match.end(3), "url-password") if len(alone) >= 16 and looks_random(alone) else None
+    )
 
 
-def _read_query_value(hay: str, start: int) -> Span | None:
-    found = _QUERY.match(hay, start)
-    return Span(*found.span(1), "value") if found and len(found.group(1)) >= 8 and odd(found.group(1)) else None
+def _read_query_value(hay: str, start: int) -> SecretSpan | None:
+    match = _QUERY.match(hay, start)
+    return (
+        SecretSpan(*match.span(1), "value")
+        if match and len(match.group(1)) >= 8 and looks_random(match.group(1))
+        else None
+    )
 
 
-def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], Span | None]:
+def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], SecretSpan | None]:
     """Return a reader of one group of the pattern."""
 
-    def reader(hay: str, start: int) -> Span | None:
-        found = pattern.match(hay, start)
-        if not found or NO_VALUE.fullmatch(found.group(number)) or MASK.match(hay, found.start(number)):
+    def reader(hay: str, start: int) -> SecretSpan | None:
+        match = pattern.match(hay, start)
+        if not match or NO_VALUE.fullmatch(match.group(number)) or MASK.match(hay, match.start(number)):
             return None
-        return Span(*found.span(number), kind)
+        return SecretSpan(*match.span(number), kind)
 
     return reader
 
@@ -137,30 +148,30 @@ def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Call
 # ---------------------------------------------------------------- commands and statements
 
 
-def _read_login(hay: str, start: int) -> Span | None:
-    found = _LOGIN.match(hay, start)
-    if not found or NO_VALUE.fullmatch(found.group(2)) or found.group(1).isdigit() or MASK.match(hay, found.start(2)):
+def _read_login(hay: str, start: int) -> SecretSpan | None:
+    match = _LOGIN.match(hay, start)
+    if not match or NO_VALUE.fullmatch(match.group(2)) or match.group(1).isdigit() or MASK.match(hay, match.start(2)):
         return None
-    return Span(*found.span(2), "password")
+    return SecretSpan(*match.span(2), "password")
 
 
-def _read_mysql_password(hay: str, start: int) -> Span | None:
-    found = _MYSQL.match(hay, start)
-    if not found or MASK.match(hay, found.start(1)):
+def _read_mysql_password(hay: str, start: int) -> SecretSpan | None:
+    match = _MYSQL.match(hay, start)
+    if not match or MASK.match(hay, match.start(1)):
         return None
-    return Span(*found.span(1), "password") if "://" not in hay[start : found.start(1)] else None
+    return SecretSpan(*match.span(1), "password") if "://" not in hay[start : match.start(1)] else None
 
 
 _database, _oracle = _make_group_reader(_DATABASE, 1, "url-password"), _make_group_reader(_ORACLE, 1, "password")
 _sshpass, _registry = _make_group_reader(_SSHPASS, 1, "password"), _make_group_reader(_REGISTRY, 1, "password")
 _flags = tuple(_make_group_reader(pattern, 1, "password") for pattern in _FLAGS)
 _piped = _make_group_reader(_PIPED, 1, "password")
-_by, _secure, _literal = (
-    _make_group_reader(_BY, 2, "password"),
+_password_of_user, _secure, _literal = (
+    _make_group_reader(_PASSWORD_OF_USER, 2, "password"),
     _make_group_reader(_SECURE, 2, "password"),
     _make_group_reader(_LITERAL, 1, "value"),
 )
-_READERS: dict[str, tuple[Callable[[str, int], Span | None], ...]] = {
+_READERS: dict[str, tuple[Callable[[str, int], SecretSpan | None], ...]] = {
     ":": (_read_userinfo,),
     " ": (_read_login,),
     "'": (_read_login, _read_jwk_member),
@@ -168,12 +179,12 @@ _READERS: dict[str, tuple[Callable[[str, int], Span | None], ...]] = {
     "?": (_read_query_value,),
     "&": (_read_query_value,),
     "-": (_literal,),
-    "p": (_read_putty_key, _database, _by, _registry, _piped),
+    "p": (_read_putty_key, _database, _password_of_user, _registry, _piped),
     "d": (_registry,),
     "m": (_database, _read_mysql_password),
     "j": (_oracle,),
     "s": (_sshpass, _oracle, _database, *_flags),
-    "i": (_by,),
+    "i": (_password_of_user,),
     "c": (_database, _secure),
     "e": (_piped,),
 } | dict.fromkeys("avrzlnko7", (_database, *_flags))

@@ -1,4 +1,4 @@
-"""Names that tell: whether a key, a flag or a variable is called like something secret.
+"""Sensitive names: whether a key, a flag or a variable has the name of a secret.
 
 A name is split into words (camelCase, snake_case, kebab-case, dots); its last words decide, so that
 `token_count` and `password_policy` are not secrets and `DB_PASSWORD`, `x-api-key`, `clientSecret` are.
@@ -19,7 +19,7 @@ STRONG = _words(
     "password passwords passwd passphrase passcode pwd secret secrets apikey apikeys authorization cookie cookies "
     "credential credentials jwt cvv cvc otp totp mnemonic psk"
 )
-# Tell a secret only where the value is text that could be one (`pass: 12` counts tests that passed).
+# Secret only if the value is text (`pass: 12` is the number of passed tests).
 WEAK = _words("token tokens auth pass pw pat bearer")
 PAIRS = _words(
     "api-key api-keys access-key private-key secret-key encryption-key signing-key master-key auth-key "
@@ -35,7 +35,7 @@ ENDINGS = tuple(
         "sastoken connectionstring sessid sharedaccesskey authkey encryptionkey signingkey dbpass"
     )
 )
-# After one of these, a name speaks about a secret instead of being one.
+# A name that ends with one of these describes a secret and does not hold one.
 ABOUT = _words(
     "id ids name names count counts type types kind length len size sizes limit limits max min budget usage used "
     "total expiry expires expired expiration ttl age at in on url urls uri endpoint policy policies required "
@@ -46,13 +46,13 @@ ABOUT = _words(
     "reset change forgot button form stdin consent banner settings options config domain samesite secure httponly "
     "service key keys"
 )
-# These say only in what form the secret comes.
+# These words only describe the form of the secret.
 FORMS = _words(
     "value values hash b64 base64 plain plaintext raw new old confirm confirmation again repeat string str text "
     "bytes hex json header prod production dev staging test local default env var"
 )
-# Words before `token` that make it a place in a list or a word of a language model.
-COUNTED = _words(
+# Words before `token` that make it a position in a list or a token of a language model.
+COUNT_WORDS = _words(
     "page next previous prev continuation continue cursor sync resume resumption eos bos pad unk cls sep mask "
     "stop special end start added max min num total input output prompt completion cached reasoning unexpected "
     "current change delta pagination scroll watermark syntax word image audio text"
@@ -69,7 +69,7 @@ def split_name(name: str) -> list[str]:
 
 @lru_cache(maxsize=8_192)
 def classify_name(name: str) -> str:
-    """Return `strong`, `weak` or `` for how surely something of that name is secret."""
+    """Return how certainly the name holds a secret: `strong`, `weak` or ``."""
     words = [word for word in split_name(name) if not word.isdigit()]
     while len(words) > 1 and words[-1] in FORMS and "-".join(words[-2:]) not in PAIRS:
         words.pop()
@@ -79,21 +79,21 @@ def classify_name(name: str) -> str:
     if "-".join(words[-2:]) in PAIRS or last in STRONG or last.endswith(ENDINGS):
         return "strong"
     if last in WEAK:
-        return "" if last.startswith("token") and COUNTED.intersection(words[:-1]) else "weak"
+        return "" if last.startswith("token") and COUNT_WORDS.intersection(words[:-1]) else "weak"
     if last in ABOUT:
         return ""
     return "weak" if len(words) > 1 and (STRONG.intersection(words[-2:]) or "-".join(words[-3:-1]) in PAIRS) else ""
 
 
 def is_secret_value(name: str, value: Any) -> bool:
-    """Return whether the value of that name is to be hidden, by the name alone."""
-    told = classify_name(name)
-    if not told or value is None or isinstance(value, bool) or value == "":
+    """Return whether the value must be masked because of its name."""
+    strength = classify_name(name)
+    if not strength or value is None or isinstance(value, bool) or value == "":
         return False
-    return told == "strong" or not isinstance(value, (int, float))
+    return strength == "strong" or not isinstance(value, (int, float))
 
 
-# The two halves of a pair that keeps a name and its value apart: of HAR, Kubernetes, AWS, OpenTelemetry, forms.
+# The two members of a pair that stores a name and its value: of HAR, Kubernetes, AWS, OpenTelemetry, forms.
 _NAMES = _words(
     "name key header field variable param parameter label option id k headername paramname parametername parameterkey "
     "optionname fieldname envname variablename settingname"
@@ -102,12 +102,12 @@ _VALUES = _words(
     "value val v values parametervalue optionvalue stringvalue headervalue fieldvalue secretvalue plaintext rawvalue "
     "envvalue variablevalue settingvalue paramvalue keyvalue defaultvalue currentvalue newvalue"
 )
-_TEXTS = _words("default content text data body")  # of other things as well
+_TEXTS = _words("default content text data body")  # also used in other objects
 
 
 @lru_cache(maxsize=1_024)
 def classify_value_member(member: str) -> str:
-    """Return `name`, `value` or `words` for what the member of an object holds in a pair, else ``."""
+    """Return the role of a pair's member: `name`, `value`, `words` or ``."""
     plain = member.replace("_", "").replace("-", "").lower()
     if plain in _NAMES:
         return "name"

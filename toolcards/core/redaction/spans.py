@@ -1,4 +1,4 @@
-"""Places of secrets in a text, masks that stand there already, and whether a text looks random."""
+"""Positions of secrets in a text, existing masks, and whether a text looks random."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPEN, DOT, CLOSE = "\u2039", "\u00b7", "\u203a"
 B_OPEN, B_DOT, B_CLOSE = (sign.encode().decode("latin-1") for sign in (OPEN, DOT, CLOSE))
 MASK = re.compile(rf"{B_OPEN}secret [a-z\-]{{2,24}} \d{{1,9}} {B_DOT} [0-9a-f]{{4}}{B_CLOSE}")
 UNDECIDED = "undecided"
-# A place for a value, a type's name or the next word of a sentence is no secret.
+# A placeholder, a type name or the next word of a sentence is not a secret.
 NO_VALUE = re.compile(
     r"(?:\$\{?\w+\}?|%\w+%|%\(\w+\)s|\{\{?[\w. ]{1,40}\}?\}|<[\w \-]{1,40}>|\[[A-Za-z]{4,12}\]?|\*{3,}|\.{3}|[xX]{3,}|"
     r"(?i:str|string|int|integer|number|bool|boolean|none|null|nil|undefined|true|false|object|any|optional|required)|"
@@ -21,16 +21,22 @@ NO_VALUE = re.compile(
 )
 
 
-class Span(NamedTuple):
-    """A secret's place in the text; kind "" is a mask that is there already, UNDECIDED what the next piece tells."""
+class SecretSpan(NamedTuple):
+    """The position of a secret in the text.
+
+    Kind "" is an existing mask; UNDECIDED means that the next piece of the text decides.
+    """
 
     start: int
     end: int
     kind: str
 
 
-def odd(text: str) -> bool:
-    """Return whether the text looks random: letters with digits or of mixed case, and hardly any sign twice."""
+def looks_random(text: str) -> bool:
+    """Return whether the text looks random.
+
+    Random texts have letters with digits or mixed case, and few repeated characters.
+    """
     sample = text[:80]
     if not any(sign.isdigit() for sign in sample) and (sample.islower() or sample.isupper() or sample.istitle()):
         return False

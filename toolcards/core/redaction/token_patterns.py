@@ -1,8 +1,8 @@
-"""Secrets that tell by their looks: tokens with a maker's prefix, web tokens, private keys.
+"""Secrets with a known form: tokens with a vendor's prefix, web tokens, private keys.
 
-A prefix that nothing else has (`ghp_`) tells even where the rest is cut off at the end of the text; a plain one,
-which also begins ordinary words (`sk-`), only once a good part of its body is there, with a capital or a digit.
-The shapes are those that the makers document or that secret scanners look for (gitleaks, TruffleHog, detect-secrets).
+A unique prefix (`ghp_`) is enough, even if the text ends right after it. A plain prefix, which ordinary words also
+have (`sk-`), counts only with most of its body, including a capital or a digit. The shapes are those that vendors
+document or that secret scanners look for (gitleaks, TruffleHog, detect-secrets).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """One kind of token: `enough` is how much of a body it takes (0: as much as there is)."""
+    """One kind of token; `enough` is the required length of its body (0: any)."""
 
     kind: str
     prefix: str
@@ -30,7 +30,7 @@ def _rows(text: str) -> list[tuple[str, str]]:
     return [(kind, prefix) for kind, *prefixes in map(str.split, text.strip().splitlines()) for prefix in prefixes]
 
 
-# Letters, digits, `_` and `-`, sixteen at least; the prefix is nothing else's.
+# At least sixteen letters, digits, `_` and `-`; the prefix is unique.
 _STRICT = r"""
 github-token      gh[pousr]_ github_pat_
 slack-token       xapp-
@@ -45,7 +45,7 @@ shopify-token     shp(?:at|ca|pa|ss)_ shptka_
 digitalocean-token do[opr]_v1_
 terraform-token   [A-Za-z0-9]{14}\.atlasv1\.
 """
-# The same, but twenty at least, and never in small letters alone, as names in programs are.
+# The same, but at least twenty, and not only small letters as in names of programs.
 _PLAIN = r"""
 groq-key          gsk_
 xai-key           xai-
@@ -142,38 +142,41 @@ _CUT, _CUT_PLAIN = 1, 8
 
 
 def _list_spellings() -> str:
-    spelled = []
+    alternatives = []
     for number, shape in enumerate(SHAPES):
         cut = _CUT_PLAIN if shape.plain else _CUT
         tail = rf"|{shape.prefix}{shape.body}{{{cut},}}\Z" if shape.enough else ""
-        spelled.append(rf"(?P<s{number}>{shape.prefix}{shape.body}{{{shape.enough},}}{tail})")
-    return "|".join(spelled)
+        alternatives.append(rf"(?P<s{number}>{shape.prefix}{shape.body}{{{shape.enough},}}{tail})")
+    return "|".join(alternatives)
 
 
 LOOK = re.compile(_list_spellings(), re.ASCII)
-# The beginning of a token at the end of a text that goes on: too little yet to tell.
+# The beginning of a token at the end of an incomplete text: too short to decide.
 BEGINNING = re.compile(
     "|".join(rf"{shape.prefix}{shape.body}{{0,{shape.enough}}}\Z" for shape in SHAPES if shape.plain), re.ASCII
 )
 
 
 def match_token(hay: str, start: int) -> re.Match[str] | None:
-    """Return the token that begins there, if one does; a word in small letters with a plain prefix is none."""
-    found = LOOK.match(hay, start)
-    if found is None or found.group().startswith("/"):
-        return found
-    number = int(str(found.lastgroup)[1:])
+    """Return the token that begins there, or None.
+
+    A word in small letters with a plain prefix is not a token.
+    """
+    match = LOOK.match(hay, start)
+    if match is None or match.group().startswith("/"):
+        return match
+    number = int(str(match.lastgroup)[1:])
     if not SHAPES[number].plain:
-        return found
+        return match
     prefix = _PREFIXES[number].match(hay, start)
-    return None if prefix and _WORDS.fullmatch(hay, prefix.end(), found.end()) else found
+    return None if prefix and _WORDS.fullmatch(hay, prefix.end(), match.end()) else match
 
 
-# What programs call things: small letters, or words with capitals where it is cut off anyway.
+# Identifiers in programs: small letters, or a few words with capitals.
 _WORDS = re.compile(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", re.ASCII)
 _PREFIXES = [re.compile(shape.prefix, re.ASCII) for shape in SHAPES]
 
 
-def name_kind(found: re.Match[str]) -> str:
+def name_kind(match: re.Match[str]) -> str:
     """Return the kind of secret that LOOK has matched."""
-    return SHAPES[int(str(found.lastgroup)[1:])].kind
+    return SHAPES[int(str(match.lastgroup)[1:])].kind

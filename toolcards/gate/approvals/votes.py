@@ -217,7 +217,7 @@ class CastVote(Command):
 
     def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
         """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
-        edited = get_redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
+        edited = get_redactor().restore(self.ballot.edited_args, card.input)  # the person saw masks
         if has_mask(edited) and not has_mask(card.input):
             raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
         try:

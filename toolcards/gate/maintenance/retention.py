@@ -128,7 +128,7 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
         old.append((event.fact, event.applied))
     if (places[-1][1] if places else 0) != run.seq:
         return None, "its log is not whole"
-    masked_facts = scrub.masked()
+    masked_facts = scrub.mask_facts()
     board, applied = fold_facts(places, masked_facts)
     fault = find_difference(scrub.before, board) or _compare_stored(run, board)
     if fault:

@@ -136,7 +136,7 @@ class EventReplay:
         if not isinstance(fact, _TEXT_ENDS):
             return []
         texts, self._texts = self._texts, {}
-        rests = ((channel, stream.rest()) for (_, channel), stream in texts.items())
+        rests = ((channel, stream.flush()) for (_, channel), stream in texts.items())
         return [{"text": rest, "channel": channel} for channel, rest in rests if rest]
 
     def _build_call(self, card: Card) -> dict[str, Any]:

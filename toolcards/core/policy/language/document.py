@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.language import compiler
 from toolcards.core.policy.language.description import describe_rule
-from toolcards.core.policy.language.document_model import ClauseDoc, Document
+from toolcards.core.policy.language.document_model import ClauseDoc, PolicyDocument
 from toolcards.core.policy.rule import TERMS, AskTerms, Clause, Effect, Rule
 from toolcards.core.policy.rule_set import BUILT_IN, RuleSet
 
@@ -52,7 +52,7 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
     """Return the compiled policy, or raise PolicyError with every finding. `ask` holds the terms rules leave open."""
     try:
         sha256 = digest(document, max_nodes=MAX_NODES)
-        doc = Document.model_validate(document)
+        doc = PolicyDocument.model_validate(document)
     except NotCanonical as wrong:
         raise PolicyError([PolicyFinding(wrong.pointer, "not_json", wrong.why)]) from None
     except ValidationError as wrong:
@@ -89,10 +89,10 @@ def compile_pattern(args: object) -> Clause:
 
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of the document, for editors."""
-    return Document.model_json_schema(by_alias=True)
+    return PolicyDocument.model_json_schema(by_alias=True)
 
 
-def _compile_rules(doc: Document, ask: AskTerms, findings: list[PolicyFinding]) -> Iterator[Rule]:
+def _compile_rules(doc: PolicyDocument, ask: AskTerms, findings: list[PolicyFinding]) -> Iterator[Rule]:
     seen: set[str] = set()
     for number, rule in enumerate(doc.rules):
         plain = rule.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -239,8 +239,10 @@ class RuleDoc(_Strict):
     """What the agent can do instead; agents read it after a denial."""
 
 
-class Document(_Strict):
-    """The whole policy. `default_ask`: how questions are answered that no rule asks, but the default or its like."""
+class PolicyDocument(_Strict):
+    """The whole policy. `default_ask` has the terms of approvals that the defaults require, not a rule."""
+
+    model_config = ConfigDict(title="Document")
 
     v: Literal[1] = 1
     """Version of the policy language."""

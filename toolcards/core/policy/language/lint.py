@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import PolicyFinding
-from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, Document, RuleDoc
+from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, PolicyDocument, RuleDoc
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import RuleSet
@@ -39,7 +39,7 @@ def lint(
     """
     if "layers" in policy.document:
         return []
-    doc = Document.model_validate(policy.document)
+    doc = PolicyDocument.model_validate(policy.document)
     findings: list[PolicyFinding] = []
     for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True)):
         at = f"/rules/{number}"
@@ -205,7 +205,7 @@ def _report_unknown_people(named: list[tuple[str, str]], people: Collection[str]
             yield where, "unknown_person", f"There is no one called {name}; make that person or group, or leave it out."
 
 
-def _check_any_approver(doc: Document, groups: Mapping[str, int] | None) -> Iterator[PolicyFinding]:
+def _check_any_approver(doc: PolicyDocument, groups: Mapping[str, int] | None) -> Iterator[PolicyFinding]:
     """An ask that nobody can answer is a deny, so whoever wants to ask must have somebody to ask."""
     if groups is None or any(groups.values()):
         return
@@ -234,7 +234,7 @@ def _check_default_ask(
 
 
 def _find_requester_only_asks(
-    doc: Document, policy: RuleSet, voters: Collection[tuple[str, ...]], owners: Collection[str]
+    doc: PolicyDocument, policy: RuleSet, voters: Collection[tuple[str, ...]], owners: Collection[str]
 ) -> Iterator[PolicyFinding]:
     """Questions that could be answered, but for the one person whom the agent works for: for them they are a deny."""
     asks = [
@@ -284,7 +284,7 @@ def _glob_covers(wide: str, narrow: str) -> bool:
     return wide == narrow or ("*" not in narrow and compile_glob(wide)(narrow)) or wide == "*"
 
 
-def _find_duplicates(doc: Document) -> Iterator[PolicyFinding]:
+def _find_duplicates(doc: PolicyDocument) -> Iterator[PolicyFinding]:
     seen: dict[str, int] = {}
     for number, rule in enumerate(doc.rules):
         said = digest(rule.model_dump(mode="json", exclude={"id", "public_reason", "suggest"}))

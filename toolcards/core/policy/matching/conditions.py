@@ -14,7 +14,7 @@ from toolcards.core.policy.matching.matchers import Matcher
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand
-from toolcards.core.policy.shell.script import Likelihood, Script, Segment
+from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
 
 Texts = Callable[[PolicyRequest], tuple[str, ...]]
@@ -31,7 +31,7 @@ class Condition(Protocol):
     def cost(self) -> int:
         """Cheap conditions are asked first; those with cost 0 say nothing about arguments."""
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Answer for this question."""
 
     def actual(self, context: EvaluationContext) -> Any:
@@ -53,7 +53,7 @@ class LabelCondition:
     every: bool = False
     cost: int = 0
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
         texts = self.get(context.request)
         if self.globs:
@@ -95,7 +95,7 @@ class TimeWindowCondition:
     name: str = "when"
     cost: int = 0
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return whether it is inside the window; UNKNOWN if nobody told the time."""
         if context.request.now <= 0:
             return UNKNOWN
@@ -123,7 +123,7 @@ class RateCondition:
     name: str = "rate"
     cost: int = 0
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return whether the limit is passed; UNKNOWN if nobody counted."""
         count = context.request.counts.get((self.scope, self.per))
         return UNKNOWN if count is None else Truth(count + 1 > self.over)
@@ -154,7 +154,7 @@ class ArgumentCondition:
         """Return the path and the operator."""
         return f"{format_pointer(self.path)} {self.matcher.name}"
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer over all values at the path."""
         if segment is not None and self.by_segment:
             return self._of_segment(context, segment)
@@ -166,7 +166,7 @@ class ArgumentCondition:
         context.step(self.matcher.steps(readings, self.operand))
         return matchers.match_readings(self.matcher, readings.values, self.operand, every=self.every)
 
-    def _of_segment(self, context: EvaluationContext, segment: Segment) -> Truth:
+    def _of_segment(self, context: EvaluationContext, segment: CommandSegment) -> Truth:
         context.step(matchers.count_text_steps(self.matcher, segment.text, self.operand))
         here = matchers.match_value(self.matcher, segment.text, self.operand)
         if self.wide:
@@ -206,7 +206,7 @@ class CommandCondition:
         """Return the path and the operator."""
         return f"{format_pointer(self.path)} {self.matcher.name}"
 
-    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
             return self._of_script(context, segment.alone)

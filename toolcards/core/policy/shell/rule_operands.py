@@ -8,7 +8,7 @@ from functools import cached_property
 
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.program_catalog import EFFECTS, load_programs
-from toolcards.core.policy.shell.script import Likelihood, Script, Segment
+from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
 
 ONLY_LOOKS = "none"
 
@@ -37,7 +37,7 @@ class CommandOperand:
         """Return the first words of which one must be found; None where a text is no single plain command."""
         return None if self._texts else tuple(words.head for words in self.every)
 
-    def ask_narrowly(self, segment: Segment) -> tuple[Likelihood, str]:
+    def ask_narrowly(self, segment: CommandSegment) -> tuple[Likelihood, str]:
         """Return whether the rule surely allows the segment, and why that cannot be told."""
         if segment.opaque:
             return Likelihood.MAYBE, segment.opaque
@@ -79,7 +79,7 @@ class EffectOperand:
         """Return None: an effect names no program."""
         return
 
-    def ask_narrowly(self, segment: Segment) -> tuple[Likelihood, str]:
+    def ask_narrowly(self, segment: CommandSegment) -> tuple[Likelihood, str]:
         """Return whether the segment surely has one of the effects and surely no other, and why that cannot be told."""
         if not segment.doubt:
             return (Likelihood.YES, "") if ONLY_LOOKS in self.effects else (Likelihood.NO, "")

@@ -37,7 +37,7 @@ class Likelihood(IntEnum):
 
 
 @dataclass(frozen=True)
-class Segment:
+class CommandSegment:
     """One command of a line. `text` is its exact spelling, `words` what the program is given.
 
     `opaque` says why the whole line could not be read; then `text` is the whole line and `glimpses` what can be seen
@@ -136,7 +136,7 @@ class Segment:
 class Script:
     """All segments of a command, and what they run together."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[CommandSegment, ...]
 
     @property
     def line(self) -> str:
@@ -225,16 +225,18 @@ def read_line(line: str) -> Script:
     return Script(tuple(_split_segments(parsed.commands, line)))
 
 
-def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[Segment]:
+def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
     moved = False
     for number, command in enumerate(commands, 1):
-        segment = Segment(command.text, command.words, command.globs, line=line, moved=moved)
+        segment = CommandSegment(command.text, command.words, command.globs, line=line, moved=moved)
         yield segment
         moved = moved or (number < len(commands) and any(map(changes_folder, segment.views)))
 
 
 def _make_opaque_script(text: str, parsed: ParsedLine) -> Script:
-    return Script((Segment(text, opaque=parsed.opaque, line=text, glimpses=parsed.glimpses, writes=parsed.writes),))
+    return Script(
+        (CommandSegment(text, opaque=parsed.opaque, line=text, glimpses=parsed.glimpses, writes=parsed.writes),)
+    )
 
 
 def read_command(value: object, list_of: str = "") -> Script | None:
@@ -260,4 +262,4 @@ def _read_word_list(words: list[str]) -> Script:
     text = " ".join(words)
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
         return _make_opaque_script(text, ParsedLine(opaque="it is no command"))
-    return Script((Segment(text, tuple(words), line=text),))
+    return Script((CommandSegment(text, tuple(words), line=text),))
