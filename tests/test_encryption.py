@@ -29,7 +29,7 @@ from toolcards.gate.maintenance import retention
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
-from toolcards.models.runs import CLOSED
+from toolcards.models.runs import CANNOT_BE_OPENED
 from toolcards.models.write_guard import allow_event_changes, allow_log_writes
 from toolcards.notifications import subscriptions
 
@@ -210,7 +210,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     page = client.get("/settings/audit/").content.decode()
     assert PLAIN in page and SECRET not in page
     exported = b"".join(client.get("/settings/audit/export/").streaming_content).decode()  # type: ignore[attr-defined]
-    rows = "".join(json.dumps(delivery.said) for delivery in Delivery.objects.all())
+    rows = "".join(json.dumps(delivery.decoded_payload) for delivery in Delivery.objects.all())
     events = client.get("/api/v1/runs/run-1/events").content.decode()
     admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
     assert rows and PLAIN not in exported + rows + events and "sealed:1:" in exported
@@ -329,13 +329,13 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
         assert server.get("/api/v1/runs/newer/calls")["calls"][0]["input"] == {"command": PLAIN}
         closed = server.get("/api/v1/runs/loud/calls")["calls"][0]
         assert (closed["call_id"], closed["state"], closed["input"]) == ("cut", "output-available", None)
-        assert [odd["code"] for odd in closed["anomalies"]] == [CLOSED]
+        assert [odd["code"] for odd in closed["anomalies"]] == [CANNOT_BE_OPENED]
         body = '{"type":"tool.input.available","call_id":"more","tool":"bash","input":{}}\n'
         path = "/api/v1/ingest?protocol=native&run=loud"
         status, answer, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
         assert (status, answer["error"]["code"]) == (503, "sealed")
         completed = server.manage("replay", "--check")
-        assert completed.returncode != 0 and "no key of ours opens" in completed.stdout
+        assert completed.returncode != 0 and "cannot be decrypted" in completed.stdout
 
 
 @pytest.mark.django_db(transaction=True)

@@ -88,7 +88,7 @@ def test_a_part_that_works_only_now_and_then_is_one_outage(clock: Clock, caplog:
             clock.now += 0.5
     assert len(caplog.records) <= 4
     outage = outages.get_outage(WRITING)
-    assert outage is not None and outage.since == began and outage.tries == 300
+    assert outage is not None and outage.started == began and outage.tries == 300
 
 
 def test_a_part_that_came_back_for_good_is_no_outage_soon(clock: Clock) -> None:

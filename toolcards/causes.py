@@ -1,7 +1,7 @@
 """Causes: classify errors of the system and of database drivers, with texts for people.
 
-Drivers word the same trouble in many ways, and some texts hold addresses: pages and `/readyz` show the words from
-here, the log has the driver's own.
+The messages of drivers differ, and some contain addresses: pages and `/readyz` show the texts from here, the log has
+those of the driver.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A kind of trouble: its code for programs, and the end of a sentence for people.
+    """A cause: its code for programs, and the end of a sentence for people.
 
-    `spares_readers`: only what writes can fail so, also where an error appears while something is read.
+    `spares_readers`: it affects only writes, even if the error appears during a read.
     """
 
     code: str
@@ -62,17 +62,17 @@ def find_cause(error: BaseException | str) -> Cause:
 
 
 def is_system_fault(error: BaseException) -> bool:
-    """Return whether the disk, the database or the system failed, so that a retry can succeed later."""
+    """Return whether the system failed, so that a retry can succeed."""
     return find_cause(error) is not UNKNOWN
 
 
 def _iterate_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Django wraps what the driver raises; the system's own error is below that."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
+    """Yield the error's causes, innermost first: Django wraps driver errors, which wrap those of the system."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    yield from reversed(seen)
+    yield from reversed(chain)
 
 
 def _match_error(error: BaseException) -> Cause | None:

@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def format_help(utility: object, commands_only: bool = False) -> str:
-    """Return the text of `toolcards help`: our commands with their purpose, and some of Django's."""
+    """Return the text of `toolcards help`: our commands and some of Django's."""
     from django.core.management import get_commands, load_command_class
 
     apps = {name: app if isinstance(app, str) else app.__module__ for name, app in get_commands().items()}

@@ -23,7 +23,7 @@ TOLERANCE = 1.0  # seconds that two clocks may differ and still count as showing
 
 
 def seconds_since_boot() -> float:
-    """Return seconds since the computer started, time asleep included where the system counts it."""
+    """Return seconds since boot, including time asleep if the system counts it."""
     return time.clock_gettime(_SINCE_BOOT) if _SINCE_BOOT is not None else time.monotonic()
 
 
@@ -79,28 +79,31 @@ class Clock:
 
     @property
     def resumed(self) -> float:
-        """The working time at which the last pause ended; 0 before the first beat."""
+        """The working time at the end of the last pause, or 0."""
         beat = self._state[1]
         return beat.resumed if beat else 0.0
 
     def offset(self) -> float:
-        """Return how far wall time is ahead of steady time; 0 where they show the same."""
+        """Return how far wall time is ahead of steady time."""
         return _round_difference(self.wall() - self.steady())
 
     def to_wall(self, working: float) -> float:
-        """Return when the wall clock shows that moment of working time, if nothing pauses until then."""
+        """Return the wall time of this working time, without further pauses."""
         return working + _round_difference(self.wall() - self.working())
 
     def is_recent(self, moment: float, seconds: float) -> bool:
-        """Return whether that moment of wall time is less than so many seconds ago; not where it is in the future
-        by more than the clocks of two computers differ."""
+        """Return whether this wall time is less than `seconds` ago.
+
+        False for a moment in the future, beyond the difference of two computers' clocks.
+        """
         return -PAUSE < self.wall() - moment < seconds
 
     # ------------------------------------------------------------ agreeing
 
     def must_announce(self, beat: Beat | None) -> bool:
-        """Return whether the others must learn from this process: it is new here, or the wall clock was set.
+        """Return whether this process must write a beat.
 
+        It is new, or the wall clock was set.
         A process that starts later knows how far the wall clock is ahead from the last beat alone.
         """
         if beat is None or self._state[1] is None:
@@ -108,24 +111,24 @@ class Clock:
         return abs(self.wall() - self.steady() - (beat.wall - beat.steady)) >= TOLERANCE
 
     def next_beat(self, before: Beat | None) -> Beat:
-        """Return the beat that follows the last one of the installation, and count on from it."""
+        """Return the beat after the installation's last one, and count from it."""
         with self._lock:
             beat = self._after(before)
             self._state = (beat.steady - self.elapsed(), beat)
             return beat
 
     def follow(self, beat: Beat) -> None:
-        """Count on from a beat of another process, unless this one is ahead of it."""
+        """Count from a beat of another process, unless this one is ahead."""
         with self._lock:
-            base, known = self._state
-            if known is not None and beat.steady >= known.steady:
+            base, latest = self._state
+            if latest is not None and beat.steady >= latest.steady:
                 self._state = (max(base, beat.steady - self.elapsed()), beat)
 
     def _after(self, before: Beat | None) -> Beat:
-        wall, steady, known = self.wall(), self.steady(), self._state[1]
+        wall, steady, latest = self.wall(), self.steady(), self._state[1]
         if before is None:
-            return replace(known, wall=wall, steady=steady) if known else Beat(wall, steady)
-        if known is None:  # a process that starts knows the time since the last beat by the wall clock alone
+            return replace(latest, wall=wall, steady=steady) if latest else Beat(wall, steady)
+        if latest is None:  # a process that starts knows the time since the last beat by the wall clock alone
             steady = before.steady + max(0.0, wall - before.wall)
         steady = max(steady, before.steady)
         gap = steady - before.steady

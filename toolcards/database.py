@@ -23,7 +23,7 @@ T = TypeVar("T")
 PATIENCE = 3.0  # seconds that a request's read is tried again
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5  # seconds between two tries
 RETRY_AFTER = 2  # seconds that clients are asked to wait
-# SQLite says "no such table" by the same kind of error, so it is by their words that these are known.
+# SQLite raises the same error class for "no such table", so these are recognized by their text.
 _SQLITE = (
     "locked", "disk i/o error", "disk is full", "readonly database", "unable to open database file", "interrupted",
 )  # fmt: skip
@@ -31,7 +31,7 @@ _READ_ONLY = "25006"  # PostgreSQL's code on a server that has become a standby
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Return whether the error says that the database is away, full, locked or read-only for now."""
+    """Return whether the database is temporarily unavailable, full, locked or read-only."""
     if isinstance(error, TransactionManagementError):  # raised by statements after a failure in the same transaction
         return is_transient(error.__cause__)
     if isinstance(error, InterfaceError):  # "the connection is closed"
@@ -45,7 +45,7 @@ def is_transient(error: BaseException | None) -> bool:
 
 
 def report_outage(error: BaseException, part: str = outages.READING) -> bool:
-    """Report the error as an outage of the part if it is transient; return whether it is."""
+    """Report the error as an outage if it is transient; return whether."""
     transient = is_transient(error)
     if transient:
         outages.report_failure(part, error)
@@ -54,7 +54,7 @@ def report_outage(error: BaseException, part: str = outages.READING) -> bool:
 
 @contextmanager
 def limit_lock_waits(seconds: float) -> Iterator[None]:
-    """Limit how many seconds this thread waits for the lock of an SQLite database."""
+    """Limit how long this thread waits for SQLite's lock, in seconds."""
     if connection.vendor != "sqlite":
         yield
         return
@@ -66,32 +66,35 @@ def limit_lock_waits(seconds: float) -> Iterator[None]:
 
 
 def _set_lock_wait(seconds: float) -> None:
-    with suppress(OperationalError), connection.cursor() as cursor:  # where it cannot be opened, nothing is waited for
+    with suppress(OperationalError), connection.cursor() as cursor:  # a database that cannot be opened needs no limit
         cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
 
 async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
-    """Return the result of `read`, retried for `seconds` while the database is unavailable."""
-    until, pause = time.monotonic() + seconds, FIRST_PAUSE
+    """Return the result of `read`; retry while the database is unavailable.
+
+    `seconds`: for how long to retry.
+    """
+    deadline, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
         try:
-            found = await read()
+            result = await read()
         except Exception as error:
-            if not report_outage(error) or time.monotonic() + pause > until:
+            if not report_outage(error) or time.monotonic() + pause > deadline:
                 raise
         else:
             outages.report_success(outages.READING)
-            return found
+            return result
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def retry_reads(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
-    """Make an asynchronous function that reads in a pool thread, with the retries of `read_with_retries`."""
-    once = database_sync_to_async(function, thread_sensitive=False)
+    """Make an asynchronous function that reads in a pool thread, with retries."""
+    read_in_pool = database_sync_to_async(function, thread_sensitive=False)
 
     @functools.wraps(function)
-    async def read(*given: Any, **named: Any) -> T:
-        return await read_with_retries(lambda: once(*given, **named))
+    async def read(*args: Any, **kwargs: Any) -> T:
+        return await read_with_retries(lambda: read_in_pool(*args, **kwargs))
 
     return read

@@ -16,7 +16,7 @@ EVERY_RUN = 0  # listen to this for all runs; ring it when all runs change (a sw
 
 
 def get_approvals_bell(run: int) -> int:
-    """Return the bell that rings when an approval of the run has changed, and not for every delta."""
+    """Return the bell of the run's approvals, which no delta rings."""
     return -run
 
 
@@ -49,8 +49,8 @@ class Listener:
         self._rung |= runs
         self._woken.set()
 
-    async def wait(self, timeout: float) -> set[int]:  # noqa: ASYNC109 - silence is an answer, no error
-        """Return the runs that rang since the last wait; empty after `timeout` seconds of silence."""
+    async def wait(self, timeout: float) -> set[int]:  # noqa: ASYNC109 - a timeout is a result, not an error
+        """Return the runs that rang since the last wait, empty after `timeout`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):  # `wait_for` of Python 3.11 can swallow a cancellation
                 await self._woken.wait()
@@ -60,7 +60,7 @@ class Listener:
 
 
 def ring(runs: Iterable[int]) -> None:
-    """Ring for these runs. Can be called from any thread, never waits and never raises."""
+    """Ring for these runs, from any thread; never waits and never raises."""
     rung = set(runs)
     if rung:
         _ring_locally(rung)
@@ -71,14 +71,14 @@ def _ring_locally(runs: set[int]) -> None:
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:
-        heard = listener.select(runs)
-        if heard:
-            listener.wake(heard)
+        followed = listener.select(runs)
+        if followed:
+            listener.wake(followed)
 
 
 @contextlib.asynccontextmanager
 async def listen(*runs: int) -> AsyncIterator[Listener]:
-    """Listen to these runs (`EVERY_RUN` for all) for as long as the block lasts."""
+    """Listen to these runs (`EVERY_RUN` for all) during the block."""
     listener = Listener(runs)
     with _lock:
         _listeners.add(listener)

@@ -1,10 +1,10 @@
-"""Keeps what agents and people said sealed at rest: a text column that is encrypted on its way into the database.
+"""Encryption at rest for texts of agents and people: a text column that the database gets encrypted.
 
-AES-256-GCM under subkeys, one for every hour, derived (HKDF) from SECRET_KEY; keys of SECRET_KEY_FALLBACKS still open
-what they sealed. Nonces are random, which is good for 2^32 texts a key: a million a second for an hour.
-A text is bound to its table and column. It is not bound to its row, and a text that never was sealed is read
-as it is: whoever can write to the database could put such a one in place. Sealing keeps secrets; that nothing was
-changed is for the audit trail to tell.
+AES-256-GCM with a subkey for every hour, derived (HKDF) from SECRET_KEY; keys of SECRET_KEY_FALLBACKS still decrypt.
+Nonces are random, which is safe for 2^32 texts per key: a million per second for an hour.
+A text is bound to its table and column, but not to its row, and a text that was never encrypted is read unchanged, so
+an attacker who can write to the database can replace texts. Encryption provides secrecy; the audit trail detects
+changes.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ from django.db import models
 from toolcards.core.redaction.redactor import Redactor
 
 MARK = "sealed:1:"
-_STAMP, _NONCE = 3, 12  # bytes: the hour since 1970, then the nonce, then what was sealed with its tag
+_STAMP, _NONCE = 3, 12  # bytes: the hour since 1970, then the nonce, then the ciphertext with its tag
 _HOUR = 3_600
 
 
 class DecryptionError(ValueError):
-    """None of our keys opens this, or it was changed."""
+    """No key of this server decrypts this, or it was changed."""
 
 
 class UnreadableText(str):
-    """What no key of ours opens, as it stands in the database. It is no JSON, and is written back as it came."""
+    """A stored text that no key decrypts. It is not JSON, and is written back unchanged."""
 
     __slots__ = ()
 
 
 def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
-    """Return the texts encrypted for that place; the same text never gives the same twice. Nothing stays nothing.
+    """Return the texts encrypted for that place, an empty text unchanged.
 
-    `head`: texts that begin so keep this, and what follows up to the next quote, in the clear.
+    Equal texts get different results. `head`: texts with this beginning keep it, and what follows up to the next quote,
+    unencrypted.
     """
-    known = list(texts)
+    originals = list(texts)
     hour = int(time.time()) // _HOUR
     stamp, encrypt = hour.to_bytes(_STAMP, "big"), _get_cipher(settings.SECRET_KEY, hour).encrypt
-    fresh = os.urandom(_NONCE * len(known))
+    fresh = os.urandom(_NONCE * len(originals))
     sealed: list[str] = []
-    for number, text in enumerate(known):
+    for number, text in enumerate(originals):
         if not text or type(text) is UnreadableText:
             sealed.append(text)
             continue
@@ -64,27 +65,31 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
 
 
 def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word for it
-    """Return what was sealed for that place; a text that never was is itself. Raises DecryptionError."""
+    """Return the decrypted text; raises DecryptionError.
+
+    A text that was never encrypted is returned unchanged.
+    """
     clear = _split_clear_head(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return text
-    raw, bound = _decode(text[len(clear) + len(MARK) :]), _build_associated_data(place, clear)
+    raw, associated_data = _decode(text[len(clear) + len(MARK) :]), _build_associated_data(place, clear)
     hour, nonce, body = raw[:_STAMP], raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :]
     for secret in _list_secrets():
         try:
             cipher = _get_cipher(secret, int.from_bytes(hour, "big"))
-            return clear + cipher.decrypt(nonce, body, bound).decode("utf-8", "surrogatepass")
+            return clear + cipher.decrypt(nonce, body, associated_data).decode("utf-8", "surrogatepass")
         except (InvalidTag, ValueError):
             continue
-    raise DecryptionError("no key of ours opens this")
+    raise DecryptionError("no key of this server decrypts this")
 
 
 def open_all(texts: Iterable[str], place: str) -> list[str]:
-    """Return many texts of one place as a column without a `head` gives them: what no key opens is `Closed`.
+    """Return many texts of a place, decrypted without a `head`.
 
-    A third cheaper than one by one: rows that were written together were sealed under one key.
+    Undecryptable texts become `UnreadableText`. This is a third faster than one by one, since rows that were written
+    together use the same key.
     """
-    bound, start, opened = _build_associated_data(place, ""), len(MARK), []
+    associated_data, start, results = _build_associated_data(place, ""), len(MARK), []
     hour, decrypt = b"", None
     for text in texts:
         try:
@@ -93,19 +98,22 @@ def open_all(texts: Iterable[str], place: str) -> list[str]:
                 if decrypt is None or raw[:_STAMP] != hour:
                     hour = raw[:_STAMP]
                     decrypt = _get_cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt
-                plain = decrypt(raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :], bound)
+                plain = decrypt(raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :], associated_data)
                 text = plain.decode("utf-8", "surrogatepass")
-        except (InvalidTag, ValueError):  # an older key, or none
+        except (InvalidTag, ValueError):  # an older key, or an unknown one
             try:
                 text = open(text, place)
             except DecryptionError:
                 text = UnreadableText(text)
-        opened.append(text)
-    return opened
+        results.append(text)
+    return results
 
 
 def classify(text: str, place: str, head: str = "") -> str:
-    """Return how a text is kept there: `new` under today's key, `old` under an older one, `plain` or `closed`."""
+    """Return how a text is stored: `new`, `old`, `plain` or `closed`.
+
+    `new`: encrypted with the current key, `old`: with an older one, `plain`: not encrypted, `closed`: undecryptable.
+    """
     clear = _split_clear_head(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return "plain" if text else "new"
@@ -125,9 +133,9 @@ def classify(text: str, place: str, head: str = "") -> str:
 
 
 class SealedText(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
-    """A text column that holds its text sealed. Not for searching: only "is it empty" can be asked.
+    """A text column that is encrypted in the database; queries can only test whether it is empty.
 
-    With a `head`, texts keep their beginning in the clear (see `seal`), and can be found by it.
+    With a `head`, texts keep their beginning unencrypted (see `seal`), and queries can use it.
     """
 
     def __init__(self, *args: Any, head: str = "", **kwargs: Any) -> None:
@@ -136,52 +144,55 @@ class SealedText(models.TextField):  # type: ignore[type-arg]  # generic in the 
 
     @property
     def place(self) -> str:
-        """What a sealed text is bound to. Whoever renames the table or the column seals its texts anew."""
+        """The table and column that a text is bound to."""
         return f"{self.model._meta.db_table}.{self.column}"
 
     def seal(self, texts: Iterable[str]) -> list[str]:
-        """Return the texts as this column holds them (for those who write rows without the ORM)."""
+        """Return the texts encrypted, for writes without the ORM."""
         return seal(texts, self.place, self.head)
 
     def open(self, text: str) -> str:
-        """Return a text as it was before this column sealed it; raises DecryptionError."""
+        """Return a text of this column decrypted; raises DecryptionError."""
         return open(text, self.place, self.head)
 
     def open_all(self, texts: Iterable[str]) -> list[str]:
-        """Return the texts of many rows, for those who read rows without the ORM; not for a column with a `head`."""
+        """Return the texts of many rows decrypted, for reads without the ORM.
+
+        Not for a column with a `head`.
+        """
         return open_all(texts, self.place)
 
     def get_prep_value(self, value: Any) -> Any:
-        """Seal what is written."""
+        """Encrypt the text to write."""
         prepared = value if type(value) is UnreadableText else super().get_prep_value(value)
         return self.seal([prepared])[0] if prepared else prepared
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Open what is read; what no key opens is `Closed`, so nobody can take it for what was said."""
+        """Decrypt a text, or return it as `UnreadableText`."""
         try:
             return self.open(value) if value else value
         except DecryptionError:
             return UnreadableText(value)
 
     def get_lookup(self, lookup_name: str) -> Any:
-        """Refuse to look into what is sealed."""
-        able = {"exact", "isnull", "in", *(("startswith",) if self.head else ())}
-        return super().get_lookup(lookup_name) if lookup_name in able else None
+        """Refuse lookups that would compare encrypted texts."""
+        possible = {"exact", "isnull", "in", *(("startswith",) if self.head else ())}
+        return super().get_lookup(lookup_name) if lookup_name in possible else None
 
     def deconstruct(self) -> Any:
-        """For migrations it is a text like any other."""
+        """Describe the column to migrations as a plain text column."""
         name, _, args, kwargs = super().deconstruct()
         return name, "django.db.models.TextField", args, kwargs
 
 
 def _split_clear_head(text: str, head: str) -> str:
-    """The beginning of the text that stays readable."""
+    """Return the beginning of the text that stays unencrypted."""
     return text[: text.find('"', len(head)) + 1] if text.startswith(head) else ""
 
 
 @lru_cache(maxsize=1_024)
 def _build_associated_data(place: str, clear: str) -> bytes:
-    """What comes with a sealed text: moved elsewhere, or begun otherwise, it does not open."""
+    """Return the associated data: in another place, or with another beginning, a text cannot be decrypted."""
     return f"{MARK}{place}{clear}".encode()
 
 
@@ -189,7 +200,7 @@ def _decode(text: str) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        raise DecryptionError("this is not whole") from None
+        raise DecryptionError("this is incomplete") from None
 
 
 def _list_secrets() -> tuple[str, ...]:
@@ -212,7 +223,7 @@ def _get_cipher(secret: str, hour: int) -> AESGCM:
 
 
 def derive_key(secret: str, purpose: str) -> bytes:
-    """Return a 32-byte key for one purpose only: HMAC-SHA256 of the purpose under the secret."""
+    """Return a 32-byte key for one purpose: HMAC-SHA256 with the secret."""
     return hmac.digest(secret.encode(), f"toolcards.{purpose}".encode(), "sha256")
 
 

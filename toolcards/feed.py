@@ -29,7 +29,10 @@ PAGE = 500
 
 
 async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
-    """Yield the run's events after that position, in order, in batches, forever; an empty batch is a heartbeat."""
+    """Yield the run's events after that position in batches, forever.
+
+    An empty batch is a heartbeat.
+    """
     async with listen(run) as bell:
         while True:
             try:
@@ -48,7 +51,7 @@ async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
 
 
 async def read_events(run: int, after: int, most: int) -> list[Event]:
-    """Return at most so many of the run's events after that position, in order."""
+    """Return at most `most` of the run's events after that position."""
     return await read_with_retries(lambda: _read_events(run, after, most))
 
 
@@ -57,23 +60,26 @@ async def _read_events(run: int, after: int, most: int) -> list[Event]:
 
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:
-    """Return the ids of the answers to deliver now to the run's agent on that channel."""
+    """Return the ids of the answers to deliver now on that channel."""
     rows = Approval.objects.undelivered(run, channel=channel).values_list("id", "state", "decided_at", "opener")
-    found = [(pk, opener) async for pk, state, at, opener in rows if not _is_held_back(state, at)]
-    if any(opener == "agent" for _, opener in found) and await _is_batch_incomplete(run):
-        found = [(pk, opener) for pk, opener in found if opener == "gate"]
-    return [pk for pk, _ in found]
+    answers = [(pk, opener) async for pk, state, decided_at, opener in rows if not _is_held_back(state, decided_at)]
+    if any(opener == "agent" for _, opener in answers) and await _is_batch_incomplete(run):
+        answers = [(pk, opener) for pk, opener in answers if opener == "gate"]
+    return [pk for pk, _ in answers]
 
 
 async def _is_batch_incomplete(run: int) -> bool:
     """Return whether the agent needs all answers at once (AG-UI) and some are missing."""
-    asked = Approval.objects.filter(run=run, opener="agent", state="pending").select_related("run")
-    pending = await asked.afirst()
+    open_approvals = Approval.objects.filter(run=run, opener="agent", state="pending").select_related("run")
+    pending = await open_approvals.afirst()
     return pending is not None and ADAPTERS[pending.run.protocol].encode_all is not None
 
 
 async def follow_answers(run: int, channel: str = "socket") -> AsyncIterator[str]:
-    """Yield the id of each answer to the run's agent on that channel, as soon as it can be delivered, forever."""
+    """Yield the id of each answer once it can be delivered, forever.
+
+    Only answers to the run's agent on that channel.
+    """
     with _watch_run(run, channel) as watch:
         async with listen(get_approvals_bell(run)) as bell:
             while True:
@@ -93,13 +99,13 @@ class _UndeliveredWatch:
 
     def __init__(self, channel: str) -> None:
         self.runs: Counter[int] = Counter()
-        self._channel, self._at = channel, 0.0
+        self._channel, self._read_at = channel, 0.0
         self._task: asyncio.Task[set[int]] | None = None
 
     async def find_runs(self, age: float) -> set[int]:
-        """Return the runs with undelivered answers, as of at most `age` seconds ago."""
-        if self._task is None or time.monotonic() - self._at > age:
-            self._at, self._task = time.monotonic(), asyncio.create_task(self._find())
+        """Return the runs with undelivered answers, at most `age` seconds old."""
+        if self._task is None or time.monotonic() - self._read_at > age:
+            self._read_at, self._task = time.monotonic(), asyncio.create_task(self._find())
         return await asyncio.shield(self._task)  # a canceled caller does not cancel the query for others
 
     async def _find(self) -> set[int]:
@@ -117,15 +123,15 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _UndeliveredWat
 
 @contextmanager
 def _watch_run(run: int, channel: str) -> Iterator[_UndeliveredWatch]:
-    looks = _watches.setdefault(asyncio.get_running_loop(), {})
-    look = looks.setdefault(channel, _UndeliveredWatch(channel))
-    look.runs[run] += 1
+    watches = _watches.setdefault(asyncio.get_running_loop(), {})
+    watch = watches.setdefault(channel, _UndeliveredWatch(channel))
+    watch.runs[run] += 1
     try:
-        yield look
+        yield watch
     finally:
-        look.runs[run] -= 1
-        if not look.runs[run]:
-            del look.runs[run]
+        watch.runs[run] -= 1
+        if not watch.runs[run]:
+            del watch.runs[run]
 
 
 class ApprovalStatus(NamedTuple):
@@ -139,20 +145,20 @@ class ApprovalStatus(NamedTuple):
 
 
 async def wait_for_answer(approval: str, seconds: float) -> ApprovalStatus:
-    """Wait up to that long for the approval to be answered and its permit handed over; return its status.
+    """Wait until the approval's answer can be delivered; return its status.
 
-    Raises Approval.DoesNotExist.
+    `seconds`: time limit. Raises Approval.DoesNotExist.
     """
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     statuses = await _read_statuses([approval])
     if not statuses:
         raise Approval.DoesNotExist
     status = statuses[0]
-    if not _is_ready(status) and (left := until - time.monotonic()) > 0:
+    if not _is_ready(status) and (remaining := deadline - time.monotonic()) > 0:
         watches = _answer_watches.setdefault(asyncio.get_running_loop(), {})
         watch = watches.setdefault(status.run_id, _AnswerWatch(status.run_id))
         try:
-            status = await watch.wait(status, left)
+            status = await watch.wait(status, remaining)
         finally:
             if watch.is_idle:
                 watches.pop(status.run_id, None)
@@ -174,7 +180,7 @@ class _AnswerWatch:
         return not self._waiters
 
     async def wait(self, status: ApprovalStatus, seconds: float) -> ApprovalStatus:
-        """Return the status once it is ready, or the given one after so many seconds."""
+        """Return the status once it is ready; after `seconds`, the old one."""
         future: asyncio.Future[ApprovalStatus] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(status.id, set()).add(future)
         if self._task is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(target: Path, text: str) -> None:
-    """Write the file, readable by its owner only; a failure leaves the old one, and no other."""
+    """Replace a private file; after a failure the old one remains."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -4,5 +4,5 @@ import secrets
 
 
 def new_id(prefix: str) -> str:
-    """Return an id such as `apr_…` that nobody can guess."""
+    """Return an id such as `apr_…` that no one can guess."""
     return f"{prefix}_{secrets.token_urlsafe(15)}"

@@ -27,7 +27,7 @@ CALM, LONGEST_CALM = 2.0, 60.0  # seconds without a failure until an outage that
 
 @dataclass(slots=True)
 class Outage:
-    """One part that fails: since when on the monotonic clock, why, and how many tries have failed.
+    """One part that fails: its start on the monotonic clock, the reason, and the number of failed tries.
 
     `began` is the same moment for people, in epoch seconds; `calm`: how long no try may fail before it is over.
     """
@@ -35,7 +35,7 @@ class Outage:
     part: str
     why: str
     cause: Cause
-    since: float = field(default_factory=lambda: time.monotonic())
+    started: float = field(default_factory=lambda: time.monotonic())
     began: float = field(default_factory=time.time)
     tries: int = 1
     calm: float = 0.0
@@ -44,7 +44,7 @@ class Outage:
     @property
     def seconds(self) -> float:
         """How long it has lasted."""
-        return time.monotonic() - self.since
+        return time.monotonic() - self.started
 
 
 _lock = threading.Lock()
@@ -68,8 +68,9 @@ def report_success(part: str) -> None:
 
 
 def report_failure(part: str, error: BaseException | str) -> None:
-    """Report that the part has just failed. Only the first failure of an outage is logged.
+    """Report that the part has just failed.
 
+    Only the first failure of an outage is logged.
     Readers report every error. Errors reported by another part, or that affect only writes, do not count as theirs.
     """
     why, cause, now = _shorten(error), find_cause(error), time.monotonic()
@@ -80,18 +81,18 @@ def report_failure(part: str, error: BaseException | str) -> None:
             return
         error.outage = part  # type: ignore[attr-defined]
     with _lock:
-        known = _outages.get(part)
-        if known is not None:
-            known.tries, known.failed = known.tries + 1, now
-            if cause is not NO_ANSWER:  # what was said before explains the silence
-                known.why, known.cause = why, cause
+        current = _outages.get(part)
+        if current is not None:
+            current.tries, current.failed = current.tries + 1, now
+            if cause is not NO_ANSWER:  # the earlier reason explains the timeout
+                current.why, current.cause = why, cause
             return
-        begun = Outage(part, why, cause)
-        ended, before = _past_outages.get(part, (now, None))
-        if before is not None and now - ended < SOON:
-            begun.since, begun.began, begun.tries = before.since, before.began, before.tries + 1
-            begun.calm = min(LONGEST_CALM, max(CALM, 2 * before.calm))
-        _outages[part] = begun
+        outage = Outage(part, why, cause)
+        end, before = _past_outages.get(part, (now, None))
+        if before is not None and now - end < SOON:
+            outage.started, outage.began, outage.tries = before.started, before.began, before.tries + 1
+            outage.calm = min(LONGEST_CALM, max(CALM, 2 * before.calm))
+        _outages[part] = outage
     log.error("%s fails, and is tried again until it works: %s", part, why)
 
 
@@ -102,11 +103,11 @@ def get_outage(part: str) -> Outage | None:
 
 def list_outages() -> list[Outage]:
     """Return all outages, the longest first."""
-    return sorted(_outages.values(), key=lambda outage: outage.since)
+    return sorted(_outages.values(), key=lambda outage: outage.started)
 
 
 def get_idle_seconds(part: str) -> float:
-    """Return how long ago the part last worked, infinity where it never has."""
+    """Return the seconds since the part last worked, infinity for never."""
     return time.monotonic() - _last_success[part] if part in _last_success else float("inf")
 
 
@@ -119,5 +120,5 @@ def reset() -> None:
 
 def _shorten(error: BaseException | str) -> str:
     """Return one line; drivers write several, and some hold addresses, which are for the log alone."""
-    said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return " ".join(said.split())[:300]
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:300]

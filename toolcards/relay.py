@@ -46,7 +46,7 @@ class Relay:
     # ------------------------------------------------------------ from any thread
 
     def start(self) -> bool:
-        """Connect, unless that is done or there are no others; return whether there may be others."""
+        """Connect unless already done; return whether other processes are possible."""
         if self._thread is not None:
             return True
         try:
@@ -65,7 +65,7 @@ class Relay:
         return True
 
     def send(self, runs: set[int]) -> None:
-        """Ring for these runs in the other processes; returns at once and never raises."""
+        """Ring for these runs in other processes, without waiting or raising."""
         if not self.start():
             return
         with self._lock:
@@ -74,7 +74,7 @@ class Relay:
         self._wake()
 
     def close(self, seconds: float = 1.0) -> None:
-        """Send what is pending if that takes no longer than this, then end."""
+        """Send pending rings for at most `seconds`, then end."""
         self._closing.set()
         self._wake()
         if self._thread is not None:

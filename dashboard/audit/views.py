@@ -118,7 +118,8 @@ def export_trail(request: HttpRequest) -> StreamingHttpResponse:
 
 def _stream_lines() -> Iterator[str]:
     for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
-        payload: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+        chain = {"key": row.key, "prev": row.prev, "hash": row.hash}
+        payload: dict[str, Any] = row.content | {"detail": row.details} | chain
         yield json.dumps(payload, separators=(",", ":")) + "\n"
 
 

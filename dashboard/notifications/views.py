@@ -81,7 +81,7 @@ def change_webhook(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """Send one delivery again, with its id."""
     delivery = get_object_or_404(Delivery.objects.exclude(webhook=None), pk=pk)
-    delivery.again()
+    delivery.send_again()
     messages.success(request, "The delivery is sent again.")
     return redirect("notify-one", pk=delivery.webhook_id)
 
@@ -92,7 +92,7 @@ def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """Show exactly what was sent."""
     delivery_row = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
     try:
-        body = json.dumps(delivery_row.said, indent=2, ensure_ascii=False)
+        body = json.dumps(delivery_row.decoded_payload, indent=2, ensure_ascii=False)
     except DecryptionError:
         body = "This cannot be opened: the key that sealed it is not here."
     return render(request, "notify/delivery.html", {"delivery": delivery_row, "payload": body})
@@ -146,7 +146,7 @@ def _toggle(webhook_row: Webhook) -> str:
 
 def _remove(webhook_row: Webhook) -> str:
     webhook_row.delete()
-    return f"{webhook_row.name} was removed."
+    return f"{webhook_row.name} is told nothing any more."
 
 
 def _send_test(webhook_row: Webhook) -> str:

@@ -464,7 +464,7 @@ def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path)
     restarted()
     verification.get_path().unlink(missing_ok=True)
     anchor.get_path().write_text(
-        anchor.serialize_anchor(anchor.parse_anchor(older).moved(verification._find_end(6), 0))
+        anchor.serialize_anchor(anchor.parse_anchor(older).advance_to(verification._find_end(6), 0))
     )
     assert "differ" not in compared(copied)
     anchor.get_path().write_text(older)
@@ -533,7 +533,11 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, capl
     assert scheduler.verify_if_due() is None
     scheduler.source_alerts.write_audit_alert(finding)
     delivery = Delivery.objects.get()
-    assert (delivery.event, delivery.severity, delivery.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
+    assert (delivery.event, delivery.severity, delivery.decoded_payload["url"]) == (
+        "audit.broken",
+        "critical",
+        "/settings/audit/",
+    )
     subscriptions.clear_cache()
 
 

@@ -66,7 +66,7 @@ def check_the_page(server: Server, folder: Path) -> None:
     server.stop()
     restore, *rest = commands(1, folder)
     result = done(server, *restore)
-    assert "is kept in" in result and "Changes since the backup are undone" in result
+    assert "The old database is in" in result and "Changes since the backup are undone" in result
     for command in rest:
         assert "The audit trail is whole" in done(server, *command)
     server.start()

@@ -151,7 +151,7 @@ def told() -> list[tuple[str, str]]:
 def test_a_success_is_told_as_before_after_settled(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputReady("c", 1))
-    events = [delivery.said for delivery in Delivery.objects.order_by("id")]
+    events = [delivery.decoded_payload for delivery in Delivery.objects.order_by("id")]
     assert [event["event"] for event in events] == [h.BEFORE, h.AFTER, h.SETTLED]
     assert [event["seq"] for event in events] == sorted({event["seq"] for event in events})
     assert {(event["run_id"], event["call_id"], event["attempt"]) for event in events} == {("r", "c", 1)}
@@ -163,13 +163,13 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     Webhook.objects.create(name="w", url="https://example.com/")
     secret = "ghp_" + "a1B2" * 9
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", f"no {secret}", "rate_limited"))
-    delivery = Delivery.objects.get(event=h.ERROR).said
+    delivery = Delivery.objects.get(event=h.ERROR).decoded_payload
     assert (delivery["authority"], delivery["retryable"], delivery["error"]["code"]) == ("tool", True, "rate_limited")
     assert delivery["phase"] == "execute" and delivery["side_effects"] == "none" and delivery["retry"]["safe"] == "yes"
     assert delivery["error"]["fingerprint"] == error_codes.make_fingerprint("bash", "rate_limited", "execute")
     assert delivery["error"]["fingerprint"] != error_codes.make_fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
-    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
+    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "error"
 
 
 @pytest.mark.django_db
@@ -186,7 +186,7 @@ def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any
     subscriptions.clear_cache()
     for tool in ("send", "bash", "read", "fetch"):
         a_run(f"r-{tool}", f.InputReady("c", tool, value, True), f.OutputFailed("c", "no", "rate_limited"))
-    rows = [delivery.said for delivery in Delivery.objects.all()]
+    rows = [delivery.decoded_payload for delivery in Delivery.objects.all()]
     texts = [json.dumps(each) + repr(formats.build_message(each, "high")) for each in rows]
     assert texts and not [text for text in texts if "Zx9vK3qLm7" in text]
 
@@ -198,7 +198,7 @@ def test_a_failure_says_when_to_try_again_where_somebody_knows(
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=number))
-    assert Delivery.objects.get(event=h.ERROR).said["retry"] == {"safe": "yes", "after_ms": told}
+    assert Delivery.objects.get(event=h.ERROR).decoded_payload["retry"] == {"safe": "yes", "after_ms": told}
     card = ToolCall.objects.get().as_card()
     assert card.error.after_ms == told and build_call_json(card, run="r", id="x")["error"]["after_ms"] == told
 
@@ -213,9 +213,9 @@ def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing
         f.SnapshotReceived("c", "oops", error="failed"),
     )  # fmt: skip
     assert [event for event, _ in told()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
-    delivery = Delivery.objects.get(event=h.CORRECTED).said
+    delivery = Delivery.objects.get(event=h.CORRECTED).decoded_payload
     assert (delivery["outcome"], delivery["error"]["message"], delivery["retryable"]) == ("error", "oops", False)
-    assert delivery["attempt"] == 1 and delivery["seq"] > Delivery.objects.get(event=h.SETTLED).said["seq"]
+    assert delivery["attempt"] == 1 and delivery["seq"] > Delivery.objects.get(event=h.SETTLED).decoded_payload["seq"]
 
 
 @pytest.mark.django_db
@@ -239,15 +239,15 @@ def test_an_interruption_is_settled_and_no_error(a_run: Any, source: Source) -> 
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="aborted"))
     assert [event for event, _ in told()] == [h.BEFORE, h.SETTLED]
-    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "aborted"
+    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "aborted"
 
 
 @pytest.mark.django_db
 def test_a_worker_that_died_leaves_an_unknown_outcome(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="truncated"))
-    assert Delivery.objects.get(event=h.ERROR).said["error"]["code"] == "lost"
-    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "unknown"
+    assert Delivery.objects.get(event=h.ERROR).decoded_payload["error"]["code"] == "lost"
+    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "unknown"
 
 
 @pytest.mark.django_db
@@ -266,7 +266,10 @@ def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "deny"})
     ask(source)
-    error, delivery = Delivery.objects.get(event=h.ERROR).said, Delivery.objects.get(event=h.SETTLED).said
+    error, delivery = (
+        Delivery.objects.get(event=h.ERROR).decoded_payload,
+        Delivery.objects.get(event=h.SETTLED).decoded_payload,
+    )
     assert (error["error"]["code"], error["authority"], error["phase"]) == ("policy_denied", "runtime", "gate")
     assert delivery["outcome"] == "denied"
 
@@ -444,7 +447,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         if forgotten:
             run_cache.clear()
     assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
-    rows = [row.said for row in Delivery.objects.order_by("id")]
+    rows = [row.decoded_payload for row in Delivery.objects.order_by("id")]
     assert [one.get("outcome") for one in rows if one["event"] == h.SETTLED] == ["error", "ok"]
     assert [one["seq"] for one in rows] == sorted({one["seq"] for one in rows})
 
@@ -458,7 +461,9 @@ def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any,
     teller = EventReplay(Run.objects.get())
     streamed = [one for event in Event.objects.order_by("seq") for one in teller.convert(event) if one.name == "hook"]
     assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == told()
-    assert [one.data["hook"]["seq"] for one in streamed] == [row.said["seq"] for row in Delivery.objects.order_by("id")]
+    assert [one.data["hook"]["seq"] for one in streamed] == [
+        row.decoded_payload["seq"] for row in Delivery.objects.order_by("id")
+    ]
     assert streamed[1].data["hook"]["authority"] == "tool" and streamed[1].data["state"] == "output-error"
 
 

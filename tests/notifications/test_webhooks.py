@@ -190,7 +190,7 @@ def test_it_gives_up_after_the_last_try_and_can_be_sent_once_more(
     delivery = Delivery.objects.get()
     assert delivery.state == "failed" and len(receiver.heard) == len(dispatcher.BACKOFF) + 1
     receiver.status = 200
-    delivery.again(now)
+    delivery.send_again(now)
     dispatcher.send_due(now)
     assert Delivery.objects.get().state == "delivered"
 

@@ -81,8 +81,12 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     gate.sweep()
     delivery = Delivery.objects.get()
     subscriptions.clear_cache()
-    assert (delivery.event, delivery.severity, delivery.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
-    assert "bob" in formats.build_message(delivery.said, delivery.severity).text
+    assert (delivery.event, delivery.severity, delivery.decoded_payload["escalated_to"]) == (
+        "approval.escalated",
+        "high",
+        ["bob"],
+    )
+    assert "bob" in formats.build_message(delivery.decoded_payload, delivery.severity).text
 
 
 def test_of_escalations_a_recipient_is_told_those_to_its_people(

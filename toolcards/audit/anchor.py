@@ -1,4 +1,4 @@
-"""The anchor: the signed end of the audit trail, in a file beside the database.
+"""The anchor: the signed end of the audit trail, in a file next to the database.
 
 A table cannot show that its last rows were removed; the anchor can. Only a holder of the server's secret can sign
 one, so an anchor that is missing, older than it should be, or rewritten is a finding (see `verification`). The
@@ -78,7 +78,7 @@ def read() -> Anchor | None:
 
 @contextmanager
 def _lock_file() -> Iterator[None]:
-    """Be the only one who reads the file in order to replace it."""
+    """Hold the lock of those that read the file to replace it."""
     with _file_lock, get_path().with_suffix(".lock").open("a") as lock:
         with suppress(ImportError):
             import fcntl  # not on Windows, where one process serves
@@ -96,33 +96,36 @@ def _replace(anchor: Anchor) -> None:
 
 @dataclass
 class _Process:
-    """What this process has seen of the trail: `seen` its newest committed end, `cut` ends that were taken away."""
+    """What this process knows of the trail: its newest committed end, and ends that have disappeared (`cut`)."""
 
-    seen: End | None = None
+    newest: End | None = None
     cut: list[End] = field(default_factory=list)
     line: int = 0
-    written: int = 0
+    anchored_seq: int = 0  # of the newest row that the file names
     adopted: bool = False
     timer: threading.Timer | None = None
 
 
 _process = _Process()
-_state_lock = threading.Lock()  # guards `_here`; held for a moment only
-_file_lock = threading.Lock()  # one writer of the file in this process; `_writing` keeps out other processes too
+_state_lock = threading.Lock()  # guards `_process`; held for a moment only
+_file_lock = threading.Lock()  # one writer of the file in this process; the lock file keeps out other processes
 
 
 def note_end(seq: int, hash: str) -> None:  # noqa: A002 - the column's word
-    """Remember the end of the trail after a commit; a thread writes it soon, sooner if there are many new rows."""
+    """Remember the end of the trail after a commit.
+
+    A thread writes it to the file within seconds, sooner if there are many new rows.
+    """
     with _state_lock:
-        if _process.seen is None or seq > _process.seen[0]:
-            _process.seen = (seq, hash)
-        hurry = seq - _process.written >= EVERY_ROWS
-        if hurry and _process.timer is not None and _process.timer.interval:
+        if _process.newest is None or seq > _process.newest[0]:
+            _process.newest = (seq, hash)
+        is_urgent = seq - _process.anchored_seq >= EVERY_ROWS
+        if is_urgent and _process.timer is not None and _process.timer.interval:
             _process.timer.cancel()
             _process.timer = None
         if _process.timer is None:
-            failing = outages.get_outage(outages.ANCHORING) is not None
-            _start_timer(RETRY_SECONDS if failing else 0.0 if hurry else EVERY_SECONDS)
+            is_failing = outages.get_outage(outages.ANCHORING) is not None
+            _start_timer(RETRY_SECONDS if is_failing else 0.0 if is_urgent else EVERY_SECONDS)
 
 
 def _start_timer(seconds: float) -> None:
@@ -134,7 +137,7 @@ def _start_timer(seconds: float) -> None:
 def list_known_ends() -> list[End]:
     """Return the ends of the trail that this process has seen committed."""
     with _state_lock:
-        return [*_process.cut, *([_process.seen] if _process.seen else [])]
+        return [*_process.cut, *([_process.newest] if _process.newest else [])]
 
 
 def get_known_line() -> int:
@@ -143,22 +146,25 @@ def get_known_line() -> int:
 
 
 def prepare(seq: int) -> None:
-    """Make the anchor ready before rows are appended to a trail of `seq` rows, whose end is locked."""
+    """Make the anchor ready before rows are appended.
+
+    `seq`: number of rows in the trail, whose head the caller has locked.
+    """
     with _state_lock:
-        if _process.seen is not None and seq < _process.seen[0]:
-            _process.cut.append(_process.seen)
-            _process.seen = None
-        adopted, _process.adopted = _process.adopted, True
+        if _process.newest is not None and seq < _process.newest[0]:
+            _process.cut.append(_process.newest)
+            _process.newest = None
+        is_adopted, _process.adopted = _process.adopted, True
     if seq == 0:
         _create_first_anchor()
-    if not adopted:
+    if not is_adopted:
         with suppress(InvalidAnchor, OSError), _lock_file():
             current = _sign_first_version(read())
             follow_line(current.line if current else 0)
 
 
 def write() -> None:
-    """Write the newest end that was noted here; raises InvalidAnchor or OSError where the file cannot follow."""
+    """Write the newest known end to the file; raises InvalidAnchor or OSError."""
     current = read()
     if current is not None:
         follow_line(current.line)
@@ -166,25 +172,28 @@ def write() -> None:
         if _process.timer is not None:
             _process.timer.cancel()
             _process.timer = None
-        newest = _process.seen
+        newest = _process.newest
     if newest is not None:
         advance(newest)
 
 
 def advance(end: End) -> None:
-    """Move the file forward to this end, if the table still has the row that the file names."""
+    """Move the file forward to this end.
+
+    It stays as it is if the table no longer has the row that it names.
+    """
     with _lock_file():
         current = _sign_first_version(read())
         if current is None or not current.signed or not _is_in_table(current.end):
             return  # a finding; writing a new anchor would hide it
         if current.seq < end[0] and _is_in_table(end):
-            _replace(current.moved(end, _get_time()))
+            _replace(current.advance_to(end, _get_time()))
     with _state_lock:
-        _process.written = max(_process.written, end[0])
+        _process.anchored_seq = max(_process.anchored_seq, end[0])
 
 
 def accept_end(end: End) -> None:
-    """Begin a new line at this end, whatever the file says."""
+    """Begin a new line at this end, regardless of the current file."""
     with _lock_file():
         before = None
         with suppress(InvalidAnchor):
@@ -193,15 +202,18 @@ def accept_end(end: End) -> None:
         number = before.number + 1 if before else 1
         _replace(Anchor(end[0], end[1], number, line, _get_time(), _get_time()))
     with _state_lock:
-        _process.seen, _process.cut, _process.line = None, [], line
+        _process.newest, _process.cut, _process.line = None, [], line
 
 
 def follow_line(line: int) -> None:
-    """Forget what was seen of earlier lines: an operator has accepted the trail as it was (`audit reanchor`)."""
+    """Forget the ends of earlier lines.
+
+    An operator has accepted the trail as it was (`audit reanchor`).
+    """
     with _state_lock:
         if line > _process.line:
             if _process.line:
-                _process.seen, _process.cut = None, []
+                _process.newest, _process.cut = None, []
             _process.line = line
 
 
@@ -216,25 +228,25 @@ def reset() -> None:
 
 
 def _create_first_anchor() -> None:
-    """The trail has no row: make its anchor, unless there is one, and write down what speaks against a beginning."""
+    """Create the anchor of a trail without rows, with doubts if the database has been in use before."""
     from toolcards.audit import witnesses
 
     with _lock_file(), suppress(InvalidAnchor):
         current, doubts = read(), witnesses.find_earlier_use(witnesses.RECENT_SECONDS)
         if current is None or (doubts and current.signed and not current.seq and not current.doubts):
-            since = _get_time() - round(witnesses.RECENT_SECONDS * 1000)
-            _replace(Anchor(line=(current.line if current else 0) + 1, at=_get_time(), since=since, doubts=doubts))
+            start = _get_time() - round(witnesses.RECENT_SECONDS * 1000)
+            _replace(Anchor(line=(current.line if current else 0) + 1, at=_get_time(), since=start, doubts=doubts))
 
 
 def _sign_first_version(current: Anchor | None) -> Anchor | None:
-    """Sign an anchor of version 1, as long as all rows are of that time too; later on nothing unsigned counts."""
+    """Sign an anchor of version 1 if all rows are of that version too; otherwise an unsigned anchor is a finding."""
     from toolcards.audit.trail import is_of_first_version
 
     if current is None or current.signed or not is_of_first_version() or not _is_in_table(current.end):
         return current
-    signed = Anchor(current.seq, current.hash, 1, 1, _get_time(), _get_time())
-    _replace(signed)
-    return signed
+    signed_anchor = Anchor(current.seq, current.hash, 1, 1, _get_time(), _get_time())
+    _replace(signed_anchor)
+    return signed_anchor
 
 
 def _is_in_table(end: End) -> bool:
@@ -244,7 +256,7 @@ def _is_in_table(end: End) -> bool:
 
 
 def _write_until_it_works() -> None:
-    """Write, and again until it works: the disk may be full, or the database away, for a while."""
+    """Write the file; retry while the disk is full or the database is unavailable."""
     try:
         write()
         outages.report_success(outages.ANCHORING)

@@ -20,7 +20,7 @@ End = tuple[int, str]  # number and hash of a row
 
 
 class InvalidAnchor(ValueError):
-    """An anchor that cannot be read, or that none of the keys signed; the message says which."""
+    """An anchor that is unreadable, or that none of the keys signed; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Anchor:
     """The end of the trail: `seq` rows, the last one with this hash.
 
     `number` counts anchors; `line` counts beginnings (a new trail, or one that an operator accepted as it was).
-    `at` and `since` are milliseconds since 1970: when it was made, and from when on every act must have its row.
-    `doubts` says why the trail cannot have begun where it claims to; `signed` is False for version 1.
+    `at` and `since` are milliseconds since 1970: when it was made, and the time from which every act has its row.
+    `doubts` says why the trail cannot have begun where it seems to; `signed` is False for version 1.
     """
 
     seq: int = 0
@@ -43,15 +43,15 @@ class Anchor:
 
     @property
     def end(self) -> End:
-        """The row it is about."""
+        """The number and hash of its row."""
         return self.seq, self.hash
 
-    def moved(self, end: End, at: int) -> Anchor:
-        """Return the next anchor of this line."""
-        return replace(self, seq=end[0], hash=end[1], number=self.number + 1, at=at)
+    def advance_to(self, end: End, moment: int) -> Anchor:
+        """Return the next anchor of this line, made at this moment (milliseconds)."""
+        return replace(self, seq=end[0], hash=end[1], number=self.number + 1, at=moment)
 
     def text(self, name: str, key: bytes) -> str:
-        """Return it as one line of JSON, signed with the key of that name."""
+        """Return the anchor as a line of JSON, signed with this key."""
         values = {field: value for field, value in asdict(self).items() if field in _SIGNED_FIELDS}
         content = {"type": TYPE, "v": VERSION} | values | {"key": name}
         return json.dumps(content | {"sig": _sign(key, content)}, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """Copies of the anchor and of the trail's rows, kept where this server's administrator cannot change them.
 
-A copy is a line of JSON: an anchor as `audit anchor`, a file, standard output or a webhook gets it, or a row as
-`audit export` writes it. Other lines, such as a log's, are skipped.
+A copy is a line of JSON: an anchor as `audit anchor` prints it and as files, standard output and webhooks receive it,
+or a row of `audit export`. Other lines, such as those of a log, are skipped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ BATCH = 500
 
 @dataclass
 class Comparison:
-    """What comparing came to: lines that are copies, lines that are not, the newest row, and what does not fit.
+    """The result of a comparison: numbers of copies and of other lines, the newest row, and the differences.
 
-    `earlier`: anchors of an earlier line that do not fit any more, since an operator accepted the trail without
-    what they saw (`audit reanchor`).
+    `earlier`: number of anchors of an earlier line that no longer match, since an operator accepted the trail
+    without their rows (`audit reanchor`).
     """
 
     copies: int = 0
-    others: int = 0
+    other_lines: int = 0
     newest: int = 0
     earlier: int = 0
     faults: list[str] = field(default_factory=list)
@@ -38,7 +38,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A row that somebody outside saw: its line in the copy, its number and hash; `line` of an anchor, 0 for a row."""
+    """A row that exists outside this server: its number and hash.
+
+    `place`: its line in the copy; `line`: the line of anchors, 0 for an exported row.
+    """
 
     place: int
     seq: int
@@ -52,14 +55,15 @@ def compare_copies(lines: Iterable[str]) -> Comparison:
     copies = list(_read_copies(lines, outcome))
     newest_line = max((copy.line for copy in copies), default=0)
     for start in range(0, len(copies), BATCH):
-        some = copies[start : start + BATCH]
-        here = dict(AuditRow.objects.filter(seq__in=[copy.seq for copy in some]).values_list("seq", "hash"))
-        for copy in some:
-            if copy.seq and here.get(copy.seq) != copy.hash:
+        batch = copies[start : start + BATCH]
+        rows = AuditRow.objects.filter(seq__in=[copy.seq for copy in batch])
+        hashes = dict(rows.values_list("seq", "hash"))
+        for copy in batch:
+            if copy.seq and hashes.get(copy.seq) != copy.hash:
                 if 0 < copy.line < newest_line:
                     outcome.earlier += 1
                 else:
-                    _add_fault(outcome, copy, "is missing" if copy.seq not in here else "is another one")
+                    _add_fault(outcome, copy, "is missing" if copy.seq not in hashes else "is another one")
     outcome.copies = len(copies)
     outcome.newest = max((copy.seq for copy in copies), default=0)
     return outcome
@@ -79,7 +83,7 @@ def _read_copies(lines: Iterable[str], outcome: Comparison) -> Iterator[Copy]:
         elif {"seq", "hash", "prev", "key", "act", "detail"} <= content.keys():
             copy, wrong = _check_row(place, content)
         else:
-            outcome.others += bool(text.strip())
+            outcome.other_lines += bool(text.strip())
             continue
         if wrong and len(outcome.faults) < MAX_FAULTS:
             outcome.faults.append(f"line {place} of the copy {wrong}")
@@ -104,21 +108,21 @@ def _parse_line(text: str) -> dict[str, Any]:
 
 def _check_anchor(place: int, text: str, current: Anchor | None) -> tuple[Copy | None, str]:
     try:
-        seen = anchor.parse_anchor(text)
+        copied = anchor.parse_anchor(text)
     except InvalidAnchor as wrong:
         return None, str(wrong)
-    ahead = current is not None and (seen.line, seen.number) > (current.line, current.number)
-    set_back = "is newer than the anchor of this server, which was set back" if ahead else ""
-    return Copy(place, *seen.end, seen.line), set_back
+    is_ahead = current is not None and (copied.line, copied.number) > (current.line, current.number)
+    fault = "is newer than the anchor of this server, which was set back" if is_ahead else ""
+    return Copy(place, *copied.end, copied.line), fault
 
 
 def _check_row(place: int, content: dict[str, Any]) -> tuple[Copy | None, str]:
-    """A row that was exported; one that this server did not sign proves nothing."""
+    """Check an exported row; it counts only if this server has signed it."""
     detail = json.dumps(content["detail"], separators=(",", ":"), sort_keys=True)
     names = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval")
     try:
         row = {name: content[name] for name in names} | {"detail": detail}
-        signed = hmac.compare_digest(hash_row(row, content["prev"], content["key"]), content["hash"])
+        is_signed = hmac.compare_digest(hash_row(row, content["prev"], content["key"]), content["hash"])
     except (KeyError, ValueError, TypeError):
-        signed = False
-    return (Copy(place, content["seq"], content["hash"]), "") if signed else (None, "is no row of this server")
+        is_signed = False
+    return (Copy(place, content["seq"], content["hash"]), "") if is_signed else (None, "is no row of this server")

@@ -1,8 +1,8 @@
-"""The audit trail: one hash-chained, append-only row for every act that somebody may have to answer for.
+"""The audit trail: one hash-chained, append-only row for every act of consequence.
 
-Each row's hash covers its number, the hash before it and all it says, keyed with a key that is not in the
-database; so a row that was changed, moved or removed shows. The signed anchor, a file beside the database, shows
-that the last rows are missing (see `toolcards.audit.anchor`). Rows are written in the transaction of the act.
+Each row's hash covers its number, the previous hash and its content, with a key that is not in the database. This
+reveals a row that was changed, moved or removed. The signed anchor, a file next to the database, reveals that the last
+rows are missing (see `toolcards.audit.anchor`). Rows are written in the transaction of the act.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolcards.encryption import derive_key, get_redactor
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something done: by whom, to what; `detail` is redacted before it is written. `at` is epoch seconds."""
+    """An act: its actor, its object, and details, which are redacted on writing. `at` is epoch seconds."""
 
     act: str
     kind: str = ""  # human, rule, default, timeout, grant, kill_switch, agent, host, command, …
@@ -41,7 +41,7 @@ class Act:
     at: float = 0.0
 
 
-# Who is at work here, for acts that do not say so: the site sets it for each request.
+# The actor of acts that name none: the site sets it for each request.
 ACTOR: ContextVar[Callable[[], tuple[str, str]]] = ContextVar("actor", default=lambda: ("command", ""))
 
 
@@ -50,7 +50,7 @@ class TrailIsFinal(Exception):
 
 
 class AuditQuerySet(models.QuerySet["AuditRow"]):
-    """Rows of the trail; they are read and appended, nothing else."""
+    """Rows of the trail, which can only be read and appended."""
 
     def update(self, **kwargs: Any) -> int:
         """Refuse."""
@@ -61,7 +61,7 @@ class AuditQuerySet(models.QuerySet["AuditRow"]):
         raise TrailIsFinal("audit rows are never deleted")
 
     def append(self, acts: Iterable[Act]) -> tuple[int, str]:
-        """Write the acts at the end of the chain, in the transaction that is open; return the new end."""
+        """Append the acts in the open transaction; return the new end."""
         with connection.cursor() as cursor:
             seq, prev = _lock_head(cursor)
             anchor.prepare(seq)
@@ -69,15 +69,15 @@ class AuditQuerySet(models.QuerySet["AuditRow"]):
             for act in acts:
                 seq += 1
                 row = _build_row(act, seq)
-                prev_before, prev = prev, hash_row(row, prev, get_key_id())
-                rows.append((*(row[name] for name in _HASHED_COLUMNS), get_key_id(), prev_before, prev))
+                previous_hash, prev = prev, hash_row(row, prev, get_key_id())
+                rows.append((*(row[name] for name in _HASHED_COLUMNS), get_key_id(), previous_hash, prev))
             cursor.executemany(_INSERT, rows)
             cursor.execute("UPDATE toolcards_audithead SET seq = %s, hash = %s WHERE id = 1", [seq, prev])
         return seq, prev
 
 
 class AuditRow(models.Model):
-    """One act. `at` is milliseconds since 1970, so that it has one spelling; `key` names the key that signed it."""
+    """One act. `at` is milliseconds since 1970, an integer with one spelling; `key` names the key of its hash."""
 
     seq = models.BigIntegerField(primary_key=True)
     at = models.BigIntegerField(db_index=True)
@@ -114,27 +114,30 @@ class AuditRow(models.Model):
         return self.at / 1000
 
     @property
-    def said(self) -> dict[str, Any]:
-        """The row without its place in the chain, as it is hashed and exported."""
+    def content(self) -> dict[str, Any]:
+        """The columns that are hashed and exported."""
         return {name: getattr(self, name) for name in _HASHED_COLUMNS}
 
     @property
     def details(self) -> dict[str, Any]:
-        """What is known beside the columns; a text that is no object stands for itself, and `audit verify` names it."""
+        """The details of the act.
+
+        `{"unreadable": text}` if the column is no JSON object, which `audit verify` reports.
+        """
         try:
-            known = json.loads(self.detail)
+            details = json.loads(self.detail)
         except (ValueError, RecursionError):
-            known = None
-        return known if isinstance(known, dict) else {"unreadable": self.detail}
+            details = None
+        return details if isinstance(details, dict) else {"unreadable": self.detail}
 
     @property
     def readable(self) -> dict[str, Any]:
-        """The details with sealed words opened, for people who may read the trail."""
+        """The details decrypted, for people who may read the trail."""
         return {name: _unseal(value) for name, value in self.details.items()}
 
 
 class AuditHead(models.Model):
-    """The end of the chain; there is one row, and whoever appends holds its lock."""
+    """The end of the chain: one row, which is locked while rows are appended."""
 
     seq = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64, default=GENESIS)
@@ -143,7 +146,7 @@ class AuditHead(models.Model):
         return f"{self.seq} {self.hash[:8]}"
 
 
-_SEALED_PLACE = "toolcards_auditrow.words"  # the place that words in details are sealed for
+_SEALED_PLACE = "toolcards_auditrow.words"  # the place that texts in details are encrypted for
 _HASHED_COLUMNS = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
 _SELECT_HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
 _COLUMNS = (*_HASHED_COLUMNS, "key", "prev", "hash")
@@ -154,7 +157,10 @@ _INSERT = (
 
 
 def seal_words(text: str) -> str:
-    """Return what a person wrote for other people as a row keeps it: masked, then sealed; it is exported sealed."""
+    """Return a person's text masked and encrypted, for the details.
+
+    It is exported encrypted.
+    """
     return encryption.seal([get_redactor().text(text)], _SEALED_PLACE)[0]
 
 
@@ -168,7 +174,7 @@ def _unseal(value: Any) -> Any:
 
 
 def write_acts(*acts: Act) -> None:
-    """Append the acts to the trail: with the open transaction, or in one of their own."""
+    """Append the acts, in the open transaction if there is one."""
     if not acts:
         return
     with transaction.atomic():
@@ -177,7 +183,7 @@ def write_acts(*acts: Act) -> None:
 
 
 def repair_head() -> int:
-    """Make the head name the last row there is, whose number is returned; in the transaction that is open."""
+    """Set the head to the last row; return its number."""
     with connection.cursor() as cursor:
         _lock_head(cursor)
         end = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
@@ -186,18 +192,18 @@ def repair_head() -> int:
 
 
 def hash_row(row: dict[str, Any], prev: str, key: str) -> str:
-    """Return the HMAC over number, the hash before, and the row; raises KeyError for a key we do not have."""
-    said = f"{row['seq']}|{prev}|".encode() + canonicalize(row)
-    return hmac.digest(_get_keys()[key], said, "sha256").hex()
+    """Return the HMAC over number, previous hash and row; raises KeyError."""
+    content = f"{row['seq']}|{prev}|".encode() + canonicalize(row)
+    return hmac.digest(_get_keys()[key], content, "sha256").hex()
 
 
 def get_key_id() -> str:
-    """Return the name of the key that signs today."""
+    """Return the name of the current key."""
     return next(iter(_get_keys()))
 
 
 def list_key_ids() -> set[str]:
-    """Return the names of the keys that can verify here."""
+    """Return the names of all keys that this server has."""
     return set(_get_keys())
 
 
@@ -205,12 +211,12 @@ def _get_keys() -> dict[str, bytes]:
     return _build_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 
 
-# Rows written since anchors are signed have keys of their own, so that nothing unsigned counts beside them.
+# Rows written since anchors are signed have keys of their own, so that an unsigned anchor never counts for them.
 _PURPOSE, _FIRST_PURPOSE = "audit.2", "audit"
 
 
 def is_of_first_version() -> bool:
-    """Return whether the trail's last row is of the time before anchors were signed."""
+    """Return whether the last row was written before anchors were signed."""
     last = AuditRow.objects.order_by("-seq").values_list("key", flat=True).first()
     older = _derive_keys((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS), _FIRST_PURPOSE)
     return last in older
@@ -230,7 +236,7 @@ def _lock_head(cursor: Any) -> tuple[int, str]:
     lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
     cursor.execute(_SELECT_HEAD + lock)
     head = cursor.fetchone()
-    if head is None:  # the very first row; of two who come at once, one makes it and both lock it
+    if head is None:  # the first row; of two concurrent transactions one creates it, and both lock it
         last = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
         cursor.execute(
             "INSERT INTO toolcards_audithead (id, seq, hash) VALUES (1, %s, %s) ON CONFLICT (id) DO NOTHING", last

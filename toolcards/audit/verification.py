@@ -1,8 +1,8 @@
-"""Checks the audit trail from its first row to its end, and shows the first row that is wrong.
+"""Verifies the audit trail from its first row to its end, and reports the first bad row.
 
-The end is compared with everything outside the table that saw it: the anchor, the last verification, this process,
-and the acts that the rest of the database knows of. The result is kept, signed, in a file beside the anchor, so that
-people can see when the trail was last verified.
+The end is compared with all records of it outside the table: the anchor, the last verification, this process, and the
+acts that other tables have. The signed result is stored in a file next to the anchor, so that people can see when the
+trail was last verified.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from toolcards.files import replace_file
 
 @dataclass(frozen=True, slots=True)
 class TrailFinding:
-    """The result of verifying. `fault` is empty where all is well; `seq` is the first bad or the last good row.
+    """The result of a verification. `fault` is empty for an intact trail; `seq` is the first bad or last good row.
 
-    `kind`: `whole`; `broken` (a row is wrong); `behind` (rows that were there are missing at the end: cut off, or the
-    database was restored from a backup); `unanchored` (nothing trustworthy shows where the trail ended).
+    `kind`: `whole`; `broken` (a row is wrong); `behind` (the last rows are missing: deleted, or the database was
+    restored from a backup); `unanchored` (no trustworthy record shows where the trail ended).
     """
 
     seq: int
@@ -45,7 +45,7 @@ class TrailFinding:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """The result of verifying, and when that was, in epoch seconds."""
+    """A finding and its time in epoch seconds."""
 
     finding: TrailFinding
     at: float
@@ -60,7 +60,7 @@ _TITLES = {
 
 
 class Witness(NamedTuple):
-    """Something outside the table that saw the trail end with this row, in this line (see `Anchor`)."""
+    """A record outside the table that the trail ended with this row, in this line (see `Anchor`)."""
 
     name: str
     seq: int
@@ -69,7 +69,7 @@ class Witness(NamedTuple):
 
 
 class StoredResult(NamedTuple):
-    """What the file with the last result holds; `end` is the last row of the trail when it was last whole."""
+    """The content of the result file; `end` is the last row of the trail when it was last intact."""
 
     verified: VerificationResult
     end: End
@@ -77,7 +77,7 @@ class StoredResult(NamedTuple):
 
 
 def verify_and_store() -> TrailFinding:
-    """Verify, move the anchor up to the end of a trail that is whole, and keep the result."""
+    """Verify the trail, advance the anchor and store the result."""
     finding = _advance_anchor(verify())
     with suppress(OSError):  # a full disk must not hide the answer
         _store_result(VerificationResult(finding, time.time()))
@@ -85,24 +85,24 @@ def verify_and_store() -> TrailFinding:
 
 
 def get_last_result() -> VerificationResult | None:
-    """Return the last result of this server; None where that is not known."""
-    note = _read_result()
-    return note.verified if note else None
+    """Return the last result of this server, None if unknown."""
+    last = _read_result()
+    return last.verified if last else None
 
 
 def get_path() -> Path:
-    """Return where the last result is."""
+    """Return the path of the result file."""
     return Path(settings.TOOLCARDS.data_dir) / "audit-verified.json"
 
 
 def verify() -> TrailFinding:
-    """Walk the chain. The first fault ends the walk: behind it nothing can be relied on."""
+    """Verify all rows up to the first fault."""
     outside = _gather_witnesses()
     prev, seq = GENESIS, 0
     for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
         if row.seq != seq + 1:
             return TrailFinding(seq + 1, seq, f"row {seq + 1} is missing: row {row.seq} follows row {seq}", "broken")
-        fault = _find_fault(row, prev) or _find_rewrite(row, outside.seen)
+        fault = _find_fault(row, prev) or _find_rewrite(row, outside.witnesses)
         if fault:
             return TrailFinding(row.seq, seq, f"row {row.seq} is bad: {fault}", "broken")
         prev, seq = row.hash, row.seq
@@ -110,12 +110,12 @@ def verify() -> TrailFinding:
 
 
 def check_end() -> TrailFinding:
-    """Look at the end of the trail only, which is quick; move the anchor up to it where nothing is wrong."""
+    """Check only the end of the trail, and advance the anchor."""
     outside = _gather_witnesses()
     end = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
-    for witness in outside.seen:
-        known = AuditRow.objects.filter(seq=witness.seq).values_list("hash", flat=True).first()
-        if known is not None and known != witness.hash:
+    for witness in outside.witnesses:
+        stored_hash = AuditRow.objects.filter(seq=witness.seq).values_list("hash", flat=True).first()
+        if stored_hash is not None and stored_hash != witness.hash:
             return TrailFinding(
                 witness.seq, end[0], f"row {witness.seq} is bad: {_OTHER_ROW.format(witness.name)}", "broken"
             )
@@ -126,55 +126,59 @@ def check_end() -> TrailFinding:
 
 
 class EndWitnesses(NamedTuple):
-    """The anchor, what is wrong with it, and everything that saw the end of the trail."""
+    """The anchor, its fault, and all witnesses of the end of the trail."""
 
     anchor: Anchor | None
-    trouble: str
-    seen: list[Witness]
+    anchor_fault: str
+    witnesses: list[Witness]
 
 
 def _gather_witnesses() -> EndWitnesses:
-    """Look around before the rows are read, which may grow; what may move up is read after what compares with it."""
-    note, trouble = _read_result(), ""
-    seen = [Witness("this server", *end, anchor.get_known_line()) for end in anchor.list_known_ends()]
+    """Gather the witnesses before the rows are read, since a server may append rows in the meantime.
+
+    The anchor may advance too, so it is read after the records that are compared with it.
+    """
+    last, anchor_fault = _read_result(), ""
+    ends = [Witness("this server", *end, anchor.get_known_line()) for end in anchor.list_known_ends()]
     try:
         anchor.write()
     except InvalidAnchor:
-        pass  # said below
+        pass  # reported below
     except OSError as error:
-        trouble = _CANNOT_WRITE.format(anchor.get_path(), error.strerror)
+        anchor_fault = _CANNOT_WRITE.format(anchor.get_path(), error.strerror)
     current = None
     try:
         current = anchor.read()
     except InvalidAnchor as wrong:
-        trouble = f"the anchor {anchor.get_path()} {wrong}"
-    if note and note.end[0]:
-        seen.append(Witness("the last verification", *note.end, note.line))
+        anchor_fault = f"the anchor {anchor.get_path()} {wrong}"
+    if last and last.end[0]:
+        ends.append(Witness("the last verification", *last.end, last.line))
     if current is not None:
         anchor.follow_line(current.line)
-        accepted = [one for one in seen if not one.line or one.line >= current.line]  # 0: no anchor was seen yet
-        seen = [Witness("the anchor", *current.end, current.line), *accepted]
-    return EndWitnesses(current, trouble, seen)
+        # Line 0: the process has not read an anchor yet.
+        accepted = [witness for witness in ends if not witness.line or witness.line >= current.line]
+        ends = [Witness("the anchor", *current.end, current.line), *accepted]
+    return EndWitnesses(current, anchor_fault, ends)
 
 
 def _compare_end(end: End, outside: EndWitnesses) -> TrailFinding:
-    """Compare the end of the table with all that saw it."""
+    """Compare the end of the table with its witnesses."""
     seq = end[0]
     head = AuditHead.objects.filter(pk=1).values_list("seq", "hash").first() or (0, GENESIS)
-    furthest = max([*outside.seen, Witness("its own head", *head, 0)], key=lambda witness: witness.seq)
+    furthest = max([*outside.witnesses, Witness("its own head", *head, 0)], key=lambda witness: witness.seq)
     if furthest.seq > seq and not AuditRow.objects.filter(seq__gt=seq).exists():
-        return TrailFinding(seq, seq, _MISSING.format(seq + 1, furthest.seq, furthest.name), "behind")
+        return TrailFinding(seq, seq, _MISSING_ROWS.format(seq + 1, furthest.seq, furthest.name), "behind")
     if head[0] < seq or (head[0] == seq and head != end):
         return TrailFinding(seq, seq, f"the head of the trail was set back: it names row {head[0]}", "broken")
-    lost = _find_unrecorded_acts(seq, outside.anchor)
-    if lost:
-        return TrailFinding(seq, seq, f"rows are missing: the database has {lost} without a row in the trail", "behind")
-    trouble = outside.trouble or _find_anchor_doubt(seq, outside)
-    return TrailFinding(seq, seq, trouble, "unanchored" if trouble else "whole")
+    acts = _find_unrecorded_acts(seq, outside.anchor)
+    if acts:
+        return TrailFinding(seq, seq, f"rows are missing: the database has {acts} without a row in the trail", "behind")
+    fault = outside.anchor_fault or _find_anchor_doubt(seq, outside)
+    return TrailFinding(seq, seq, fault, "unanchored" if fault else "whole")
 
 
 def _find_unrecorded_acts(seq: int, current: Anchor | None) -> str:
-    """Acts without a row. Of a trail that has a row already, only the anchor tells since when each act has one."""
+    """Return acts without a row. Unless the trail is empty, the anchor says from which time each act has one."""
     if not seq:
         return witnesses.find_earlier_use(recent=0)
     return witnesses.find_unrecorded_acts(current.since / 1000) if current is not None and current.signed else ""
@@ -183,10 +187,10 @@ def _find_unrecorded_acts(seq: int, current: Anchor | None) -> str:
 def _find_anchor_doubt(seq: int, outside: EndWitnesses) -> str:
     current = outside.anchor
     if current is None:
-        return f"the anchor {anchor.get_path()} is missing" if seq or outside.seen else ""
+        return f"the anchor {anchor.get_path()} is missing" if seq or outside.witnesses else ""
     if not current.signed:
         return "" if trail.is_of_first_version() else f"the anchor {anchor.get_path()} is not signed"
-    ahead = next((one for one in outside.seen if one.seq > current.seq or one.line > current.line), None)
+    ahead = next((each for each in outside.witnesses if each.seq > current.seq or each.line > current.line), None)
     if ahead is not None:
         return f"the anchor was set back: it ends at row {current.seq}, and {ahead.name} saw row {ahead.seq}"
     if current.doubts:
@@ -195,7 +199,7 @@ def _find_anchor_doubt(seq: int, outside: EndWitnesses) -> str:
 
 
 def _advance_anchor(finding: TrailFinding) -> TrailFinding:
-    """Move the anchor up to the verified end: it keeps up with rows that other machines wrote, too."""
+    """Advance the anchor to the verified end, including rows that other servers wrote."""
     if finding.fault or not finding.seq:
         return finding
     try:
@@ -213,26 +217,26 @@ def _find_end(seq: int) -> End:
 
 
 def _store_result(verified: VerificationResult) -> None:
-    """Write the result down; while the trail is not whole, the end of the time before stays on record."""
+    """Store the result; while the trail has a fault, the last intact end stays on record."""
     before, line = _read_result(), 0
     with suppress(InvalidAnchor):
         current = anchor.read()
         line = current.line if current else 0
-    whole = not verified.finding.fault
-    end = _find_end(verified.finding.seq) if whole else (before.end if before else (0, GENESIS))
-    line = line if whole or before is None else max(line, before.line)
+    is_intact = not verified.finding.fault
+    end = _find_end(verified.finding.seq) if is_intact else (before.end if before else (0, GENESIS))
+    line = line if is_intact or before is None else max(line, before.line)
     text = json.dumps({"verified": asdict(verified), "end": end, "line": line})
     replace_file(get_path(), json.dumps({"text": text, "sig": _sign(settings.SECRET_KEY, text)}) + "\n")
 
 
 def _read_result() -> StoredResult | None:
-    """Return what was kept; one that this server did not sign is none."""
+    """Return the stored result, None if it is missing or not signed by this server."""
     try:
-        kept = json.loads(get_path().read_text())
+        signed_text = json.loads(get_path().read_text())
         keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-        if not any(hmac.compare_digest(_sign(key, kept["text"]), kept["sig"]) for key in keys):
+        if not any(hmac.compare_digest(_sign(key, signed_text["text"]), signed_text["sig"]) for key in keys):
             return None
-        content = json.loads(kept["text"])
+        content = json.loads(signed_text["text"])
         verified = VerificationResult(TrailFinding(**content["verified"]["finding"]), float(content["verified"]["at"]))
         return StoredResult(verified, (int(content["end"][0]), str(content["end"][1])), int(content["line"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
@@ -245,7 +249,7 @@ def _sign(secret: str, text: str) -> str:
 
 # ---------------------------------------------------------------- one row
 
-_MISSING = "rows {} to {} are missing at the end: the database is behind {} (restored from a backup, or cut off)"
+_MISSING_ROWS = "rows {} to {} are missing at the end: the database is behind {} (restored from a backup, or cut off)"
 _CANNOT_WRITE = "the anchor {} cannot be written: {}"
 _OTHER_ROW = "{} saw another row in its place"
 
@@ -257,9 +261,9 @@ def _find_rewrite(row: AuditRow, ends: list[Witness]) -> str:
 
 def _find_fault(row: AuditRow, prev: str) -> str:
     if row.prev != prev:
-        return "it does not follow the row before it (moved, or something was taken out or put in)"
+        return "it does not follow the row before it (a row was moved, removed or inserted)"
     try:
-        right = hash_row(row.said, row.prev, row.key)
+        right = hash_row(row.content, row.prev, row.key)
     except KeyError:
         return "it was signed with a key that this server does not have (see SECRET_KEY_FALLBACKS)"
     except ValueError:

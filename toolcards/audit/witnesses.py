@@ -1,7 +1,7 @@
-"""What the rest of the database knows of acts that the audit trail must have rows of.
+"""Acts in other tables that must have a row in the audit trail.
 
-Whoever empties the trail and removes its anchor leaves these behind: answers, policy versions and keys, whose
-every row is written in one transaction with a row of the trail, and the counters that number them.
+They remain if the trail and its anchor are deleted: votes, policy versions and keys, which are written in one
+transaction with a row of the trail, and the counters of their tables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECENT_SECONDS = 60.0  # seconds: rows of the transaction that writes the first 
 
 @dataclass(frozen=True, slots=True)
 class WitnessTable:
-    """A table, where it keeps the time of an act (a date, or epoch seconds), the act's name and a word for people."""
+    """A table, its column with the time of the act (a date, or epoch seconds), the act's name and a word for people."""
 
     model: str
     moment: str
@@ -45,66 +45,73 @@ VOTES = WitnessTable("Vote", "at", "vote", "vote")
 
 
 def find_earlier_use(recent: float) -> str:
-    """Return what shows that the database was in use earlier than the last `recent` seconds, "" for nothing."""
+    """Return evidence that the database was in use earlier, "" for none.
+
+    `recent`: seconds before now that do not count.
+    """
     return ", ".join(filter(None, (_count_earlier_use(kind, recent) for kind in (*COUNTED_TABLES, VOTES))))
 
 
 def _count_earlier_use(kind: WitnessTable, recent: float) -> str:
     rows = _get_rows(kind)
-    here, young = rows.count(), rows.filter(**_build_time_filter(kind, timezone.now().timestamp() - recent)).count()
-    numbered = _read_counter(rows.model)
-    if here == young and numbered <= here:
+    total = rows.count()
+    new_rows = rows.filter(**_build_time_filter(kind, timezone.now().timestamp() - recent)).count()
+    highest_number = _read_counter(rows.model)
+    if total == new_rows and highest_number <= total:
         return ""
-    return _format_count(max(here, numbered), kind.word)
+    return _format_count(max(total, highest_number), kind.word)
 
 
-def find_unrecorded_acts(since: float) -> str:
-    """Return which acts since then (epoch seconds) have no row in the trail, "" if all have one."""
+def find_unrecorded_acts(start: float) -> str:
+    """Return the acts without a row, "" for none.
+
+    `start` is in epoch seconds; earlier acts do not count.
+    """
     return ", ".join(
         filter(
             None,
             (
-                *(_count_missing_rows(kind, since) for kind in COUNTED_TABLES),
-                _count_unrecorded_votes(since),
-                _count_unrecorded_decisions(since),
+                *(_count_missing_rows(kind, start) for kind in COUNTED_TABLES),
+                _count_unrecorded_votes(start),
+                _count_unrecorded_decisions(start),
             ),
         )
     )
 
 
-def _count_missing_rows(kind: WitnessTable, since: float) -> str:
-    """There are more of them than rows about them: none is made without a row, and rows are never deleted."""
-    here = _get_rows(kind).filter(**_build_time_filter(kind, since)).count()
-    recorded = AuditRow.objects.filter(act__startswith=kind.act, at__gte=(since - 1) * 1000)
-    return _format_count(max(0, here - recorded.count()), kind.word) if here else ""
+def _count_missing_rows(kind: WitnessTable, start: float) -> str:
+    """Compare numbers: each row of the table was created with a row in the trail, which is never deleted."""
+    total = _get_rows(kind).filter(**_build_time_filter(kind, start)).count()
+    recorded = AuditRow.objects.filter(act__startswith=kind.act, at__gte=(start - 1) * 1000)
+    return _format_count(max(0, total - recorded.count()), kind.word) if total else ""
 
 
-def _count_unrecorded_votes(since: float) -> str:
-    voted = _get_rows(VOTES).filter(**_build_time_filter(VOTES, since)).order_by("id")
-    wanted = {approval for (approval,) in _list_both_ends(voted, "approval_id")}
-    recorded = AuditRow.objects.filter(act="vote", approval__in=wanted).values_list("approval", flat=True)
-    return _format_count(len(wanted.difference(recorded)), "vote")
+def _count_unrecorded_votes(start: float) -> str:
+    votes = _get_rows(VOTES).filter(**_build_time_filter(VOTES, start)).order_by("id")
+    expected = {approval for (approval,) in _list_both_ends(votes, "approval_id")}
+    recorded = AuditRow.objects.filter(act="vote", approval__in=expected).values_list("approval", flat=True)
+    return _format_count(len(expected.difference(recorded)), "vote")
 
 
-def _count_unrecorded_decisions(since: float) -> str:
-    """Every call that the gate judged was decided: the log says so, and so does what the gate owes an answer for."""
-    asked = apps.get_model("toolcards", "Approval").objects.filter(opener="gate", requested_at__gte=since)
-    judged = chain(
-        _list_both_ends(asked.order_by("requested_at", "id"), "run_id", "call__ordinal"), _list_decided_calls(since)
+def _count_unrecorded_decisions(start: float) -> str:
+    """Compare with calls that have a decision in the log, or an approval opened by the gate."""
+    approvals = apps.get_model("toolcards", "Approval").objects.filter(opener="gate", requested_at__gte=start)
+    decided_calls = chain(
+        _list_both_ends(approvals.order_by("requested_at", "id"), "run_id", "call__ordinal"), _list_decided_calls(start)
     )
-    wanted = {f"{run}-{ordinal}" for run, ordinal in judged}
-    recorded = AuditRow.objects.filter(act="decision", call__in=wanted).values_list("call", flat=True)
-    return _format_count(len(wanted.difference(recorded)), "decision")
+    expected = {f"{run}-{ordinal}" for run, ordinal in decided_calls}
+    recorded = AuditRow.objects.filter(act="decision", call__in=expected).values_list("call", flat=True)
+    return _format_count(len(expected.difference(recorded)), "decision")
 
 
-def _list_decided_calls(since: float) -> Iterator[tuple[int, int]]:
-    """Decisions among the oldest and the newest events; all of a long log would take too long."""
+def _list_decided_calls(start: float) -> Iterator[tuple[int, int]]:
+    """Yield decisions among the oldest and newest events only, since a log can be long."""
     events = apps.get_model("toolcards", "Event").objects
     ends = events.aggregate(first=Min("id"), last=Max("id"))
     if ends["last"] is None:
         return
-    at_an_end = Q(id__lt=ends["first"] + MAX_EVENTS) | Q(id__gt=ends["last"] - MAX_EVENTS)
-    decided = events.of_type(PolicyDecided.type).filter(at_an_end, applied=True, at__gte=since).order_by("id")
+    is_near_end = Q(id__lt=ends["first"] + MAX_EVENTS) | Q(id__gt=ends["last"] - MAX_EVENTS)
+    decided = events.of_type(PolicyDecided.type).filter(is_near_end, applied=True, at__gte=start).order_by("id")
     yield from _list_both_ends(decided, "run_id", "ordinal")
 
 
@@ -122,7 +129,7 @@ def _build_time_filter(kind: WitnessTable, moment: float) -> dict[str, Any]:
 
 
 def _read_counter(model: Any) -> int:
-    """Return the highest number that the table's counter has given out; rows that were deleted count too."""
+    """Return the highest id that the table has given out, including deleted rows."""
     table = model._meta.db_table
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":

@@ -38,9 +38,9 @@ class Manifest:
 
 
 def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
-    """Write a backup to the path, which it replaces only when it is whole; returns the path."""
+    """Write a backup; once complete, it replaces the path."""
     with replace_when_complete(path) as draft:
-        with draft.open("wb") as opened, tarfile.open(fileobj=opened, mode="w") as archive:
+        with draft.open("wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
             _add_part(archive, MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
             for name, part in parts.items():
                 entry = tarfile.TarInfo(name)
@@ -52,7 +52,7 @@ def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
 
 
 def check(path: Path) -> Manifest:
-    """Read the whole backup and compare it with its checksums; raises BackupError."""
+    """Read the backup and compare its checksums; raises BackupError."""
     with _open_archive(path) as archive:
         manifest = _read_manifest(archive, path)
         for name, digest in manifest.parts.items():
@@ -63,12 +63,12 @@ def check(path: Path) -> Manifest:
 
 
 def unpack(path: Path, name: str, target: Path) -> None:
-    """Write one part of the backup to the target, which must not exist, for its owner alone."""
+    """Write a part of the backup to a new private file."""
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as opened, _open_archive(path) as archive, _open_part(archive, name, path) as source:
-        shutil.copyfileobj(source, opened, _PIECE)
-        opened.flush()
-        os.fsync(opened.fileno())
+    with os.fdopen(handle, "wb") as file, _open_archive(path) as archive, _open_part(archive, name, path) as source:
+        shutil.copyfileobj(source, file, _PIECE)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def hash_file(path: Path) -> str:
@@ -79,13 +79,16 @@ def hash_file(path: Path) -> str:
 
 @contextmanager
 def replace_when_complete(path: Path) -> Iterator[Path]:
-    """Yield an empty file next to the path, for its owner alone; it replaces the path if the block succeeds."""
+    """Yield an empty file that replaces the path if the block succeeds.
+
+    It is next to the path, and only its owner can read it.
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield draft
-        with draft.open("rb") as opened:
-            os.fsync(opened.fileno())  # a power cut must not leave an empty file in its place
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())  # a power cut must not leave an empty file in its place
         draft.replace(path)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -115,10 +118,10 @@ def _open_archive(path: Path) -> Iterator[tarfile.TarFile]:
 def _read_manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
     try:
         with _open_part(archive, MANIFEST, path) as source:
-            said: dict[str, Any] = json.loads(source.read(_PIECE))
-        if said["format"] > FORMAT:
-            raise BackupError(f"{path} was made by Toolcards {said['version']}. Install that version to restore it.")
-        return Manifest(**said)
+            content: dict[str, Any] = json.loads(source.read(_PIECE))
+        if content["format"] > FORMAT:
+            raise BackupError(f"{path} was made by Toolcards {content['version']}. Install that version to restore it.")
+        return Manifest(**content)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BackupError(f"{path} is no backup of Toolcards: its manifest cannot be read.") from error
 

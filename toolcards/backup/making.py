@@ -19,7 +19,7 @@ from toolcards.backup.archive import BackupError, Manifest
 
 
 def make(path: Path, *, with_key: bool = False) -> Path:
-    """Write a backup to the path, or into the folder that it names; returns its file."""
+    """Write a backup to a file or into a folder; return its path."""
     if path.is_dir():
         path = path / time.strftime("toolcards-%Y%m%d-%H%M%S.tar", time.gmtime())
     if not path.parent.is_dir():
@@ -46,7 +46,7 @@ def get_version() -> str:
 
 
 def list_migrations() -> list[str]:
-    """Return the newest migration of each app that the database has seen."""
+    """Return the newest applied migration of each app."""
     newest: dict[str, str] = {}
     for app, name in MigrationRecorder(connection).applied_migrations():
         newest[app] = max(name, newest.get(app, ""))

@@ -1,4 +1,4 @@
-"""Put a backup in the database's place, and write into its audit trail that this was done."""
+"""Replace the database by a backup, and record the restore in its audit trail."""
 
 from __future__ import annotations
 
@@ -28,35 +28,38 @@ class RestoreReport:
     """The result of a restore."""
 
     manifest: Manifest
-    kept: str
-    """Where the replaced database is; "" where there was none."""
+    old_database: str
+    """Where the replaced database is, "" if there was none."""
     fault: str
-    """What is wrong with the backup's own audit trail, "" if it is whole."""
+    """What is wrong with the backup's own audit trail, "" if it is intact."""
     rows: int
 
 
-def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False) -> RestoreReport:
-    """Replace the database by the backup; raises BackupError, and then nothing has changed unless it says so."""
+def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = False) -> RestoreReport:
+    """Replace the database by the backup; raises BackupError.
+
+    After an error nothing has changed, unless the message says so.
+    """
     manifest, store = archive.check(path), stores.get_store()
     folder = Path(settings.TOOLCARDS.data_dir)
     with lock_folder(folder):
-        if others := store.users():
-            raise BackupError(f"The database is in use by {others}. Stop every server first.")
+        if users := store.users():
+            raise BackupError(f"The database is in use by {users}. Stop every server first.")
         _check_compatible(manifest, store, path, force=force)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as scratch:
             source = Path(scratch) / archive.DATABASE
             archive.unpack(path, archive.DATABASE, source)
             _take_key(path, manifest, Path(scratch), folder, with_key=with_key)
             before = _read_anchor(path, manifest, Path(scratch))
-            kept = store.replace(source)
+            old_database = store.replace(source)
         call_command("migrate", interactive=False, verbosity=0)
-        fault = _record_restore(manifest, before, by=by)
-        return RestoreReport(manifest, kept, fault, verification.verify_and_store().rows)
+        fault = _record_restore(manifest, before, actor=actor)
+        return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep servers from using the data directory; raises BackupError where one runs."""
+    """Lock the data directory; raises BackupError if a server uses it."""
     try:
         import fcntl
     except ImportError:  # Windows has none
@@ -67,28 +70,28 @@ def lock_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            who = ""
+            server = ""
             with suppress(ValueError, KeyError, TypeError):
                 owner = json.load(lock)
-                who = f" (process {owner['pid']} at {owner['address']})"
-            raise BackupError(f"A server uses {folder}{who}. Stop it first.") from None
+                server = f" (process {owner['pid']} at {owner['address']})"
+            raise BackupError(f"A server uses {folder}{server}. Stop it first.") from None
         yield
 
 
 def _check_compatible(manifest: Manifest, store: stores.Store, path: Path, *, force: bool) -> None:
     if manifest.store != store.name:
         raise BackupError(f"{path} is a backup of {manifest.store}, and the settings name a {store.name} database.")
-    known = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
-    newer = [name for name in manifest.migrations if name not in known]
+    migrations = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
+    newer = [name for name in manifest.migrations if name not in migrations]
     if newer:
-        said = f"it has {', '.join(newer)}, which this version does not know"
-        raise BackupError(f"{path} was made by a newer Toolcards ({manifest.version}): {said}. Install that version.")
+        reason = f"it has {', '.join(newer)}, which this version does not know"
+        raise BackupError(f"{path} was made by a newer Toolcards ({manifest.version}): {reason}. Install that version.")
     if store.exists() and not force:
-        raise BackupError("There is a database already. With --force it is kept aside and replaced.")
+        raise BackupError("There is a database already. --force replaces it and keeps the old one.")
 
 
 def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, with_key: bool) -> None:
-    """Use the backup's key where that is wanted; refuse a backup whose key is not here."""
+    """Use the backup's key if `with_key`; refuse a backup whose key is missing."""
     if with_key:
         if settings.TOOLCARDS.secret_key:
             raise BackupError("TOOLCARDS_SECRET_KEY is set, so a key in the backup would not be used. Unset it first.")
@@ -104,7 +107,7 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
 
 
 def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:
-    """Return the backup's anchor; None where it has none that we signed."""
+    """Return the backup's anchor, None if it has none that this server signed."""
     if archive.ANCHOR not in manifest.parts:
         return None
     archive.unpack(path, archive.ANCHOR, scratch / archive.ANCHOR)
@@ -113,22 +116,22 @@ def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None
     return None
 
 
-def _record_restore(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
-    """Write into the trail that it was restored, and begin a new line of anchors; returns what was wrong with it."""
+def _record_restore(manifest: Manifest, before: Anchor | None, *, actor: str) -> str:
+    """Record the restore in the trail, and begin a new line of anchors; return the trail's fault."""
     fault = _find_fault(before)
     replaced: dict[str, object] = {}
     with suppress(InvalidAnchor):
-        here = anchor.read()
-        replaced = {"seq": here.seq, "hash": here.hash, "line": here.line} if here else {}
+        current = anchor.read()
+        replaced = {"seq": current.seq, "hash": current.hash, "line": current.line} if current else {}
     with transaction.atomic():
         row = repair_head()
         detail = {
             "backup_made_at": round(manifest.made_at * 1000), "backup_version": manifest.version, "row": row,
             "anchor_was": replaced, "fault": fault,
         }  # fmt: skip
-        write_acts(Act("trail.restored", kind="command", name=by, detail=detail))
+        write_acts(Act("trail.restored", kind="command", name=actor, detail=detail))
     line = before.line if before else 0
-    anchor.follow_line(line)  # copies outside may know the backup's line: the new one comes after both
+    anchor.follow_line(line)  # copies outside may have the backup's line: the new one follows both
     anchor.accept_end(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
     return fault
 
@@ -140,5 +143,5 @@ def _find_fault(before: Anchor | None) -> str:
         return finding.fault
     if before is None:
         return "the backup has no anchor that this server can trust"
-    known = not before.seq or AuditRow.objects.filter(seq=before.seq, hash=before.hash).exists()
-    return "" if known else f"row {before.seq}, which the backup's anchor names, is missing"
+    is_in_table = not before.seq or AuditRow.objects.filter(seq=before.seq, hash=before.hash).exists()
+    return "" if is_in_table else f"row {before.seq}, which the backup's anchor names, is missing"

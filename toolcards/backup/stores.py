@@ -1,4 +1,4 @@
-"""The two databases: how each is copied while it is in use, and replaced while it is not."""
+"""The two databases: copying each while it is in use, and replacing it while it is not."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ class Store(Protocol):
         """Return whether there is a database with tables."""
 
     def users(self) -> str:
-        """Return who else uses the database, "" if no one does."""
+        """Return the other users of the database, "" for none."""
 
     def replace(self, source: Path) -> str:
-        """Put the source in the database's place; returns where the old one is kept, "" where there was none."""
+        """Replace the database; return where the old one is.
+
+        The result is "" if there was none.
+        """
 
 
 def get_store() -> Store:
@@ -42,7 +45,7 @@ def get_store() -> Store:
 
 
 class Sqlite:
-    """A file; SQLite copies it page by page, in one reading transaction."""
+    """A file; SQLite copies it page by page in one read transaction."""
 
     name = "sqlite"
 
@@ -54,33 +57,33 @@ class Sqlite:
     def copy(self, target: Path) -> None:
         """Write what is committed now into the target, and check it."""
         try:
-            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(target)) as copied:
-                source.backup(copied)
-                copied.execute("PRAGMA journal_mode=DELETE")  # one file, without a second one next to it
-                found = copied.execute("PRAGMA integrity_check").fetchone()[0]
+            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a second one next to it
+                integrity = copy.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
             raise BackupError(f"SQLite cannot copy {self.path}: {error}.") from error
-        if found != "ok":
-            raise BackupError(f"The database {self.path} is damaged: {found}.")
+        if integrity != "ok":
+            raise BackupError(f"The database {self.path} is damaged: {integrity}.")
 
     def exists(self) -> bool:
-        """Return whether the file is there."""
+        """Return whether the file exists."""
         return self.path.exists()
 
     def users(self) -> str:
-        """Return "": the lock in the data directory tells who serves the file."""
+        """Return "": the lock in the data directory covers the file."""
         return ""
 
     def replace(self, source: Path) -> str:
-        """Rename the old file, with what belongs to it, and put the source in its place."""
+        """Rename the old files and put the source in their place."""
         connections.close_all()
-        kept = self.path.with_name(f"{self.path.name}.before-restore-{_format_stamp()}") if self.exists() else None
+        new_path = self.path.with_name(f"{self.path.name}.before-restore-{_format_stamp()}") if self.exists() else None
         for ending in ("-wal", "-shm", ""):  # the newest commits are in the first
             old = self.path.with_name(self.path.name + ending)
-            if kept is not None and old.exists():
-                old.replace(kept.with_name(kept.name + ending))
+            if new_path is not None and old.exists():
+                old.replace(new_path.with_name(new_path.name + ending))
         source.replace(self.path)
-        return str(kept or "")
+        return str(new_path or "")
 
 
 class Postgres:
@@ -89,7 +92,7 @@ class Postgres:
     name = "postgresql"
 
     def copy(self, target: Path) -> None:
-        """Write what is committed now into the target, and check that it can be read."""
+        """Write what is committed now into the target, and check it."""
         _run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
         _run_program("pg_restore", "--list", str(target), quiet=True)
 
@@ -104,23 +107,23 @@ class Postgres:
         _close_sessions()
         parameters: dict[str, Any] = dict(_get_parameters())
         with psycopg.connect(**parameters) as session:
-            found = session.execute(
+            row = session.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
                 " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
             ).fetchone()
-        return f"{found[0]} sessions of PostgreSQL" if found and found[0] else ""
+        return f"{row[0]} sessions of PostgreSQL" if row and row[0] else ""
 
     def replace(self, source: Path) -> str:
-        """Replace all tables in one transaction; what was there is copied into the data directory first."""
-        kept = ""
+        """Back up the old tables, then replace them in one transaction."""
+        old_database = ""
         if self.exists():
             from toolcards.backup.making import make
 
-            kept = str(make(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
+            old_database = str(make(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
         self._remove_newer(source)
         _close_sessions()
         _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
-        return kept
+        return old_database
 
     def _remove_newer(self, source: Path) -> None:
         """Remove tables that the backup does not have: pg_restore replaces only those that it has."""
@@ -136,19 +139,19 @@ _RESTORE = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single
 
 
 def _close_sessions() -> None:
-    """Close our own sessions, those of the pool too."""
+    """Close our own sessions, including those of the pool."""
     connections.close_all()
     connection.close_pool()  # type: ignore[attr-defined]
 
 
 def find_program(name: str) -> str:
-    """Return one of PostgreSQL's programs: on the PATH, or the newest one where Debian keeps them."""
+    """Return the path of a PostgreSQL program; raises BackupError."""
     newest = sorted(_DEBIAN.glob(f"*/bin/{name}"), key=lambda path: _parse_version(path.parts[-3]), reverse=True)
-    found = str(newest[0]) if newest else shutil.which(name)
-    if not found:
-        said = "is not installed here, or not on the PATH. On Debian: sudo apt install postgresql-client"
-        raise BackupError(f"{name} {said}.")
-    return found
+    path = str(newest[0]) if newest else shutil.which(name)
+    if not path:
+        hint = "On Debian: sudo apt install postgresql-client"
+        raise BackupError(f"{name} is not installed here, or not on the PATH. {hint}.")
+    return path
 
 
 def _parse_version(version: str) -> float:
@@ -156,27 +159,27 @@ def _parse_version(version: str) -> float:
 
 
 def _run_program(name: str, *arguments: str, quiet: bool = False) -> str:
-    """Run one of PostgreSQL's programs on our database; returns what it printed."""
-    done = subprocess.run([find_program(name), *arguments], env=_build_environment(), capture_output=True, text=True)  # noqa: S603
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it gave no reason"]
+    """Run a PostgreSQL program on our database; return its output."""
+    result = subprocess.run([find_program(name), *arguments], env=_build_environment(), capture_output=True, text=True)  # noqa: S603
+    if result.returncode:
+        lines = result.stderr.strip().splitlines() or ["it gave no reason"]
         raise BackupError(f"{name} failed: {lines[0] if quiet else ' '.join(lines[:4])}")
-    return done.stdout
+    return result.stdout
 
 
 def _build_environment() -> dict[str, str]:
-    """Return the environment that tells libpq where the database is; a password does not show in a process list."""
+    """Return the environment with the database's address for libpq; process lists do not show passwords in it."""
     names = {"dbname": "DATABASE"}
     return os.environ | {f"PG{names.get(name, name).upper()}": value for name, value in _get_parameters().items()}
 
 
 def _get_parameters() -> dict[str, str]:
-    """Return how libpq reaches the database."""
-    known: dict[str, Any] = connection.settings_dict
-    options = {name: known["OPTIONS"].get(name) for name in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
+    """Return the connection parameters of the database for libpq."""
+    database: dict[str, Any] = connection.settings_dict
+    options = {name: database["OPTIONS"].get(name) for name in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
     names = {"dbname": "NAME", "host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD"}
-    given = {name: known[column] for name, column in names.items()} | options
-    return {name: str(value) for name, value in given.items() if value}
+    parameters = {name: database[column] for name, column in names.items()} | options
+    return {name: str(value) for name, value in parameters.items() if value}
 
 
 def _format_stamp() -> str:

@@ -55,8 +55,8 @@ class Player:
             raise _find_first(refusals or group_error) from group_error
 
     def _wait_for_server(self) -> None:
-        until, problem = time.monotonic() + START_PATIENCE, ""
-        while time.monotonic() < until:
+        deadline, problem = time.monotonic() + START_PATIENCE, ""
+        while time.monotonic() < deadline:
             try:
                 with urlopen(f"{self.url}/healthz", timeout=START_PATIENCE):  # noqa: S310 - the address we play into
                     return

@@ -36,7 +36,7 @@ class Recording:
         return any("decision" in line for line in self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines to play: frames with the milliseconds before them, and waits for decisions."""
+        """Return frames with the milliseconds before them, and waits for decisions."""
         text = (RUNS / self.file).read_text(encoding="utf-8")
         if self.file.endswith(".jsonl"):
             return [json.loads(line) for line in text.splitlines()[1:]]

@@ -166,12 +166,12 @@ async def areserve_key(source: Source, key: str, request: dict[str, str]) -> Hel
 
 
 async def arenew_key(key: HeldKey) -> None:
-    """Renew the lease of a held key; raises RequestRefused if it was lost."""
+    """Renew the lease of a held key; raises RequestRefused if lost."""
     await group_commit.submit(idempotency.UpdateKey(key.renew))
 
 
 async def astore_answer(key: HeldKey, answer: str) -> None:
-    """Store the answer of a held key; raises RequestRefused if it was lost."""
+    """Store the answer of a held key; raises RequestRefused if lost."""
     await group_commit.submit(idempotency.UpdateKey(lambda tx: key.answer(answer)))
 
 

@@ -194,13 +194,19 @@ def describe_rule(rule: DraftRule) -> str:
 
 
 def load_draft_text() -> str:
-    """Return the YAML that a person wrote last for the draft, "" if there is none. It may be older than the draft."""
+    """Return the draft's YAML that a person last wrote, or "".
+
+    It can be older than the draft.
+    """
     return Draft.objects.values_list("text", flat=True).first() or ""
 
 
 @transaction.atomic
 def replace_draft(document: dict[str, Any], *, author: str, text: str = "") -> None:
-    """Replace the draft by the document; `text` is its YAML with comments. Raises PolicyError."""
+    """Replace the draft by the document; raises PolicyError.
+
+    `text` is the YAML of the document, with comments.
+    """
     names = [rule.id for rule in documents.parse(document).rules]
     head = {name: value for name, value in document.items() if name != "rules"}
     Draft.objects.all().delete()

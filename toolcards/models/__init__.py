@@ -1,12 +1,12 @@
-"""The tables: sources and their keys, runs, the event log, calls as last known, approvals, policy versions.
+"""The tables: sources and their keys, runs, the event log, tool calls, approvals, policy versions.
 
-Only `gate` writes runs, events, calls and approvals (a test keeps it so). The log is never changed, but for
-secrets in it, which `gate/maintenance/retention.py` masks after a run has ended.
-JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' text survive any database.
+Only `gate` writes runs, events, calls and approvals (`write_guard`). The log is append-only, except that
+`gate/maintenance/retention.py` masks secrets in it after a run has ended. JSON is stored in text columns as ASCII, so
+that NUL and lone surrogates in text from agents survive in any database.
 """
 
 from toolcards.audit.trail import AuditHead, AuditRow  # Django looks for tables here
-from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
+from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.commits import GroupCommit
 from toolcards.models.notifications import Delivery, Webhook
@@ -29,7 +29,7 @@ from toolcards.models.sources import (
 )
 
 __all__ = [
-    "ANSWERED",
+    "ANSWERED_STATES",
     "EVERY_SCOPE",
     "READ_ALL",
     "SCOPES",

@@ -1,4 +1,4 @@
-"""Answers owed to gated calls, the votes that give them, and those given in advance."""
+"""Approvals of gated calls, their votes, and grants."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from toolcards.models.runs import Run
 from toolcards.models.sources import Source
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
-ANSWERED = ("approved", "denied", "expired", "cancelled", "superseded", "revoked")
+ANSWERED_STATES = ("approved", "denied", "expired", "cancelled", "superseded", "revoked")
 
 
 class ApprovalQuerySet(LogQuerySet["Approval"]):
-    """Approvals, by what is owed."""
+    """Approvals by state."""
 
     def waiting(self) -> ApprovalQuerySet:
-        """Approvals that nobody has answered, oldest first."""
+        """Return the open approvals, oldest first."""
         return self.filter(state="pending", asked=True).order_by("requested_at", "id")
 
     def overdue(self, steady: float) -> ApprovalQuerySet:
-        """Approvals with a deadline that has passed at this steady time (toolcards/clocks.py)."""
+        """Return the approvals whose deadline has passed (steady time)."""
         return self.filter(expires_at__gt=0, expires_at__lte=models.F("clock_offset") + steady)
 
     def undelivered(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
-        """Answers of these runs that their agents have not been told over a socket of that channel yet."""
-        owed = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED)
-        return owed.order_by("decided_at", "id")
+        """Return the answers that agents have not received on this channel."""
+        answers = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED_STATES)
+        return answers.order_by("decided_at", "id")
 
 
 class Approval(LogModel):
-    """The answer owed to a gated call: pending, answered once, handed over, claimed, and what came of it.
+    """The approval of a gated call: pending, answered once, delivered, claimed, and its outcome.
 
-    `asked`: a person was asked (an allow over HTTP has a row for its permit only). `channel` is the way
-    back: `http` or `poll` (the agent polls), `socket` (we tell a gating connection), `watch` (we tell a watching
-    one), `hook` (the held request), `none` (nobody here is heard). Times are epoch seconds of wall time;
-    `permit_expires_at` is working time (toolcards/clocks.py).
+    `asked`: a person must decide (an allow over HTTP has a row only for its permit). `channel` is the way back to the
+    agent: `http` or `poll` (it polls), `socket` (a gating connection), `watch` (a watching connection), `hook` (the
+    request that waits), `none` (it takes no answers). Times are epoch seconds of wall time; `permit_expires_at` is
+    working time (toolcards/clocks.py).
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -52,10 +52,10 @@ class Approval(LogModel):
     schema_sha256 = models.CharField(max_length=64, blank=True)
     idempotency_key = models.CharField(max_length=300, blank=True)
     decision_id = models.CharField(max_length=40, blank=True)
-    terms = models.TextField(default="{}")  # AskTerms: who must answer, how many, what may be edited
-    rules = models.TextField(default="[]")  # ids of the rules that asked; a grant satisfies one of them
-    version = models.IntegerField(default=0)  # the policy version that asked
-    edited = SealedText(blank=True)  # the input as a person changed it, while more votes are needed
+    terms = models.TextField(default="{}")  # AskTerms: voters, quorum, what can be edited
+    rules = models.TextField(default="[]")  # ids of the rules that require it; a grant satisfies one of them
+    version = models.IntegerField(default=0)  # the policy version that requires it
+    edited = SealedText(blank=True)  # the input that a person edited, while more votes are required
     by_kind = models.CharField(max_length=20, blank=True)
     by_name = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)  # redacted
@@ -63,14 +63,14 @@ class Approval(LogModel):
     use_ttl = models.FloatField(default=300)
     requested_at = models.FloatField()
     expires_at = models.FloatField(default=0)
-    clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was asked
+    clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was requested
     decided_at = models.FloatField(default=0)
     delivered_at = models.FloatField(null=True, blank=True)
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)
     claimed_at = models.FloatField(default=0)
-    claimed_by = models.CharField(max_length=200, blank=True)  # the client, so that a lost answer can be given again
-    key_id = models.BigIntegerField(null=True, blank=True)  # the agent key that asked; a permit ends with its key
+    claimed_by = models.CharField(max_length=200, blank=True)  # the client, so that a lost response can be repeated
+    key_id = models.BigIntegerField(null=True, blank=True)  # the agent key of the request; a permit ends with its key
     objects = ApprovalQuerySet.as_manager()
 
     class Meta:
@@ -81,12 +81,12 @@ class Approval(LogModel):
         return self.id
 
     def is_overdue(self, steady: float) -> bool:
-        """Return whether it has a deadline that has passed at this steady time (toolcards/clocks.py)."""
+        """Return whether its deadline has passed at this steady time (see clocks)."""
         return 0 < self.expires_at <= self.clock_offset + steady
 
 
 class Vote(models.Model):
-    """One person's answer."""
+    """One person's vote."""
 
     approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -104,22 +104,22 @@ class Vote(models.Model):
 
 
 class GrantQuerySet(models.QuerySet["Grant"]):
-    """Grants, by whether they count."""
+    """Grants by validity."""
 
     def live(self, now: float) -> GrantQuerySet:
-        """Grants that still count at `now` (epoch seconds)."""
+        """Return the grants that are valid at `now` (epoch seconds)."""
         return self.filter(revoked_at=None).filter(models.Q(expires_at=0) | models.Q(expires_at__gt=now))
 
 
 class Grant(models.Model):
-    """A person's yes in advance: it satisfies exactly one ask rule, for these arguments, in this scope, until then."""
+    """A person's approval in advance of one ask rule, for these arguments, in this scope, until `expires_at`."""
 
     id = models.CharField(primary_key=True, max_length=40)
     rule = models.CharField(max_length=100)
     rule_sha256 = models.CharField(max_length=64)
     tool = models.CharField(max_length=300, db_index=True)
     server = models.CharField(max_length=300, blank=True)  # where the tool comes from
-    schema_sha256 = models.CharField(max_length=64, blank=True)  # of the tool, as it was judged
+    schema_sha256 = models.CharField(max_length=64, blank=True)  # of the tool, as it was evaluated
     args_sha256 = models.CharField(max_length=64, blank=True)
     pattern = models.TextField(blank=True)  # conditions like a rule's `args`
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")

@@ -1,4 +1,4 @@
-"""Tool calls as last known."""
+"""The latest state of each tool call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcards.core.calls.card_codec import load_card
 from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
 from toolcards.encryption import SealedText, UnreadableText, get_redactor
-from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
+from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE, Event, Run
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
 _shown_cards: dict[tuple[int, int, int, int], Card] = {}
@@ -20,21 +20,21 @@ BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
 class ToolCallQuerySet(LogQuerySet["ToolCall"]):
-    """Calls, by what is wanted of them."""
+    """Calls by state."""
 
     def not_removed(self) -> ToolCallQuerySet:
         """Return the calls that were not removed by a step reset."""
         return self.filter(removed=False)
 
     def waiting(self) -> ToolCallQuerySet:
-        """Calls that a person's answer is wanted for, oldest first."""
+        """Return the calls that wait for a person, oldest first."""
         return self.not_removed().filter(waiting=True).order_by("requested_at", "id")
 
 
 class ToolCall(LogModel):
-    """A tool call as last known: `card` is the whole of it, sealed; the other columns are for finding it.
+    """The latest state of a tool call: `card` is all of it, encrypted; the other columns are for queries.
 
-    While input streams, `text` may lag behind the log (it is rewritten only when it grew by a quarter);
+    While input streams, `text` can lag behind the log (it is rewritten only after it has grown by a quarter);
     `as_card` adds the missing deltas.
     """
 
@@ -54,7 +54,7 @@ class ToolCall(LogModel):
     started_at = models.DateTimeField(null=True)
     requested_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    beyond_control = models.BooleanField(default=False, db_default=False)  # an oddity of BEYOND_CONTROL
+    beyond_control = models.BooleanField(default=False, db_default=False)  # it has an anomaly of BEYOND_CONTROL
     card = SealedText()
     text = SealedText(blank=True)
     text_seq = models.BigIntegerField(default=0)
@@ -74,27 +74,31 @@ class ToolCall(LogModel):
 
     @property
     def public_id(self) -> str:
-        """The id that the API and the pages use: unique over all runs."""
+        """The id in the API and on pages, unique across all runs."""
         return f"{self.run_id}-{self.ordinal}"
 
     @property
     def is_unreadable(self) -> bool:
-        """Its key is not here, or this version cannot read it: no more than the columns can be known."""
-        return self._stored() is None
+        """Whether only the columns are readable, not the card.
+
+        Its key is missing, or this version cannot read it.
+        """
+        return self._load_card() is None
 
     def as_card(self, late: Iterable[str] | None = None) -> Card:
-        """Return the card, with the text that the log has and this row has not yet (`late`, where it is known).
+        """Return the card, with the text that only the log has.
 
-        Of a `closed` row it is what the columns say, with an oddity that tells.
+        `late`: that text if the caller has it. The card of an unreadable row is made from its columns, with an
+        anomaly that says so.
         """
-        card = self._stored()
+        card = self._load_card()
         if card is None:
-            return self._outside()
-        text = str(card.text) or self.text  # a text that no database column takes stands in the card itself
-        text += "".join(self._late() if late is None else late)
+            return self._build_from_columns()
+        text = str(card.text) or self.text  # a text that no database column takes is in the card itself
+        text += "".join(self._read_late_text() if late is None else late)
         return card.replace(text=Rope(text), rev=self.rev, seq=self.seq)
 
-    def _stored(self) -> Card | None:
+    def _load_card(self) -> Card | None:
         if type(self.card) is UnreadableText or type(self.text) is UnreadableText:
             return None
         try:
@@ -102,27 +106,27 @@ class ToolCall(LogModel):
         except UNREADABLE:
             return None
 
-    def _late(self) -> Iterator[str]:
+    def _read_late_text(self) -> Iterator[str]:
         if self.text_seq < self.seq and self.state == "input-streaming":
             events = Event.objects.after(self.run_id, self.text_seq).filter(ordinal=self.ordinal, seq__lte=self.seq)
             for event in events.of_type(InputDelta.type):
                 if isinstance(fact := event.readable_fact, InputDelta):
                     yield fact.text
 
-    def _outside(self) -> Card:
-        """The call as it looks from outside."""
+    def _build_from_columns(self) -> Card:
         started, requested, finished = (
-            at.timestamp() if at else 0.0 for at in (self.started_at, self.requested_at, self.finished_at)
+            moment.timestamp() if moment else 0.0 for moment in (self.started_at, self.requested_at, self.finished_at)
         )
         return Card(
             self.call_id, self.ordinal, state=ToolCallState(self.state) if self.state else None, rev=self.rev,
             seq=self.seq, first_seq=self.first_seq, tool=CardTool(self.tool, self.kind), soft=self.soft,
             agent_path=tuple(self.agent.split(" › ")) if self.agent else (), removed=self.removed,
-            anomalies=((CLOSED, started),), times=Milestones(started=started, requested=requested, finished=finished),
+            anomalies=((CANNOT_BE_OPENED, started),),
+            times=Milestones(started=started, requested=requested, finished=finished),
         )  # fmt: skip
 
     def as_shown_card(self) -> Card:
-        """Return the card as people and programs may see it: secrets are masked. Cached per revision."""
+        """Return the card with masked secrets, cached per revision."""
         key = (self.run_id, self.ordinal, self.rev, self.seq)
         card = _shown_cards.get(key)
         if card is None:

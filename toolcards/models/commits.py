@@ -6,7 +6,7 @@ from django.db import models
 
 
 class GroupCommit(models.Model):
-    """A process and the number of what it committed last."""
+    """A process and the number of its latest commit."""
 
     process = models.CharField(max_length=32, primary_key=True)
     number = models.BigIntegerField()

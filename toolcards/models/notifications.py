@@ -1,7 +1,7 @@
-"""What is to be told to others: who wants to hear what (`Webhook`), and every telling, with its end (`Delivery`).
+"""Notifications: their receivers (`Webhook`), and each delivery with its result (`Delivery`).
 
-Deliveries are written in the transaction of what they tell of, so nothing is told that did not happen and nothing
-that happened is lost; they are sent afterwards, at least once. Receivers know them by `event_id`.
+A delivery is written in the transaction of its event, so none is lost and none is about something that did not happen.
+It is sent afterwards, at least once. Receivers recognize repetitions by `event_id`.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ FORMATS = ("webhook", "ntfy", "slack", "discord", "email")
 SEVERITIES = ("low", "medium", "high", "critical")
 PLUGIN = "plugin:"
 KEEP_DAYS = 14
-ROTATION = 24 * 3600.0  # seconds that the old secret still signs after a new one was made
+ROTATION = 24 * 3600.0  # seconds for which the old secret still signs after a rotation
 
 
 def new_secret() -> str:
-    """Return a signing secret as Standard Webhooks writes it."""
+    """Return a new signing secret in the format of Standard Webhooks."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
 
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
-    """Who wants to hear."""
+    """Receivers of notifications."""
 
     def live(self) -> WebhookQuerySet:
-        """Those that are told anything."""
+        """Return the enabled receivers."""
         return self.filter(enabled=True)
 
 
 class Webhook(models.Model):
-    """Somebody who wants to hear: a URL (or mail addresses), what it wants to hear of, and in whose words."""
+    """A receiver of notifications: a URL or mail addresses, the events it subscribes to, and the format."""
 
     name = models.CharField(max_length=200, unique=True)
     format = models.CharField(max_length=20, default="webhook")
     url = models.CharField(max_length=2000, blank=True)
-    to = models.CharField(max_length=1000, blank=True)  # mail addresses between commas
+    to = models.CharField(max_length=1000, blank=True)  # mail addresses separated by commas
     secret = models.CharField(max_length=200, default=new_secret)
     old_secret = models.CharField(max_length=200, blank=True)
     old_until = models.FloatField(default=0)
-    events = models.TextField(default="[]")  # of core.happenings.EVENTS; none: all
-    sources = models.TextField(default="[]")  # pks of sources; none: all
-    escalated_to = models.TextField(default="[]")  # names and groups; of escalations only those to them; none: all
-    severity = models.CharField(max_length=10, default="low")  # the lowest that is told
-    quiet_from = models.CharField(max_length=5, blank=True)  # "22:00"; between the two only `critical` is told
+    events = models.TextField(default="[]")  # of core.calls.tool_events; empty: all
+    sources = models.TextField(default="[]")  # pks of sources; empty: all
+    escalated_to = models.TextField(default="[]")  # names and groups whose escalations it gets; empty: all
+    severity = models.CharField(max_length=10, default="low")  # the lowest that it gets
+    quiet_from = models.CharField(max_length=5, blank=True)  # "22:00"; between the two it gets only `critical`
     quiet_to = models.CharField(max_length=5, blank=True)
     zone = models.CharField(max_length=60, default="UTC")
     enabled = models.BooleanField(default=True)
-    trouble = models.CharField(max_length=300, blank=True)  # why it was switched off by itself
+    trouble = models.CharField(max_length=300, blank=True)  # why it was disabled automatically
     created_by = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     objects = WebhookQuerySet.as_manager()
@@ -66,54 +66,54 @@ class Webhook(models.Model):
 
     @property
     def wanted_events(self) -> list[str]:
-        """The events it hears; none means all."""
+        """The events it gets; empty means all."""
         return [str(name) for name in json.loads(self.events)]
 
     @property
     def wanted_sources(self) -> list[int]:
-        """The sources it hears of; none means all."""
+        """The sources it gets events of; empty means all."""
         return [int(pk) for pk in json.loads(self.sources)]
 
     @property
     def wanted_escalations(self) -> list[str]:
-        """Whose escalations it hears of; none means everybody's."""
+        """The names and groups whose escalations it gets; empty means all."""
         return [str(name) for name in json.loads(self.escalated_to)]
 
     def secrets(self, now: float | None = None) -> list[str]:
-        """Return the secrets that sign today: the newest first, the one before it for a day more."""
+        """Return the secrets to sign with: after a rotation, two."""
         now = time.time() if now is None else now
         return [self.secret, *([self.old_secret] if self.old_secret and self.old_until > now else [])]
 
     def rotate(self, now: float | None = None) -> str:
-        """Make a new secret; the old one goes on signing for a day. Return the new one."""
+        """Replace and return the secret; the old one signs for a day."""
         now = time.time() if now is None else now
         self.old_secret, self.old_until, self.secret = self.secret, now + ROTATION, new_secret()
         self.save(update_fields=["secret", "old_secret", "old_until"])
         return self.secret
 
     def wants(self, event: str, source: int, severity: str, to: Collection[str] = ()) -> bool:
-        """Return whether it wants to hear of this; `to`: who is asked too by an escalation."""
+        """Return whether it gets this event (`to`: voters of an escalation)."""
         events, sources = self.wanted_events, self.wanted_sources
-        loud = SEVERITIES.index(severity) >= SEVERITIES.index(self.severity)
-        ours = not to or not self.wanted_escalations or bool({*to} & {*self.wanted_escalations})
-        return loud and ours and (not events or event in events) and (not sources or source in sources)
+        is_severe = SEVERITIES.index(severity) >= SEVERITIES.index(self.severity)
+        concerns_it = not to or not self.wanted_escalations or bool({*to} & {*self.wanted_escalations})
+        return is_severe and concerns_it and (not events or event in events) and (not sources or source in sources)
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    """What is to be told."""
+    """Deliveries."""
 
     def due(self, now: float) -> DeliveryQuerySet:
-        """Those to send now, oldest first."""
+        """Return the deliveries to send now, oldest first."""
         return self.filter(state="pending", next_at__lte=now).order_by("id")
 
     def take(self, pk: int, now: float, lease: float) -> bool:
-        """Take one in order to send it; False if somebody else did."""
-        due = self.filter(pk=pk, state="pending", next_at__lte=now)
-        return bool(due.update(next_at=now + lease, attempts=models.F("attempts") + 1))
+        """Take a due delivery under a lease; False if another process did."""
+        rows = self.filter(pk=pk, state="pending", next_at__lte=now)
+        return bool(rows.update(next_at=now + lease, attempts=models.F("attempts") + 1))
 
 
 class Delivery(models.Model):
-    """One telling: `target` is a webhook's pk or `plugin:<name>`; pending, then delivered, failed or dropped."""
+    """A notification to one target, a webhook's pk or `plugin:<name>`: pending, delivered, failed or dropped."""
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, blank=True, related_name="deliveries")
     target = models.CharField(max_length=220)
@@ -138,15 +138,15 @@ class Delivery(models.Model):
         return f"{self.event} to {self.target}"
 
     @property
-    def said(self) -> dict[str, Any]:
-        """The payload; raises DecryptionError where the key that sealed it is not here."""
+    def decoded_payload(self) -> dict[str, Any]:
+        """The payload as an object; raises DecryptionError if its key is missing."""
         if type(self.payload) is UnreadableText:
-            raise DecryptionError("no key of ours opens what was to be told")
-        told: dict[str, Any] = json.loads(self.payload)
-        return told
+            raise DecryptionError("the payload cannot be decrypted: its key is missing")
+        payload: dict[str, Any] = json.loads(self.payload)
+        return payload
 
-    def again(self, now: float | None = None) -> None:
-        """Send it once more, now, with the same id."""
+    def send_again(self, now: float | None = None) -> None:
+        """Make it due now, with the same id."""
         self.state, self.next_at, self.attempts = "pending", time.time() if now is None else now, 0
         self.status, self.error, self.done_at = None, "", None
         self.save(update_fields=["state", "next_at", "attempts", "status", "error", "done_at"])

@@ -1,4 +1,4 @@
-"""What is allowed: policy versions, the one being written, and the two switches above them."""
+"""Policy versions, the draft, and the two switches that override them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils import timezone
 
 
 class KillSwitch(models.Model):
-    """One row a throw; the newest says whether everything is stopped."""
+    """One row per change; the newest is the current state."""
 
     on = models.BooleanField()
     by = models.CharField(max_length=200)
@@ -22,7 +22,7 @@ class KillSwitch(models.Model):
 
 
 class BreakGlass(models.Model):
-    """A while in which asks are lifted, and every call that it lets pass is recorded."""
+    """A period in which calls need no approval; each call that it lets through is recorded."""
 
     by = models.CharField(max_length=200)
     reason = models.TextField()
@@ -36,13 +36,12 @@ class BreakGlass(models.Model):
 
 
 class PolicyVersion(models.Model):
-    """All rules as they were activated together: numbered, immutable; at most one is active."""
+    """An activated policy: numbered and immutable; at most one is active."""
 
     number = models.IntegerField(unique=True)
     document = models.TextField()
-    text = models.TextField(
-        default="", db_default="", blank=True
-    )  # YAML as a person wrote it, with comments; not always up to date
+    # YAML as a person wrote it, with comments; it can be older than the document.
+    text = models.TextField(default="", db_default="", blank=True)
     sha256 = models.CharField(max_length=64)
     author = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
@@ -60,7 +59,7 @@ class PolicyVersion(models.Model):
 
 
 class DraftRule(models.Model):
-    """A rule of the policy being written; `body` is the rule as it stands in the document (gating 3.1)."""
+    """A rule of the draft; `body` is the rule in the policy document, without the other columns."""
 
     rule_id = models.CharField(max_length=80, unique=True)
     effect = models.CharField(max_length=10)
@@ -77,7 +76,7 @@ class DraftRule(models.Model):
 
 
 class Draft(models.Model):
-    """What the policy being written says beside its rules; there is one row."""
+    """The fields of the draft other than its rules; there is one row."""
 
     head = models.TextField(default="{}")  # the document without `rules`
     text = models.TextField(default="", db_default="", blank=True)  # as in PolicyVersion

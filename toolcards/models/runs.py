@@ -1,6 +1,6 @@
-"""Streams of work and the log of what happened in them.
+"""Runs and their event log.
 
-The log is never changed, but for secrets in it, which `gate/maintenance/retention.py` masks after a run has ended.
+The log is append-only, except that `gate/maintenance/retention.py` masks secrets in it after a run has ended.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from toolcards.encryption import DecryptionError, SealedText, UnreadableText
 from toolcards.models.sources import Source
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
-CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens, or this version cannot read
-# What reading a text of another release, or a damaged one, may raise.
+CANNOT_BE_OPENED = "cannot-be-opened"  # the anomaly of data without its key, or that this version cannot read
+# What parsing a damaged text, or one of another release, can raise.
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 class AmbiguousRun(Exception):
-    """Several sources have a run of this name. `runs`: all of them, each with its source, newest first."""
+    """Several sources have a run with this name. `runs`: all of them, newest first."""
 
     def __init__(self, runs: list[Run]) -> None:
         super().__init__(f"{len(runs)} sources have a run named {runs[0].name}")
@@ -33,17 +33,17 @@ class AmbiguousRun(Exception):
 
     @property
     def sources(self) -> list[str]:
-        """The names of the sources, in order."""
+        """The sorted names of the sources."""
         return sorted(run.source.name for run in self.runs)
 
 
 class RunQuerySet(LogQuerySet["Run"]):
-    """Runs, by what they are called and how they are."""
+    """Runs by name and state."""
 
     def only_one(self, name: str, source: str = "") -> Run:
-        """Return the run of that name, of that source where one is given.
+        """Return the run with this name, of this source if given.
 
-        Raises Run.DoesNotExist; AmbiguousRun where no source is given and several have the name.
+        Raises Run.DoesNotExist, or AmbiguousRun if several sources have the name and none is given.
         """
         runs = self.select_related("source").filter(name=name).order_by("-id")
         matches = list(runs.filter(source__name=source) if source else runs)
@@ -54,12 +54,12 @@ class RunQuerySet(LogQuerySet["Run"]):
         return matches[0]
 
     def active(self) -> RunQuerySet:
-        """Runs that may still say something."""
+        """Return the runs that have not ended."""
         return self.filter(status__in=("running", "waiting"))
 
 
 class Run(LogModel):
-    """One stream of work by one agent. `name` is the sender's own id, unique per source."""
+    """A stream of work by one agent. `name` is the sender's own id, unique per source."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="runs")
     name = models.CharField(max_length=200)
@@ -72,17 +72,15 @@ class Run(LogModel):
     started_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now, db_index=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    alive_until = models.FloatField(
-        null=True, blank=True, db_index=True
-    )  # working time (clocks.py); later it counts as lost
-    beats = models.BooleanField(default=False)  # its agent sends heartbeats: without them it is gone for good
+    alive_until = models.FloatField(null=True, blank=True, db_index=True)  # working time (clocks.py) of its lease's end
+    beats = models.BooleanField(default=False)  # its agent sends heartbeats; without them the run is lost
     seq = models.BigIntegerField(default=0)
     calls = models.IntegerField(default=0)
     counts = models.TextField(default="{}")  # state -> number of calls
     skipped = models.BigIntegerField(default=0)  # frames of kinds that the adapter does not know
     skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core/runs/skipped_frames.py)
     context = SealedText(default="{}")  # RunContext, as JSON
-    scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
+    scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets are masked permanently; each write resets it
     # Frame numbers of the sender: the highest without a gap, then ranges ahead of it (core/runs/sequence_set.py).
     numbers = models.TextField(default="[0]")
     objects = RunQuerySet.as_manager()
@@ -99,53 +97,53 @@ class Run(LogModel):
 
     @property
     def url(self) -> str:
-        """The path of the run's page, for which `source` must be loaded."""
+        """The path of the run's page; `source` must be loaded."""
         return get_run_path(self.name, self.source.name)
 
     @property
     def count_by_state(self) -> dict[str, int]:
-        """How many calls are in which state."""
+        """The number of calls per state."""
         try:
             return {str(state): int(count) for state, count in json.loads(self.counts).items()}
-        except UNREADABLE:  # a damaged row must not hide the others; `replay --check` names it, `replay` counts again
+        except UNREADABLE:  # a damaged row must not hide the others; `replay --check` reports it, `replay` repairs it
             return {}
 
     @property
     def skipped_frames(self) -> SkippedFrames:
-        """The frames of kinds that the adapter does not know."""
+        """Frames of kinds that are unknown to the adapter."""
         return skipped_frames.load(self.skipped, self.skipped_kinds)
 
 
 def get_run_path(name: str, source: str, **query: str | int) -> str:
-    """Return the path of a run's page: a name belongs to its source, so both are in it.
+    """Return the path of a run's page, with its name and source.
 
-    Without a source the page asks for one where several have the name. A `/` in the name is encoded, so that `..` in
-    it means nothing.
+    Without a source, the page asks for one if several have the name. A `/` in the name is encoded, so that `..` in it
+    has no effect.
     """
-    asked = urlencode(({"source": source} if source else {}) | query)
-    return f"/runs/{quote(name, safe='')}/" + (f"?{asked}" if asked else "")
+    query_string = urlencode(({"source": source} if source else {}) | query)
+    return f"/runs/{quote(name, safe='')}/" + (f"?{query_string}" if query_string else "")
 
 
 class LogIsFinal(Exception):
     """The event log is append-only."""
 
 
-FACT_HEAD = '{"type":"'  # how `core.calls.facts.dump` begins
+FACT_HEAD = '{"type":"'  # the beginning of every text of `core.calls.facts.dump`
 
 
 class EventQuerySet(LogQuerySet["Event"]):
-    """The log: read in order, never changed."""
+    """The log, which is append-only."""
 
     def after(self, run: Run | int, seq: int) -> EventQuerySet:
-        """Events of the run later than that position, in order."""
+        """Return the run's events after that position, in order."""
         return self.filter(run=run, seq__gt=seq).order_by("seq")
 
     def of_type(self, kind: str) -> EventQuerySet:
-        """Events with a fact of that type."""
+        """Return the events with a fact of that type."""
         return self.filter(fact__startswith=f'{FACT_HEAD}{kind}"')
 
     def but_type(self, kind: str) -> EventQuerySet:
-        """Events with a fact of another type."""
+        """Return the events with a fact of another type."""
         return self.exclude(fact__startswith=f'{FACT_HEAD}{kind}"')
 
     def update(self, **kwargs: Any) -> int:
@@ -158,9 +156,9 @@ class EventQuerySet(LogQuerySet["Event"]):
 
 
 class Event(LogModel):
-    """A fact written down. `ordinal` is its call's in the run, 0 for the run's own facts; `at` epoch seconds.
+    """A recorded fact. `ordinal`: of its call in the run, 0 for facts about the run; `at`: epoch seconds.
 
-    Of a fact only its type stands in the clear, so that some kinds can be read without the others (`of_type`).
+    Only the type of a fact is not encrypted, so that queries can select by it (`of_type`).
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
@@ -179,9 +177,12 @@ class Event(LogModel):
 
     @property
     def decoded_fact(self) -> AnyFact:
-        """The fact itself; raises DecryptionError where its key is not here, or this version cannot read it."""
+        """The fact; raises DecryptionError.
+
+        Its key is missing, or this version cannot read it.
+        """
         if type(self.fact) is UnreadableText:
-            raise DecryptionError(f"no key of ours opens position {self.seq} of the log")
+            raise DecryptionError(f"position {self.seq} of the log cannot be decrypted: its key is missing")
         try:
             return load(self.fact, self.at)
         except UNREADABLE as error:
@@ -189,8 +190,8 @@ class Event(LogModel):
 
     @property
     def readable_fact(self) -> AnyFact:
-        """The fact for readers; one that cannot be opened is an oddity that says so."""
+        """The fact, or an anomaly if it is unreadable."""
         try:
             return self.decoded_fact
         except DecryptionError:
-            return AnomalyRecorded("", CLOSED, at=self.at)
+            return AnomalyRecorded("", CANNOT_BE_OPENED, at=self.at)

@@ -1,4 +1,4 @@
-"""Who connects: agent programs, their keys, the tools they have shown, and what their requests were answered."""
+"""Sources: agent programs, their keys, their tools, proofs, and the receipts of their requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from django.utils import timezone
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import SealedText
 
-SCOPES = ("ingest", "decide", "result", "read")  # what a key gets unless it is created with others
-READ_ALL = "read:all"  # also what other sources did; no key has it by default
+SCOPES = ("ingest", "decide", "result", "read")  # of a key that is created without a choice
+READ_ALL = "read:all"  # also the runs of other sources; no key has it by default
 EVERY_SCOPE = (*SCOPES, READ_ALL)
 
 
@@ -25,7 +25,7 @@ _last_key_change = 0
 
 
 def get_key_changes() -> int:
-    """Return a number that grows whenever this process changes a key, for those who keep keys in memory."""
+    """Return a number that grows when this process changes a key."""
     return _last_key_change
 
 
@@ -35,7 +35,10 @@ def _note_key_change() -> None:
 
 
 def hash_secret(secret: str) -> str:
-    """Return what is stored of an agent key: keys are 256 random bits, so one plain hash is enough."""
+    """Return the hash of an agent key, which is stored.
+
+    Keys are 256 random bits, so a single plain hash is enough.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -54,10 +57,10 @@ class Source(models.Model):
         return self.name
 
     def change(self, **fields: Any) -> None:
-        """Change `owner`, `env` or `name`; the audit trail gets the old and new values."""
+        """Change `owner`, `env` or `name`, and audit the old and new values."""
         with transaction.atomic():
-            stored = Source.objects.select_for_update(of=("self",)).get(pk=self.pk)
-            was = {name: getattr(stored, name) for name in fields}
+            current = Source.objects.select_for_update(of=("self",)).get(pk=self.pk)
+            was = {name: getattr(current, name) for name in fields}
             for name, value in fields.items():
                 setattr(self, name, value)
             self.save(update_fields=list(fields))
@@ -67,14 +70,14 @@ class Source(models.Model):
                 if was[name] != value
             }
             if changed:
-                write_acts(Act("source.changed", detail={"source": stored.name} | changed))
+                write_acts(Act("source.changed", detail={"source": current.name} | changed))
 
 
 class SeenTool(models.Model):
-    """A tool's schema as a source has shown it; one that nobody accepted makes its calls those of a changed tool.
+    """A tool's schema that a source has sent. Until a person accepts it, calls count as those of a changed tool.
 
-    `how`: announced by a run, or named by the agent when it asked; or `server`, then it is where the tool comes from
-    that stands in place of the schema's digest. Times are epoch seconds.
+    `how`: announced by a run, or named by the agent in a request; for `server`, the column of the schema's digest
+    has the tool's origin instead. Times are epoch seconds.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="tools")
@@ -93,8 +96,10 @@ class SeenTool(models.Model):
 
 
 class Proof(models.Model):
-    """What was seen of a source, the newest of each kind. `ability`: observe, gate, edit, stream, or fails (what it
-    does with no server there); `by`: a probe, or real traffic. The call may be deleted since: it is told by name.
+    """The newest proof of each capability of a source.
+
+    `ability`: observe, gate, edit, stream, or fails (what it does while the server is down); `by`: a probe, or real
+    traffic. The call is named by its ids, because it can be deleted before the proof.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="proofs")
@@ -114,10 +119,10 @@ class Proof(models.Model):
 
 
 class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
-    """Agent keys: made, ended, found by their secret."""
+    """Agent keys: create, change, revoke, find by secret."""
 
     def issue(self, name: str, scopes: tuple[str, ...] = SCOPES, secret: str = "") -> tuple[AgentKey, str]:
-        """Make a key for the source of that name; return it with its secret, which is not kept."""
+        """Create a key; return it with its secret, which is not stored."""
         unknown = set(scopes) - set(EVERY_SCOPE)
         if unknown:
             raise ValueError(f"unknown scopes: {', '.join(sorted(unknown))}")
@@ -129,7 +134,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return key, secret
 
     def update(self, **columns: Any) -> int:
-        """Change the keys; that they are revoked goes into the audit trail."""
+        """See Django; a revocation is audited."""
         if "revoked_at" not in columns:
             return super().update(**columns)
         with transaction.atomic():
@@ -140,7 +145,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return changed
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
-        """Return the key with exactly this secret and all scopes, creating or updating it if necessary."""
+        """Return the key with this secret and all scopes; create it if missing."""
         key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]
@@ -150,7 +155,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return key
 
     def rotate(self, key: AgentKey) -> tuple[AgentKey, str]:
-        """Replace the key by one with the same rights; return its secret too."""
+        """Replace the key, keep its rights; return it with its secret."""
         with transaction.atomic():
             new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()))
             if key.expires_at is not None:
@@ -177,7 +182,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
 
 
 class AgentKey(models.Model):
-    """What an agent signs in with; the secret itself is shown once and never stored."""
+    """A key that an agent signs in with; its secret is shown once and never stored."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="keys")
     prefix = models.CharField(max_length=8)
@@ -187,7 +192,7 @@ class AgentKey(models.Model):
     used_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    exposed_at = models.DateTimeField(null=True, blank=True)  # when it was first seen in what an agent sent
+    exposed_at = models.DateTimeField(null=True, blank=True)  # when an agent first sent it in a frame
     exposed_run = models.CharField(max_length=200, blank=True, default="", db_default="")
     objects = AgentKeyQuerySet.as_manager()
 
@@ -195,16 +200,16 @@ class AgentKey(models.Model):
         return f"{self.source} ({self.prefix}…)"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """See Django; those who keep keys in memory read them again."""
+        """See Django; caches of keys are refreshed."""
         transaction.on_commit(_note_key_change, robust=True)
         super().save(*args, **kwargs)
 
-    def build_revocation_act(self, ended: bool) -> Act:
-        """Return what the audit trail says when the key is ended, or opened again."""
-        return Act("key.revoked" if ended else "key.reopened", detail=self.describe())
+    def build_revocation_act(self, is_revoked: bool) -> Act:
+        """Return the act of a key that is revoked or reopened."""
+        return Act("key.revoked" if is_revoked else "key.reopened", detail=self.describe())
 
     def describe(self) -> dict[str, str]:
-        """Return what the audit trail says about the key."""
+        """Return the details of the key for the audit trail."""
         return {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
 
     def has_scope(self, scope: str) -> bool:
@@ -213,11 +218,11 @@ class AgentKey(models.Model):
 
 
 class Receipt(models.Model):
-    """A request with an `Idempotency-Key`: its answer, or how far its body was applied and who reads it now.
+    """A request with an `Idempotency-Key`: its answer, or how far its body was applied and which request reads it.
 
-    A body is read under a lease: `holder` is the token of the request that reads it, empty where none does. `frames`
-    counts the whole frames applied so far; `facts_left` is how many facts of the next one are still to be applied, None
-    where it has not begun. `digest` covers all of these frames, `request` the query of the request.
+    A body is read under a lease: `holder` is the token of the request that reads it, empty for none. `frames` is the
+    number of complete frames applied so far; `facts_left` is the number of facts of the next frame still to apply, None
+    if it has not started. `digest` covers all of these frames, `request` the query of the request.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
@@ -240,7 +245,7 @@ class Receipt(models.Model):
 
 
 class ReceiptPart(models.Model):
-    """What one commit adds to the answer of a body that is not whole yet; deleted once the answer is there."""
+    """What one commit adds to the answer of an incomplete body; deleted once the answer is stored."""
 
     receipt = models.ForeignKey(Receipt, on_delete=models.CASCADE, related_name="parts")
     body = SealedText()

@@ -1,7 +1,7 @@
-"""Who may write the tables of the log: the writer of the gate, and for changes of events one door of its own.
+"""Guards of the log's tables: only the writer of the gate writes them, and events never change.
 
-`allow_log_writes` is entered by each transaction of the gate. `allow_event_changes` is for retention and rekeying;
-triggers of both databases read it, so that nothing else changes or deletes an event.
+Each transaction of the gate enters `allow_log_writes`. `allow_event_changes` is for retention and rekeying; triggers of
+both databases check it, so that nothing else changes or deletes an event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REFUSAL = "the event log is append-only"
 
 
 class WriteRefused(Exception):
-    """A row of the log was about to be written outside of the gate's writer."""
+    """A row of the log was written outside of the gate's writer."""
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def allow_log_writes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def allow_event_changes() -> Iterator[None]:
-    """Allow the transaction of this thread to update and delete events. Use inside `atomic`."""
+    """Allow this thread's transaction to change events; use it inside `atomic`."""
     token = _event_changes.set(True)
     _write_setting("on")
     try:
@@ -53,10 +53,13 @@ def _write_setting(value: str) -> None:
 
 
 def prepare_connection(sender: Any, connection: Any, **kwargs: Any) -> None:
-    """Give a new connection to SQLite the function that the triggers call; a receiver of `connection_created`."""
+    """Define the function that the triggers call in a new SQLite connection.
+
+    A receiver of `connection_created`.
+    """
     if connection.vendor == "sqlite":
         connection.connection.create_function(FUNCTION, 0, lambda: int(_event_changes.get()))
-        connection.connection.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes without the trigger
+        connection.connection.execute("PRAGMA recursive_triggers = ON")  # otherwise REPLACE deletes without the trigger
 
 
 def _require_log_writes(model: type[models.Model]) -> None:
@@ -97,7 +100,10 @@ class LogModel(models.Model):
         abstract = True
 
     def save_base(self, *args: Any, **kwargs: Any) -> None:
-        """See Django; `save`, `create` and fixtures come through here. Raises WriteRefused outside of the writer."""
+        """See Django; raises WriteRefused outside of the writer.
+
+        `save`, `create` and fixtures call this.
+        """
         _require_log_writes(type(self))
         super().save_base(*args, **kwargs)
 

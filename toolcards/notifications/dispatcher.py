@@ -1,7 +1,7 @@
-"""Sends what the gate has written down to be told: to plug-ins, webhooks, chats and mail; at least once each.
+"""Sends the deliveries that the gate has written, to plug-ins, webhooks, chats and mail, at least once each.
 
-Runs beside the gate and never holds it up. Whoever takes a delivery holds it for a while; if that process dies it
-is taken again. Nothing that goes wrong here changes anything about a call.
+It runs apart from the gate and never delays it. A process takes a delivery under a lease; if the process dies, another
+one takes the delivery when the lease ends. A failure here never changes a call.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ from toolcards.notifications import formats, mail, subscriptions, webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 log = logging.getLogger(__name__)
-LEASE = 30.0  # seconds that a delivery is held by who took it
+LEASE = 30.0  # seconds for which a process holds a delivery
 BATCH = 100
-AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at once, and how many of them may have been slow
-SLOW, TURN = 2.0, 5.0  # seconds: a delivery that took longer is slow; a turn ends after so many
+AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at the same time, and how many of them may be slow ones
+SLOW, TURN = 2.0, 5.0  # seconds after which a delivery counts as slow, and after which a turn ends
 PRUNE_EVERY = 3600.0
 _last_prune = 0.0
-IDLE, BREATH = 1.0, 0.2  # seconds: to look without news, and between two looks
-# Standard Webhooks' example schedule, in seconds; after the last one it has failed.
+IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
+# The example schedule of Standard Webhooks, in seconds; after the last one the delivery has failed.
 BACKOFF = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 _HTTP_GONE = 410
 
 
 async def run_dispatcher() -> None:
-    """Send whatever is to be told, as soon as it is written, for ever. One task per event loop."""
+    """Send deliveries as soon as they are written, forever.
+
+    Run it as one task per event loop.
+    """
     turns = DeliveryTurns()
     begin = database_sync_to_async(turns.begin, thread_sensitive=False)
     try:
@@ -65,9 +68,9 @@ async def run_dispatcher() -> None:
 
 
 class DeliveryTurns:
-    """Serves each target in a turn of its own, in order, so that none waits for another that is slow.
+    """Serves each target in a turn of its own, in order, so that no target waits for a slow one.
 
-    There are as many turns at once as threads. Targets that were slow have half of them: the others always find one.
+    Each thread serves one turn. Slow targets get at most half of the threads, so the others always find one.
     """
 
     def __init__(self) -> None:
@@ -77,26 +80,26 @@ class DeliveryTurns:
         self._slow: set[str] = set()
 
     def begin(self) -> None:
-        """Give a turn to every target that something is due for, as long as there are threads."""
+        """Start a turn for each target with due deliveries."""
         global _last_prune
         if subscriptions.has_listeners():
             with self._lock:
-                without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
-            for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:
+                excluded = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
+            for target in Delivery.objects.due(time.time()).exclude(target__in=excluded).values_list("target")[:BATCH]:
                 self._begin_one(target[0])
         if time.monotonic() - _last_prune > PRUNE_EVERY:
             _last_prune = time.monotonic()
             delete_old_deliveries()
 
     def close(self) -> None:
-        """Begin no more turns."""
+        """Start no more turns."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin_one(self, target: str) -> None:
         with self._lock:
-            full = len(self._busy) >= AT_ONCE
-            held_back = target in self._slow and len(self._busy & self._slow) >= SLOW_AT_ONCE
-            if full or held_back or target in self._busy:
+            is_full = len(self._busy) >= AT_ONCE
+            is_held_back = target in self._slow and len(self._busy & self._slow) >= SLOW_AT_ONCE
+            if is_full or is_held_back or target in self._busy:
                 return
             self._busy.add(target)
         self._pool.submit(self._turn, target)
@@ -114,28 +117,31 @@ class DeliveryTurns:
                         break
                 if not pks:
                     break
-        except Exception as error:  # a delivery that was taken is due again when its lease ends
+        except Exception as error:  # the delivery is due again when its lease ends
             if not report_outage(error, outages.SENDING):
                 log.exception("dispatch: a turn of %s failed", target)
         finally:
-            connections.close_all()  # the thread may have nothing to do for long
+            connections.close_all()  # the thread may be idle for long
             with self._lock:
                 self._busy.discard(target)
                 (self._slow.add if slow else self._slow.discard)(target)
 
 
 def send_due(now: float | None = None) -> int:
-    """Send what is due now, one after the other; return how many were taken."""
+    """Send what is due, one after the other; return the number."""
     now = time.time() if now is None else now
     return sum(_send(pk, now) for pk in list(Delivery.objects.due(now).values_list("pk", flat=True)[:BATCH]))
 
 
 def delete_old_deliveries(now: float | None = None) -> int:
-    """Forget deliveries that were done with two weeks ago, plug-ins' after a day; return how many."""
+    """Delete old finished deliveries; return the number.
+
+    Those of webhooks are kept for two weeks, those of plug-ins for a day.
+    """
     now = time.time() if now is None else now
-    gone, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
-    more, _ = Delivery.objects.filter(webhook=None, done_at__lt=now - 86_400).delete()
-    return gone + more
+    of_webhooks, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
+    of_plugins, _ = Delivery.objects.filter(webhook=None, done_at__lt=now - 86_400).delete()
+    return of_webhooks + of_plugins
 
 
 def _send(pk: int, now: float) -> bool:
@@ -149,10 +155,10 @@ def _send(pk: int, now: float) -> bool:
             _send_to_webhook(delivery, delivery.webhook, now)
     except Exception as error:
         if is_transient(error):
-            raise  # the lease runs out, and the delivery is taken again
+            raise  # the delivery is due again when its lease ends
         log.exception("dispatch: delivery %s", pk)
         _retry(delivery, "It could not be sent.", 0, None, now)
-    outages.report_success(outages.SENDING)  # a slow receiver makes a long round, no outage
+    outages.report_success(outages.SENDING)  # a slow receiver is no outage
     return True
 
 
@@ -165,18 +171,18 @@ def _send_to_plugin(delivery: Delivery, now: float) -> None:
     if plugin is None:
         _finish(delivery, "dropped", now, error="not_plugged_in")
         return
-    code = hooks.observe(plugin, _add_bodies(delivery.said))
+    code = hooks.observe(plugin, _add_bodies(delivery.decoded_payload))
     _finish(delivery, "failed" if code else "delivered", now, error=code)
 
 
-def _add_bodies(said: dict[str, Any]) -> dict[str, Any]:
-    """Plug-ins run in this process: they see the input and the output, webhooks see neither."""
-    run, _, ordinal = str(said.get("call", "")).partition("-")
+def _add_bodies(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload with input and output, which plug-ins in this process receive and webhooks do not."""
+    run, _, ordinal = str(payload.get("call", "")).partition("-")
     call = ToolCall.objects.filter(run_id=run, ordinal=ordinal).first() if run and ordinal else None
     if call is None:
-        return said
+        return payload
     card = call.as_card()
-    return said | {"input": card.shown_input} | ({"output": card.output} if said["event"] == h.AFTER else {})
+    return payload | {"input": card.shown_input} | ({"output": card.output} if payload["event"] == h.AFTER else {})
 
 
 # ---------------------------------------------------------------- webhooks
@@ -185,9 +191,9 @@ def _add_bodies(said: dict[str, Any]) -> dict[str, Any]:
 def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
     if not webhook.enabled:
         return _finish(delivery, "dropped", now, error="It is switched off.")
-    until = get_quiet_end(webhook, delivery.severity, now)
-    if until:
-        Delivery.objects.filter(pk=delivery.pk).update(next_at=until, attempts=delivery.attempts - 1)
+    quiet_end = get_quiet_end(webhook, delivery.severity, now)
+    if quiet_end:
+        Delivery.objects.filter(pk=delivery.pk).update(next_at=quiet_end, attempts=delivery.attempts - 1)
         return None
     try:
         status = _SENDERS[webhook.format](delivery, webhook)
@@ -210,7 +216,7 @@ def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, n
 def _retry(delivery: Delivery, why: str, status: int, after: float | None, now: float) -> None:
     if delivery.attempts > len(BACKOFF):
         return _finish(delivery, "failed", now, error=why, status=status)
-    pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the tries
+    pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the retries
     fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
     Delivery.objects.filter(pk=delivery.pk).update(**fields)
     return None
@@ -221,39 +227,45 @@ def _finish(delivery: Delivery, state: str, now: float, *, error: str = "", stat
 
 
 def get_quiet_end(webhook: Webhook, severity: str, now: float) -> float:
-    """Return when the quiet hours end that hold this back, 0 where nothing does. `critical` is never held back."""
+    """Return the end of the current quiet hours, 0 for none.
+
+    `critical` notifications are never delayed, nor are those in the `webhook` format.
+    """
     if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
         return 0
-    here = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
-    start, end = (_parse_minute(here, text) for text in (webhook.quiet_from, webhook.quiet_to))
-    minute = here.hour * 60 + here.minute
-    inside = start <= minute < end if start <= end else minute >= start or minute < end
-    if not inside or start == end:
+    local_time = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
+    start, end = (_parse_minute(local_time, text) for text in (webhook.quiet_from, webhook.quiet_to))
+    minute = local_time.hour * 60 + local_time.minute
+    is_quiet = start <= minute < end if start <= end else minute >= start or minute < end
+    if not is_quiet or start == end:
         return 0
-    return now + ((end - minute) % 1440) * 60 - here.second
+    return now + ((end - minute) % 1440) * 60 - local_time.second
 
 
-def _parse_minute(here: datetime, text: str) -> int:
+def _parse_minute(local_time: datetime, text: str) -> int:
     hour, _, minute = text.partition(":")
     return int(hour) * 60 + int(minute or 0)
 
 
 def _send_signed(delivery: Delivery, webhook: Webhook) -> int:
-    body = json.dumps({"type": delivery.event, "timestamp": delivery.said.get("ts"), "data": delivery.said}).encode()
+    payload = delivery.decoded_payload
+    body = json.dumps({"type": delivery.event, "timestamp": payload.get("ts"), "data": payload}).encode()
     headers = webhooks.sign(webhook.secrets(), delivery.event_id, body)
     return webhooks.post(webhook.url, body, {"Content-Type": "application/json", **headers})
 
 
 def _send_chat(delivery: Delivery, webhook: Webhook) -> int:
-    body, headers = formats.TEMPLATES[webhook.format](formats.build_message(delivery.said, delivery.severity))
+    body, headers = formats.TEMPLATES[webhook.format](
+        formats.build_message(delivery.decoded_payload, delivery.severity)
+    )
     return webhooks.post(webhook.url, body, headers)
 
 
 def _send_mail(delivery: Delivery, webhook: Webhook) -> int:
     try:
-        mail.send(webhook.to, formats.build_message(delivery.said, delivery.severity))
-    except OSError as error:  # smtplib's are, too
-        raise NotDelivered(f"The mail server did not take it: {type(error).__name__}.") from error
+        mail.send(webhook.to, formats.build_message(delivery.decoded_payload, delivery.severity))
+    except OSError as error:  # also the base of smtplib's errors
+        raise NotDelivered(f"The mail server did not accept it: {type(error).__name__}.") from error
     return 250
 
 

@@ -1,4 +1,4 @@
-"""A happening in words, and how ntfy, Slack and Discord want to be told. Agents' text is escaped for each of them."""
+"""Notifications in words, in the formats of ntfy, Slack and Discord. Text from agents is escaped for each of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from toolcards.core.redaction.invisible_characters import name_character, replac
 
 TITLE_MOST, TEXT_MOST = 150, 800
 _RETRY = {True: "Retrying may succeed.", False: "Retrying will not help.", None: ""}
-_FAULTS = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plug-in."}
+_CAUSES = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plug-in."}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a person reads: a title, a text, a link to look and decide at, and how much it matters."""
+    """A notification for people: title, text, a link to the page where they decide, and severity."""
 
     title: str
     text: str
@@ -29,47 +29,47 @@ class Message:
     severity: str
 
 
-def build_message(said: dict[str, Any], severity: str) -> Message:
-    """Return the payload in words."""
-    tool = _clean(said.get("tool", {}).get("name", ""), 80)
-    who = _clean(said.get("source", ""), 80)
-    title, text = _DESCRIPTIONS.get(said["event"], _describe_event)(said, tool, who)
+def build_message(payload: dict[str, Any], severity: str) -> Message:
+    """Return the message about the event of a payload."""
+    tool = _clean(payload.get("tool", {}).get("name", ""), 80)
+    source = _clean(payload.get("source", ""), 80)
+    title, text = _DESCRIPTIONS.get(payload["event"], _describe_event)(payload, tool, source)
     return Message(
-        _clean(title, TITLE_MOST), _clean(text, TEXT_MOST), get_origin() + str(said.get("url") or "/"), severity
+        _clean(title, TITLE_MOST), _clean(text, TEXT_MOST), get_origin() + str(payload.get("url") or "/"), severity
     )
 
 
 def get_origin() -> str:
-    """Return where people reach this server."""
-    known = settings.TOOLCARDS
-    return known.origins[0] if known.origins else f"http://{known.host}:{known.port}"
+    """Return the origin at which people reach this server."""
+    site = settings.TOOLCARDS
+    return site.origins[0] if site.origins else f"http://{site.host}:{site.port}"
 
 
-def _describe_approval(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} wants to run {tool}", f"{said.get('summary', '')}\n{said.get('reason', '')}".strip()
+def _describe_approval(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} wants to run {tool}", f"{payload.get('summary', '')}\n{payload.get('reason', '')}".strip()
 
 
-def _describe_escalation(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    to = ", ".join(_clean(name, 80) for name in said.get("escalated_to", ()))
+def _describe_escalation(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    to = ", ".join(_clean(name, 80) for name in payload.get("escalated_to", ()))
     return (
-        f"No answer for {who} yet: {tool}",
-        f"Asked of {to} now.\n{_describe_approval(said, tool, who)[1]}".strip(),
+        f"No answer for {source} yet: {tool}",
+        f"Escalated to {to}.\n{_describe_approval(payload, tool, source)[1]}".strip(),
     )
 
 
-def _describe_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    error = said.get("error", {})
+def _describe_failure(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    error = payload.get("error", {})
     title = error.get("title") or error_codes.get_title(str(error.get("code"))) or "It failed"
-    told = (
-        _FAULTS.get(str(said.get("authority")), ""),
-        _describe_retry(str(error.get("code")), said.get("retryable")),
+    lines = (
+        _CAUSES.get(str(payload.get("authority")), ""),
+        _describe_retry(str(error.get("code")), payload.get("retryable")),
         error.get("message", ""),
     )
-    return f"{tool}: {title}", "\n".join(filter(None, told))
+    return f"{tool}: {title}", "\n".join(filter(None, lines))
 
 
-def _describe_correction(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{tool}: {said.get('outcome')} after all", str(said.get("error", {}).get("message", ""))
+def _describe_correction(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{tool}: {payload.get('outcome')} after all", str(payload.get("error", {}).get("message", ""))
 
 
 def _describe_retry(code: str, retryable: bool | None) -> str:
@@ -79,39 +79,39 @@ def _describe_retry(code: str, retryable: bool | None) -> str:
     return _RETRY.get(retryable, "")
 
 
-def _describe_ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_ungoverned(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
     return (
-        f"{who} ran {tool} without a decision",
-        "This source should ask before it runs anything. Check how it is connected.",
+        f"{source} ran {tool} without a decision",
+        "This source must ask before it runs a tool. Check how it is connected.",
     )
 
 
-def _describe_silence(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} has lost contact", str(said.get("why", ""))
+def _describe_silence(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} has lost contact", str(payload.get("why", ""))
 
 
-def _describe_failing(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} fails repeatedly", str(said.get("why", ""))
+def _describe_failing(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} fails repeatedly", str(payload.get("why", ""))
 
 
-def _describe_fails_open(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} runs tools without approval while this server is down", str(said.get("why", ""))
+def _describe_fails_open(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} runs tools without approval while this server is down", str(payload.get("why", ""))
 
 
-def _describe_recovery(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who} has recovered", f"It was {said.get('badge', 'in trouble')} before."
+def _describe_recovery(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} has recovered", f"It was {payload.get('badge', 'in trouble')} before."
 
 
-def _describe_audit_fault(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return str(said.get("title", "")), str(said.get("why", ""))
+def _describe_audit_fault(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return str(payload.get("title", "")), str(payload.get("why", ""))
 
 
-def _describe_run_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"A run of {who} failed", str(said.get("error", {}).get("message", ""))
+def _describe_run_failure(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"A run of {source} failed", str(payload.get("error", {}).get("message", ""))
 
 
-def _describe_event(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    return f"{who}: {said['event']}", f"{tool} {said.get('summary', '')} {said.get('outcome', '')}".strip()
+def _describe_event(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source}: {payload['event']}", f"{tool} {payload.get('summary', '')} {payload.get('outcome', '')}".strip()
 
 
 _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
@@ -130,9 +130,9 @@ _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] 
 
 
 def _clean(text: Any, most: int) -> str:
-    """Text from agents without what cannot be seen, and short."""
-    shown = replace_invisible(str(text), lambda sign: f"[{name_character(sign)}]")
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    """Return text from an agent, shortened and with invisible characters named."""
+    visible = replace_invisible(str(text), lambda sign: f"[{name_character(sign)}]")
+    return visible if len(visible) <= most else visible[: most - 1] + "…"
 
 
 # ---------------------------------------------------------------- templates: body and headers
@@ -144,7 +144,10 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>:@<])")
 
 
 def format_ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
-    """ntfy: the text is the body, the rest is headers; those are ASCII, so words beyond it go in RFC 2047 form."""
+    """Return body and headers for ntfy.
+
+    The body is the text; other parts are headers, where text beyond ASCII is encoded as in RFC 2047.
+    """
     import base64
 
     title = message.title.replace("\n", " ")
@@ -158,7 +161,10 @@ def format_ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
 
 
 def format_slack(message: Message) -> tuple[bytes, dict[str, str]]:
-    """Slack: plain text blocks, where nothing of the agent's is markup, and a button that is a link."""
+    """Return body and headers for Slack.
+
+    Text from the agent is in plain-text blocks, so none of it is markup. The button is a link.
+    """
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": message.title, "emoji": False}},
     ]  # fmt: skip
@@ -170,7 +176,7 @@ def format_slack(message: Message) -> tuple[bytes, dict[str, str]]:
 
 
 def format_discord(message: Message) -> tuple[bytes, dict[str, str]]:
-    """Discord: an embed; nobody is mentioned, whatever the agent writes."""
+    """Return body and headers for Discord: an embed that mentions no one."""
     embed = {
         "title": _escape_discord(message.title)[:256],
         "description": _escape_discord(message.text)[:2000],

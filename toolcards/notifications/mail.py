@@ -14,7 +14,10 @@ SECONDS = 5
 
 
 def send(to: str, message: Message) -> None:
-    """Send the message as plain text to the addresses between commas; raises OSError."""
+    """Send the message as plain text; raises OSError.
+
+    `to`: addresses separated by commas.
+    """
     addresses = [address.strip() for address in to.split(",") if address.strip()]
     subject = " ".join(message.title.split())
     text = f"{message.text}\n\n{message.link}\n" if message.text else f"{message.link}\n"
@@ -23,15 +26,15 @@ def send(to: str, message: Message) -> None:
 
 
 def _open_connection() -> BaseEmailBackend:
-    """The mail server named by `smtp://user:password@host:port` or `smtps://…`; without one, Django's own setting."""
-    given = settings.TOOLCARDS.smtp_url
-    url = given.get_secret_value() if given else ""
+    """Return a connection to `smtp://user:password@host:port` or `smtps://…`; by default, of Django's settings."""
+    smtp_url = settings.TOOLCARDS.smtp_url
+    url = smtp_url.get_secret_value() if smtp_url else ""
     if not url:
         return get_connection(fail_silently=False)
     parts = urlsplit(url)
-    secure = parts.scheme == "smtps"
+    is_secure = parts.scheme == "smtps"
     return get_connection(
         "django.core.mail.backends.smtp.EmailBackend", host=parts.hostname or "localhost", timeout=SECONDS,
-        port=parts.port or (465 if secure else 587), username=unquote(parts.username or ""),
-        password=unquote(parts.password or ""), use_ssl=secure, use_tls=parts.scheme == "smtp+starttls",
+        port=parts.port or (465 if is_secure else 587), username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""), use_ssl=is_secure, use_tls=parts.scheme == "smtp+starttls",
     )  # fmt: skip

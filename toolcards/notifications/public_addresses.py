@@ -1,8 +1,8 @@
-"""Which addresses are out in the internet: none of the IANA special-purpose registries, however they are written.
+"""Public addresses: those that are in none of the IANA special-purpose registries, in any notation.
 
-Read from iana-ipv4-special-registry and iana-ipv6-special-registry as of 2025, with multicast, and with what earlier
-versions of them set apart. What the registries call globally reachable but no receiver of ours can be at
-(anycast of AS112, relays of 6to4 and Teredo, translators) counts as special here, too.
+The lists are from iana-ipv4-special-registry and iana-ipv6-special-registry as of 2025, with multicast, and with the
+reservations of earlier versions. Addresses that the registries call globally reachable but that no webhook receiver can
+have (anycast of AS112, relays of 6to4 and Teredo, translators) count as special here too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPECIAL_V4 = tuple(
         ),
     )
 )
-# Outside of this nothing is assigned to anybody's hosts: not ::/8 (loopback, v4-mapped and v4-compatible, NAT64
+# Outside of this, no addresses are assigned to hosts: not ::/8 (loopback, v4-mapped and v4-compatible, NAT64
 # 64:ff9b::/96 and 64:ff9b:1::/48), 100::/64 and 100:0:0:1::/64 (discard, dummy), 5f00::/16 (segment routing),
 # fc00::/7 (private), fe80::/10 and fec0::/10 (link- and site-local), ff00::/8 (multicast).
 GLOBAL_V6 = IPv6Network("2000::/3")
@@ -56,7 +56,10 @@ SPECIAL_V6 = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Return whether the address is one of the internet; a v4 address that is written as v6 is judged as v4."""
+    """Return whether the address is public.
+
+    An IPv4 address in IPv6 notation counts as its IPv4 address.
+    """
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

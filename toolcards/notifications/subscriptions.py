@@ -12,7 +12,7 @@ _cache: tuple[float, list[Webhook]] | None = None
 
 
 def clear_cache() -> None:
-    """Look up the webhooks again at the next call (after a change, and in tests)."""
+    """Clear the cache, after a change and in tests."""
     global _cache
     _cache = None
 

@@ -1,7 +1,7 @@
-"""Outgoing webhooks: signed as Standard Webhooks says, and never sent into a private network.
+"""Outgoing webhooks: signed as in Standard Webhooks, and never sent into a private network.
 
-A URL is vetted and resolved once, and the connection goes to exactly that address, so a name that points elsewhere a
-moment later helps nobody. No redirects, 5 seconds in all, at most 64 KiB are read and nothing of it is shown.
+A URL is checked and resolved once, and the connection goes to exactly that address, so DNS rebinding has no effect.
+Redirects are not followed. A request takes at most 5 seconds; at most 64 KiB of the response are read, and none shown.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)")
 
 
 class UnsafeUrl(ValueError):
-    """A URL that is not sent to; the message says why, fit for the person who typed it."""
+    """A URL that is not allowed; the message explains why to the person who entered it."""
 
 
 class NotDelivered(Exception):
-    """It was sent, or tried to; `status` is the answer's, 0 if there was none."""
+    """The delivery failed; `status` is that of the response, 0 without one."""
 
     def __init__(self, why: str, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(why)
@@ -45,8 +45,8 @@ class NotDelivered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A vetted URL: where to connect, and what to ask for there."""
+class WebhookTarget:
+    """A checked URL: the address to connect to, and the path to request."""
 
     secure: bool
     host: str
@@ -58,19 +58,19 @@ class Target:
 # ---------------------------------------------------------------- vetting
 
 
-def resolve_url(url: str) -> Target:
-    """Return where to connect for the URL; raises Hostile."""
+def resolve_url(url: str) -> WebhookTarget:
+    """Return the target of the URL; raises UnsafeUrl or NotDelivered."""
     secure, host, port, path = _parse_url(url)
     private = _is_allowed_private(host, port)
     if not secure and not private:
         raise UnsafeUrl("Use https.")
     if port not in _PORTS and port < 1024:
         raise UnsafeUrl(f"Port {port} is not allowed for webhooks.")
-    return Target(secure, host, port, _resolve_address(host, port, private), path)
+    return WebhookTarget(secure, host, port, _resolve_address(host, port, private), path)
 
 
 def check_url(url: str) -> None:
-    """Raise Hostile for a URL that cannot be right, without asking the network."""
+    """Check the URL without a DNS lookup; raises UnsafeUrl."""
     secure, host, port, _ = _parse_url(url)
     private = _is_allowed_private(host, port)
     if not secure and not private:
@@ -106,7 +106,7 @@ def _parse_url(url: str) -> tuple[bool, str, int, str]:
 
 
 def _check_dotted(host: str) -> None:
-    """A host that ends in a number must be four plain decimal numbers: no octal, no hexadecimal, no short forms."""
+    """Require four decimal numbers for a host that ends in a number: no octal, hexadecimal or short forms."""
     try:
         ipaddress.IPv4Address(host)
     except ValueError as error:
@@ -121,18 +121,18 @@ def _parse_literal(host: str) -> Address | None:
 
 
 def _is_allowed_private(host: str, port: int) -> bool:
-    """Whether whoever runs this server allows that very host, though it may be private."""
+    """Return whether the settings allow exactly this host, although it may be private."""
     names = {name.lower() for name in settings.TOOLCARDS.webhook_private}
     return host.lower() in names or f"{host.lower()}:{port}" in names
 
 
 def _resolve_address(host: str, port: int, private: bool) -> str:
-    """The address to connect to; every address of the host must be public, lest the next one chosen is not."""
+    """Return the address to connect to; all addresses of the host must be public."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise NotDelivered("The host name cannot be resolved.") from error
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     if not addresses:
         raise NotDelivered("The host name cannot be resolved.")
     if not private and not all(map(is_public, addresses)):
@@ -144,14 +144,14 @@ def _resolve_address(host: str, port: int, private: bool) -> str:
 
 
 def build_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """Return one signature: `v1,` and the HMAC over id, time and body, in base64."""
+    """Return a signature: `v1,` and the base64 HMAC."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    signed = b"%s.%d.%s" % (event_id.encode(), timestamp, body)
-    return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+    content = b"%s.%d.%s" % (event_id.encode(), timestamp, body)
+    return "v1," + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
 
 
 def sign(secrets: Iterable[str], event_id: str, body: bytes, now: float | None = None) -> dict[str, str]:
-    """Return the headers of a delivery, signed with every secret that is live."""
+    """Return the headers of a delivery, with a signature per secret."""
     timestamp = int(time.time() if now is None else now)
     return {
         "webhook-id": event_id, "webhook-timestamp": str(timestamp),
@@ -163,16 +163,19 @@ def sign(secrets: Iterable[str], event_id: str, body: bytes, now: float | None =
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None) -> int:
-    """Send it, within `seconds` (SECONDS); return a 2xx answer's status. Raises Hostile, else NotDelivered."""
+    """Send the request; return the status if it is 2xx.
+
+    `seconds`: time limit, SECONDS by default. Raises UnsafeUrl or NotDelivered.
+    """
     target = resolve_url(url)
     link = _TimedConnection(target, SECONDS if seconds is None else seconds)
     try:
-        sent = {"User-Agent": "Toolcards", "Connection": "close", **headers}
-        link.request("POST", target.path, body=body, headers=sent)
+        all_headers = {"User-Agent": "Toolcards", "Connection": "close", **headers}
+        link.request("POST", target.path, body=body, headers=all_headers)
         answer = link.getresponse()
-        answer.read(MAX_READ)  # so that the other side sees its answer taken; nothing of it is kept
+        answer.read(MAX_READ)  # so that the receiver sees its response read
         status, after = answer.status, answer.headers.get("Retry-After", "")
-        if link.expired:  # what was cut off reads like an end
+        if link.expired:  # a connection that was cut reads like the end of the body
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotDelivered("No answer in time." if link.expired else f"No answer: {type(error).__name__}.") from error
@@ -189,22 +192,22 @@ def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | Non
 
 
 def _parse_retry_after(retry_after: str) -> float | None:
-    """Return what Retry-After asks for, an hour at most; None for a date, or for what is no number."""
-    plain = retry_after.isascii() and retry_after.isdigit()
-    return min(float(retry_after[:9]), 3600.0) if plain else None
+    """Return the seconds in Retry-After, at most an hour; None for a date or an invalid value."""
+    is_number = retry_after.isascii() and retry_after.isdigit()
+    return min(float(retry_after[:9]), 3600.0) if is_number else None
 
 
 class _TimedConnection(http.client.HTTPConnection):
-    """A connection to the vetted address that is cut when the time is up, however slowly the other side trickles."""
+    """A connection to the checked address that is cut at its time limit, even if the receiver sends slowly."""
 
-    def __init__(self, target: Target, seconds: float) -> None:
+    def __init__(self, target: WebhookTarget, seconds: float) -> None:
         super().__init__(target.host, target.port, timeout=seconds)
         self.target, self.expired = target, False
         self._timer = threading.Timer(seconds, self._cut)
         self._timer.daemon = True
 
     def connect(self) -> None:
-        """Connect to the address, not to the name; the certificate must be the name's."""
+        """Connect to the address; the certificate must match the host name."""
         self._timer.start()
         plain = socket.create_connection((self.target.address, self.target.port), self.timeout)
         self.sock = plain
@@ -212,7 +215,7 @@ class _TimedConnection(http.client.HTTPConnection):
             self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self.target.host)
 
     def close(self) -> None:
-        """Close, and stop the clock."""
+        """Close the connection and cancel its timer."""
         self._timer.cancel()
         super().close()
 

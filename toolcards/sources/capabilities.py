@@ -1,7 +1,7 @@
-"""What was seen of each source: that it can be watched, held, edited, streamed, and what it does without a server.
+"""Proved capabilities of each source: observe, gate, edit, stream, and what it does while the server is down.
 
-Nothing here is a promise: a proof is a call in the log, of a probe or of real traffic, and the newest of each is kept.
-They are gathered from the log when somebody looks and before retention deletes calls, which they outlive.
+A proof is a call in the log, of a probe or of real traffic; the newest of each is kept. Proofs are gathered when a page
+shows them and before retention deletes calls, which they outlive.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from toolcards.models import Approval, Event, Proof, Run, Source, ToolCall
 
 OBSERVE, GATE, EDIT, STREAM, FAILS = ABILITIES = ("observe", "gate", "edit", "stream", "fails")
 PROBE, TRAFFIC = "probe", "traffic"
-CLOSED, OPEN = "Closed", "Open"  # how the words about `fails` begin
+FAILS_CLOSED, FAILS_OPEN = "Closed", "Open"  # how the explanation of `fails` begins
 RELEASED = ("claimed", "succeeded", "failed")
-MAX_RUNS = 50  # runs that are looked through for what no index finds
+MAX_RUNS = 50  # runs that are searched where no index helps
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that was seen: when, in which call of which run, and what it was in words."""
+    """An observation: its time, run and call, and an explanation for people."""
 
     at: datetime
     run: Run
@@ -37,7 +37,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SearchedRuns:
-    """The runs that are looked at: all of them where an index helps, else the newest that made calls."""
+    """The runs to search: all of them where an index helps, else the newest with calls."""
 
     runs: QuerySet[Run]
     newest: list[int]
@@ -47,52 +47,52 @@ FindEvidence = Callable[[SearchedRuns], Evidence | None]
 
 
 def list_proofs(source: Source) -> dict[str, list[Proof]]:
-    """Return the proofs of the source by ability, real traffic first; what is new is written down."""
+    """Gather the source's proofs and return them by ability, real traffic first."""
     gather_proofs(source)
-    found: dict[str, list[Proof]] = {ability: [] for ability in ABILITIES}
+    proofs: dict[str, list[Proof]] = {ability: [] for ability in ABILITIES}
     for proof in Proof.objects.filter(source=source).order_by("-by", "-at"):
-        found[proof.ability].append(proof)
-    return found
+        proofs[proof.ability].append(proof)
+    return proofs
 
 
 def find_gating_sources(sources: Iterable[int]) -> set[int]:
-    """Return those of these sources of which a call was held until a person had answered, now or long ago."""
-    wanted = list(sources)
-    seen = Approval.objects.filter(build_handed_over_filter(), run__source__in=wanted, asked=True)
-    kept = Proof.objects.filter(source__in=wanted, ability=GATE)
-    return {*seen.values_list("run__source", flat=True).distinct(), *kept.values_list("source", flat=True)}
+    """Return the sources that have held a call for a person."""
+    source_ids = list(sources)
+    approvals = Approval.objects.filter(build_handed_over_filter(), run__source__in=source_ids, asked=True)
+    proofs = Proof.objects.filter(source__in=source_ids, ability=GATE)
+    return {*approvals.values_list("run__source", flat=True).distinct(), *proofs.values_list("source", flat=True)}
 
 
 def gather_expiring() -> None:
-    """Write down what the calls prove that retention is about to delete."""
+    """Gather the proofs of calls that retention is about to delete."""
     days = settings.TOOLCARDS.retention_days
     if days:
-        due = Run.objects.filter(ended_at__lt=timezone.now() - timedelta(days=days))
-        for source in Source.objects.filter(pk__in=due.values("source")):
+        expiring_runs = Run.objects.filter(ended_at__lt=timezone.now() - timedelta(days=days))
+        for source in Source.objects.filter(pk__in=expiring_runs.values("source")):
             gather_proofs(source)
 
 
 def gather_proofs(source: Source) -> None:
-    """Look through the source's newest calls and keep what they prove."""
+    """Store what the source's newest calls prove."""
     probes = Q(name__startswith=RUN_PREFIX)
-    for by, which in ((PROBE, probes), (TRAFFIC, ~probes)):
-        runs = Run.objects.filter(which, source=source)
+    for origin, condition in ((PROBE, probes), (TRAFFIC, ~probes)):
+        runs = Run.objects.filter(condition, source=source)
         newest = runs.filter(calls__gt=0).order_by("-id").values_list("pk", flat=True)[:MAX_RUNS]
         among = SearchedRuns(runs, list(newest))
-        for ability, look in _FINDERS.items():
-            seen = look(among)
-            if seen is not None:
-                _store_proof(source, ability, by, seen)
+        for ability, find_evidence in _FINDERS.items():
+            evidence = find_evidence(among)
+            if evidence is not None:
+                _store_proof(source, ability, origin, evidence)
 
 
-def _store_proof(source: Source, ability: str, by: str, seen: Evidence) -> None:
-    kept = {
-        "at": seen.at, "run": seen.run.name, "call": seen.call.public_id, "protocol": seen.run.protocol,
-        "words": seen.words[:300],
+def _store_proof(source: Source, ability: str, origin: str, evidence: Evidence) -> None:
+    columns = {
+        "at": evidence.at, "run": evidence.run.name, "call": evidence.call.public_id,
+        "protocol": evidence.run.protocol, "words": evidence.words[:300],
     }  # fmt: skip
-    before = Proof.objects.filter(source=source, ability=ability, by=by).first()
-    if before is None or before.at < seen.at:
-        Proof.objects.update_or_create(source=source, ability=ability, by=by, defaults=kept)
+    before = Proof.objects.filter(source=source, ability=ability, by=origin).first()
+    if before is None or before.at < evidence.at:
+        Proof.objects.update_or_create(source=source, ability=ability, by=origin, defaults=columns)
 
 
 # ---------------------------------------------------------------- what proves what
@@ -102,38 +102,40 @@ def _find_observed(among: SearchedRuns) -> Evidence | None:
     call = _find_newest(
         ToolCall.objects.filter(run__in=among.newest, started_at__isnull=False).exclude(tool=OFFLINE_TOOL)
     )
-    return Evidence(call.started_at or call.run.started_at, call.run, call, "A call was seen.") if call else None
+    return Evidence(call.started_at or call.run.started_at, call.run, call, "A call was received.") if call else None
 
 
 def _find_gated(among: SearchedRuns) -> Evidence | None:
-    """A call was held until a person had answered."""
-    answered = Approval.objects.filter(build_handed_over_filter(), run__in=among.runs, asked=True)
-    row = answered.select_related("run", "call").order_by("-decided_at").first()
+    """Find a call that was held until a person answered."""
+    approvals = Approval.objects.filter(build_handed_over_filter(), run__in=among.runs, asked=True)
+    row = approvals.select_related("run", "call").order_by("-decided_at").first()
     if row is None:
         return None
     word = "denied; it did not run" if row.state == "denied" else "approved and released"
-    held = max(0.0, row.decided_at - row.requested_at)
-    return Evidence(_to_datetime(row.decided_at), row.run, row.call, f"A call was held for {held:.0f} s, {word}.")
+    seconds = max(0.0, row.decided_at - row.requested_at)
+    return Evidence(_to_datetime(row.decided_at), row.run, row.call, f"A call was held for {seconds:.0f} s, {word}.")
 
 
 def build_handed_over_filter() -> Q:
-    """Approvals that a person answered, and whose agent did so: it used the yes, or its call ended denied."""
-    used = Q(state__in=RELEASED) | Q(state="approved", call__state="output-available")
-    return Q(by_kind="human", decided_at__gt=0) & (used | Q(state="denied", call__state="output-denied"))
+    """Return a filter for approvals that the agent obeyed."""
+    is_used = Q(state__in=RELEASED) | Q(state="approved", call__state="output-available")
+    return Q(by_kind="human", decided_at__gt=0) & (is_used | Q(state="denied", call__state="output-denied"))
 
 
 def _find_edited(among: SearchedRuns) -> Evidence | None:
-    """A person changed the arguments, and what they said was run."""
+    """Find a call that ran with arguments that a person edited."""
     for event in _list_events(among, "approval-answered")[:100]:
         try:
-            edited = getattr(event.decoded_fact, "has_input", False) and event.applied
+            is_edited = getattr(event.decoded_fact, "has_input", False) and event.applied
         except DecryptionError:
             continue
-        if not edited:
+        if not is_edited:
             continue
         call = ToolCall.objects.select_related("run").filter(run=event.run_id, ordinal=event.ordinal).first()
         if call is not None and call.state in {"output-available", "output-error"}:
-            return Evidence(_to_datetime(event.at), call.run, call, "Arguments that a person had edited were run.")
+            return Evidence(
+                _to_datetime(event.at), call.run, call, "A call ran with arguments that a person had edited."
+            )
     return None
 
 
@@ -144,30 +146,32 @@ def _find_streamed(among: SearchedRuns) -> Evidence | None:
     call = ToolCall.objects.select_related("run").filter(run=event.run_id, ordinal=event.ordinal).first()
     if call is None:
         return None
-    return Evidence(_to_datetime(event.at), call.run, call, "Arguments were seen while they were written.")
+    return Evidence(_to_datetime(event.at), call.run, call, "Arguments were received while the model wrote them.")
 
 
 def _list_events(among: SearchedRuns, kind: str) -> QuerySet[Event]:
-    """The facts of that type in the newest runs, the latest first."""
+    """Return the facts of that type in the newest runs, the latest first."""
     return Event.objects.filter(run__in=among.newest, fact__startswith=f'{{"type":"{kind}"').order_by("-run", "-seq")
 
 
 def _find_failure_mode(among: SearchedRuns) -> Evidence | None:
-    """The newest of two: it denied while no server was there, or it ran something that nobody had decided about."""
-    closed = _find_newest(ToolCall.objects.filter(run__in=among.newest, tool=OFFLINE_TOOL, state="output-denied"))
-    opened = _find_newest(ToolCall.objects.filter(run__in=among.newest, run__mode="gate", beyond_control=True))
-    found = []
-    if closed is not None:
-        found.append(Evidence(_get_end_time(closed), closed.run, closed, _describe_check(closed)))
-    if opened is not None:
-        found.append(Evidence(_get_end_time(opened), opened.run, opened, f"{OPEN}: it ran a call without a decision."))
-    return max(found, key=lambda seen: seen.at, default=None)
+    """Find the newest call that was denied while the server was down, or that ran without a decision."""
+    denied_check = _find_newest(ToolCall.objects.filter(run__in=among.newest, tool=OFFLINE_TOOL, state="output-denied"))
+    ungoverned_call = _find_newest(ToolCall.objects.filter(run__in=among.newest, run__mode="gate", beyond_control=True))
+    evidence = []
+    if denied_check is not None:
+        explanation = _describe_check(denied_check)
+        evidence.append(Evidence(_get_end_time(denied_check), denied_check.run, denied_check, explanation))
+    if ungoverned_call is not None:
+        explanation = f"{FAILS_OPEN}: it ran a call without a decision."
+        evidence.append(Evidence(_get_end_time(ungoverned_call), ungoverned_call.run, ungoverned_call, explanation))
+    return max(evidence, key=lambda each: each.at, default=None)
 
 
 def _describe_check(call: ToolCall) -> str:
     card = call.as_shown_card()
     how = card.input.get("checked", "") if isinstance(card.input, dict) else ""
-    return f"{CLOSED}: {how}; {card.denied}"
+    return f"{FAILS_CLOSED}: {how}; {card.denied}"
 
 
 def _find_newest(calls: QuerySet[ToolCall]) -> ToolCall | None:
@@ -178,8 +182,8 @@ def _get_end_time(call: ToolCall) -> datetime:
     return call.finished_at or call.started_at or call.run.updated_at
 
 
-def _to_datetime(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+def _to_datetime(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 _FINDERS: dict[str, FindEvidence] = {
@@ -192,8 +196,8 @@ _FINDERS: dict[str, FindEvidence] = {
 
 __all__ = [
     "ABILITIES",
-    "CLOSED",
-    "OPEN",
+    "FAILS_CLOSED",
+    "FAILS_OPEN",
     "PROBE",
     "TRAFFIC",
     "find_gating_sources",

@@ -118,7 +118,7 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
     before = told()
     completed = gate.run_retention()
-    assert (completed.scrubbed, completed.refused) == (1, 0)
+    assert (completed.scrubbed, completed.refusals) == (1, 0)
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
     assert WORD[9:] not in left
@@ -238,10 +238,10 @@ def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
         ]
 
     before = rows()
-    assert gate.run_retention().refused == 1
+    assert gate.run_retention().refusals == 1
     retention._refused_runs.clear()  # as after a restart
-    assert gate.run_retention().refused == 1
-    assert gate.run_retention().refused == 0
+    assert gate.run_retention().refusals == 1
+    assert gate.run_retention().refusals == 0
     assert rows() == before
     assert AuditRow.objects.get(act="retention").details["refused"].startswith("its cards")
     with allow_log_writes():

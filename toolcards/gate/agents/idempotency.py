@@ -43,7 +43,7 @@ class HeldKey:
     def __init__(self, row: Receipt, token: str, parts: list[dict[str, Any]]) -> None:
         self.pk, self.token = row.pk, token
         self.run = row.run  # the run's name, "" if unknown
-        self.since = row.created_at.timestamp()
+        self.created_at = row.created_at.timestamp()
         self.frames, self.facts_left, self.digest = row.frames, row.facts_left, row.digest
         self.parts = parts
         self.marks: deque[str] = deque()  # the digest after each frame that was read but not counted
@@ -62,7 +62,7 @@ class HeldKey:
         self.marks.append(self._hash.hexdigest())
 
     def mark_end(self) -> None:
-        """Add the end of the body, which counts as a frame of its own."""
+        """Add the end of the body, which counts as a frame."""
         self._hash.update(_END_MARK)
         self.marks.append(self._hash.hexdigest())
 
@@ -82,7 +82,10 @@ class HeldKey:
         ReceiptPart.objects.filter(receipt=self.pk).delete()
 
     def release(self, *, forget: bool) -> None:
-        """Release the key if this request still holds it; `forget` deletes it, so that it accepts any body."""
+        """Release the key if this request still holds it.
+
+        `forget` deletes it, so that it accepts any body.
+        """
         rows = Receipt.objects.filter(pk=self.pk, holder=self.token)
         if forget:
             rows.delete()

@@ -66,11 +66,11 @@ class Stream(StreamQueue):
             for content, received_at, _ in self._batch
             if content and not isinstance(content, SkippedFrame)
         )
-        first, at = next(((content[0], at) for content, at in with_facts), (None, 0.0))
+        first, moment = next(((content[0], received_at) for content, received_at in with_facts), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)
         elif first is not None and type(first) is not f.RunStarted:
-            tx.record(memory, f.RunStarted(agent=self.agent, at=at))
+            tx.record(memory, f.RunStarted(agent=self.agent, at=moment))
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
         """Evaluate the calls that plug-ins have answered, unless they have ended or changed since."""
@@ -90,7 +90,7 @@ class Stream(StreamQueue):
         is_flood = len(self._batch) >= FLOOD or group_commit.WRITER.backlog >= PRESSURE
         pieces: list[Any] = []  # frames that are pieces of one input
         for place, frame in enumerate(self._batch):
-            content, at, number = frame
+            content, received_at, number = frame
             if type(content) is tuple:  # nine of ten frames on a busy server
                 if number and not (sequence_set.add_next(memory.numbers, number) or self._add_number(memory, number)):
                     continue
@@ -103,10 +103,10 @@ class Stream(StreamQueue):
                 continue
             pieces = self._record_pieces(tx, memory, pieces)
             facts = self._take_facts(memory, content)
-            for done, fact in enumerate(facts, 1):
-                self._record_fact(tx, memory, fact, at)
+            for position, fact in enumerate(facts, 1):
+                self._record_fact(tx, memory, fact, received_at)
                 if self._inquiries:  # the frame is complete once the plug-ins have answered
-                    self._deferred = [(facts[done:], at, number), *self._batch[place + 1 :]]
+                    self._deferred = [(facts[position:], received_at, number), *self._batch[place + 1 :]]
                     return
             if number:
                 memory.record_number(number)
@@ -143,24 +143,24 @@ class Stream(StreamQueue):
     def _record_pieces(self, tx: Transaction, memory: RunMemory, pieces: list[Any]) -> list[Any]:
         """Record these pieces of one input, joined where that is equivalent; return an empty list."""
         if len(pieces) > 1:
-            (call_id, _), at, number = pieces[-1]
+            (call_id, _), received_at, number = pieces[-1]
             card = memory.board.find(call_id)
             if card is not None and card.state == "input-streaming" and card.segment is None:
-                pieces = [((call_id, "".join([content[1] for content, _, _ in pieces])), at, number)]
-        for (call_id, text), at, _ in pieces:
-            for card in tx.record(memory, f.InputDelta(call_id, text, at)):
+                pieces = [((call_id, "".join([content[1] for content, _, _ in pieces])), received_at, number)]
+        for (call_id, text), received_at, _ in pieces:
+            for card in tx.record(memory, f.InputDelta(call_id, text, received_at)):
                 self._batch_calls.add(card.ordinal)
         return []
 
     # ------------------------------------------------------------ facts
 
-    def _record_fact(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
+    def _record_fact(self, tx: Transaction, memory: RunMemory, fact: Any, moment: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
             run_end = find_run_end(memory)
-            if run_end is None or self._close_part(tx, memory, run_end, at):
+            if run_end is None or self._close_part(tx, memory, run_end, moment):
                 return
             fact = run_end
-        object.__setattr__(fact, "at", at)  # no one else has the fact before it is recorded
+        object.__setattr__(fact, "at", moment)  # no one else has the fact before it is recorded
         if type(fact) is f.ApprovalRequested:
             self._complete_approval(tx, memory, fact)
         if type(fact) is f.RunStarted and fact.title:
@@ -171,16 +171,16 @@ class Stream(StreamQueue):
             if type(fact) is f.ApprovalRequested and fact.votable and card.approval and card.approval.id == fact.id:
                 self._approvals.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
         if isinstance(fact, _INPUT_FACTS):
-            self._decide(tx, memory, cards, fact, at)
+            self._decide(tx, memory, cards, fact, moment)
         elif self.mode == "gate" and isinstance(fact, _OUTPUT_FACTS):
-            self._record_ungoverned(tx, memory, fact, at)
+            self._record_ungoverned(tx, memory, fact, moment)
         if type(fact) is f.RunEnded:
             memory.row.reason = fit_text(fact.reason, 2000)
             void_permits(tx, memory)
 
-    def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, at: float) -> bool:
+    def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, moment: float) -> bool:
         touched, gates = self.touched_calls | self._batch_calls, self.mode == "gate"
-        return close_own_calls(tx, memory, run_end, at, touched=touched, gates=gates, shared=self.is_shared)
+        return close_own_calls(tx, memory, run_end, moment, touched=touched, gates=gates, shared=self.is_shared)
 
     def _complete_approval(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested) -> None:
         """Complete an approval that the agent opened; people can vote if the connection takes answers."""
@@ -193,7 +193,7 @@ class Stream(StreamQueue):
         object.__setattr__(fact, "args_sha256", _digest_requested(card, fact))
         tx.approval_columns[fact.id] = {"channel": self.channel if fact.votable else "none"}
 
-    def _decide(self, tx: Transaction, memory: RunMemory, cards: list[Card], fact: Any, at: float) -> None:
+    def _decide(self, tx: Transaction, memory: RunMemory, cards: list[Card], fact: Any, moment: float) -> None:
         """Evaluate a call whose input is complete: on a gate stream, or if its earlier input was evaluated."""
         ordinals = [card.ordinal for card in cards if card.call_id == fact.call_id]
         if not ordinals:
@@ -201,15 +201,17 @@ class Stream(StreamQueue):
         card = memory.board.cards[max(ordinals)]
         if self.mode == "gate" and card.soft:  # its run ended, and the agent sends it again
             call_input = fact.input if getattr(fact, "has_input", True) else card.input
-            card = start_next_attempt(tx, memory, card, f.InputReady(card.call_id, fact.tool, call_input, True, at))
+            card = start_next_attempt(tx, memory, card, f.InputReady(card.call_id, fact.tool, call_input, True, moment))
         if self.mode == "gate" or (card.gated and card.decision is None):
-            self._evaluate(tx, memory, card, at)
+            self._evaluate(tx, memory, card, moment)
 
     def _evaluate(
-        self, tx: Transaction, memory: RunMemory, card: Card, at: float, result: PluginResult | None = None
+        self, tx: Transaction, memory: RunMemory, card: Card, moment: float, result: PluginResult | None = None
     ) -> None:
         channel = self.channel if self.mode == "gate" else "http"  # an observing connection takes no answers
-        outcome = evaluate_call(tx, memory, card, channel=channel, now=at, patience=self.patience, plugin_result=result)
+        outcome = evaluate_call(
+            tx, memory, card, channel=channel, now=moment, patience=self.patience, plugin_result=result
+        )
         if isinstance(outcome, PluginInquiry):
             self._inquiries.append(outcome)
         elif outcome is not None and not self._is_on_the_way(memory, card):
@@ -222,11 +224,11 @@ class Stream(StreamQueue):
         return Approval.objects.undelivered(memory.row.pk, channel=self.channel).filter(id=card.approval.id).exists()
 
     @staticmethod
-    def _record_ungoverned(tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
+    def _record_ungoverned(tx: Transaction, memory: RunMemory, fact: Any, moment: float) -> None:
         """Record the anomaly of a result without a decision on a connection that must ask first."""
         card = memory.board.find(fact.call_id)
         if card is not None and card.decision is None and not is_stopped(card):
-            tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=at))
+            tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=moment))
 
 
 def _digest_requested(card: Card | None, fact: f.ApprovalRequested) -> str:

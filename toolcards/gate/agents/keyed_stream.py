@@ -32,7 +32,7 @@ class KeyedStream(Stream):
         self._frames_to_skip = key.frames  # applied by earlier requests and not yet pushed again
         self._partial_facts = key.facts_left  # facts left of the next frame, if an earlier request applied a part
         # The receipt's state:
-        self._counted, self._facts_left, self._digest = key.frames, key.facts_left, key.digest
+        self._frames, self._facts_left, self._digest = key.frames, key.facts_left, key.digest
         self._has_undecided = not key.untouched  # calls of an earlier request may still wait for their decision
         for part in key.parts:
             self.touched_calls.update(part.get("touched", ()))
@@ -63,7 +63,7 @@ class KeyedStream(Stream):
         super().push(content, number)
 
     def check_complete(self) -> None:
-        """Check, at its end, that the body holds all frames applied before; raises KeyReuse."""
+        """Check that the body had all frames applied before; raises KeyReuse."""
         if self.error is None and (self._frames_to_skip or self._partial_facts is not None):
             self.error = KeyReuse("The body is shorter than what was applied before under this Idempotency-Key.")
         if isinstance(self.error, KeyReuse):
@@ -90,22 +90,22 @@ class KeyedStream(Stream):
     def _record_batch(self, tx: Transaction, memory: RunMemory) -> None:
         super()._record_batch(tx, memory)
         if self._batch or self._decisions:
-            counted, facts_left, digest = self._get_progress()
+            frames, facts_left, digest = self._get_progress()
             self._key.count(
-                tx, self._build_part(), frames=counted, facts_left=facts_left, digest=digest, run=self.run_name
+                tx, self._build_part(), frames=frames, facts_left=facts_left, digest=digest, run=self.run_name
             )
 
     def _get_progress(self) -> tuple[int, int | None, str]:
-        """Return the receipt's state after this commit: whole frames, facts left of the next one, and the digest."""
+        """Return the receipt's state after this commit: complete frames, facts left of the next one, and the digest."""
         if not self._batch:
-            return self._counted, self._facts_left, self._digest
-        whole, facts_left = len(self._batch) - len(self._deferred), None
+            return self._frames, self._facts_left, self._digest
+        complete, facts_left = len(self._batch) - len(self._deferred), None
         if self._deferred:
-            is_unchanged = self._deferred[0] is self._batch[whole]  # no fact of it was recorded now
+            is_unchanged = self._deferred[0] is self._batch[complete]  # no fact of it was recorded now
             content: Any = self._deferred[0][0]  # facts, since no other frame is deferred
             facts_left = self._facts_left if is_unchanged else len(content)
-        last = whole - (facts_left is None)
-        return self._counted + whole, facts_left, self._key.marks[last] if last >= 0 else self._digest
+        last = complete - (facts_left is None)
+        return self._frames + complete, facts_left, self._key.marks[last] if last >= 0 else self._digest
 
     def _build_part(self) -> dict[str, Any]:
         part = {
@@ -117,8 +117,8 @@ class KeyedStream(Stream):
     def finish(self, error: Exception | None) -> None:
         """See group_commit.Work."""
         if error is None and self._is_applied:
-            counted, self._facts_left, self._digest = self._get_progress()
-            for _ in range(counted - self._counted):
+            frames, self._facts_left, self._digest = self._get_progress()
+            for _ in range(frames - self._frames):
                 self._key.marks.popleft()
-            self._counted, self._has_undecided = counted, False
+            self._frames, self._has_undecided = frames, False
         super().finish(error)

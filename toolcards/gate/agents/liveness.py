@@ -26,7 +26,7 @@ POLL_LEASE = 180.0  # seconds without a poll after which an agent with only open
 class LoseRun(Command):
     """End a run whose agent did not return within its lease.
 
-    Approvals keep their time limits, unless the agent sends heartbeats: then it is gone for good.
+    Approvals keep their time limits, unless the agent sends heartbeats: then it does not return.
     """
 
     def __init__(self, run: int) -> None:
@@ -36,8 +36,8 @@ class LoseRun(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         memory = tx.load_run(self.run)
-        until = memory.row.alive_until
-        if until is None or until > tx.working or memory.status not in ("running", "waiting"):
+        lease_end = memory.row.alive_until
+        if lease_end is None or lease_end > tx.working or memory.status not in ("running", "waiting"):
             return
         memory.row.alive_until, memory.touched = None, True
         if memory.board.context.away:  # lost before; its approvals are still open
@@ -65,7 +65,7 @@ def resume_run(tx: Transaction, memory: RunMemory) -> None:
 
 
 def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEASE) -> None:
-    """Renew the lease because of a request of the run's agent, and resume the run if it was lost."""
+    """Renew the lease after a request; resume a lost run."""
     resume_run(tx, memory)
     lease = BEAT_LEASE if memory.row.beats else lease
     memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
@@ -83,8 +83,9 @@ def note_poll(tx: Transaction, memory: RunMemory) -> None:
 
 
 def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
-    """Renew the lease for a connection that sends frames; `lease` is math.inf for a stream that has ended.
+    """Renew the lease for a connection that sends frames.
 
+    `lease`: seconds, math.inf for a stream that has ended.
     Calls asked over HTTP outlast the connection: the agent may be polling or running an allowed call.
     """
     has_calls, may_run = _find_http_calls(memory)
@@ -101,11 +102,14 @@ def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
         return False, False
     rows = Approval.objects.filter(run_id=memory.row.pk, channel="http", opener="gate")
     states = set(rows.filter(state__in=("pending", "approved", "claimed")).values_list("state", "asked"))
-    return bool(states), any(state == "claimed" or not asked for state, asked in states)
+    return bool(states), any(state == "claimed" or not needs_person for state, needs_person in states)
 
 
 def void_permits(tx: Transaction, memory: RunMemory) -> None:
-    """Void the unused permits of rules when the run ends; claimed ones get an unknown outcome."""
+    """Void the permits of a run that has ended.
+
+    Claimed permits get an unknown outcome.
+    """
     for card in list(memory.board.cards.values()):
         if card.permit is not None and card.permit.state in _VOID_STATES:
             change = f.PermitChanged(card.call_id, _VOID_STATES[card.permit.state], card.permit.id, tx.now)

@@ -92,16 +92,16 @@ def _is_governed(card: Card, row: Approval | None) -> bool:
     return card.decision is not None and card.decision.effect == "allow" and card.state is not S.OUTPUT_DENIED
 
 
-def _build_outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:
+def _build_outcome(call_id: str, body: dict[str, Any], moment: float) -> f.AnyFact:
     outcome = body.get("outcome")
     if outcome == "ok":
-        return f.OutputReady(call_id, body.get("output", body.get("output_preview")), at=at)
+        return f.OutputReady(call_id, body.get("output", body.get("output_preview")), at=moment)
     if outcome == "error":
         error = body.get("error") or {}
         retryable, after = error.get("retryable"), error.get("after_ms")
         return f.OutputFailed(
             call_id, str(error.get("message", "")), str(error.get("code", "")),
             retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
-            str(error.get("phase", "")), at, after if type(after) is int else None,
+            str(error.get("phase", "")), moment, after if type(after) is int else None,
         )  # fmt: skip
-    return f.CallClosed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)
+    return f.CallClosed(call_id, "aborted" if outcome == "aborted" else "truncated", at=moment)

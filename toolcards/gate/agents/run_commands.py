@@ -105,13 +105,11 @@ class WithdrawApproval(RunCommand):
                 self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        closed: f.AnyFact = f.CallClosed(
-            card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now
-        )
+        end: f.AnyFact = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
         if self.timed_out and row.state == "pending":  # the agent's own time limit: the same as its frame
-            closed = f.OutputDenied(card.call_id, EXPIRED_REASON, at=tx.now)
+            end = f.OutputDenied(card.call_id, EXPIRED_REASON, at=tx.now)
         if card.approval and card.approval.id == row.id:
-            tx.record(memory, closed, card)
+            tx.record(memory, end, card)
         approval_rows.update_approval(row.id, state="cancelled")
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 

@@ -11,12 +11,15 @@ END_OF_STREAM = "\x00end-of-stream"
 
 
 def build_end_of_stream() -> f.RunEnded:
-    """Return the fact that a transport pushes after the last frame of a body."""
+    """Return the fact to push after the last frame of a body."""
     return f.RunEnded(reason=END_OF_STREAM)
 
 
 def find_run_end(memory: RunMemory) -> f.RunEnded | None:
-    """Return the end of a run whose body is complete; None if the protocol has ended it."""
+    """Return the end of a run whose body is complete.
+
+    None if the protocol has ended it.
+    """
     context = memory.board.context
     if context.ended or not memory.seq:
         return None
@@ -26,9 +29,16 @@ def find_run_end(memory: RunMemory) -> f.RunEnded | None:
 
 
 def close_own_calls(
-    tx: Transaction, memory: RunMemory, run_end: f.RunEnded, at: float, *, touched: set[int], gates: bool, shared: bool
+    tx: Transaction,
+    memory: RunMemory,
+    run_end: f.RunEnded,
+    moment: float,
+    *,
+    touched: set[int],
+    gates: bool,
+    shared: bool,
 ) -> bool:
-    """Close only the stream's own calls if another part of the run continues; return whether one does.
+    """Close only the stream's own calls if another part continues; return whether.
 
     Other parts are calls decided elsewhere, because an agent that polls is alive, and calls of another stream, which
     may still be open; the run's lease covers the case that it is not. `touched`: ordinals of the calls in the stream's
@@ -43,5 +53,5 @@ def close_own_calls(
         return False
     for card in open_cards:
         if card.ordinal in touched and card.ordinal not in other_calls:
-            tx.record(memory, f.CallClosed(card.call_id, run_end.outcome, reason=run_end.reason, at=at), card)
+            tx.record(memory, f.CallClosed(card.call_id, run_end.outcome, reason=run_end.reason, at=moment), card)
     return True

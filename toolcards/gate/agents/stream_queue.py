@@ -117,12 +117,12 @@ class StreamQueue:
         return group_commit.WRITER.is_full or (self._is_on_hold and len(self._pending) > MAX_ON_HOLD)
 
     async def wait_for_room(self) -> None:
-        """Wait while too many frames are pending, which slows a flooding agent down."""
+        """Wait while too many frames are pending, to slow the agent down."""
         while self.is_full:  # noqa: ASYNC110 - a thread empties it, and setting an event of this loop is expensive
             await asyncio.sleep(0.005)
 
     async def wait_until_committed(self) -> None:
-        """Wait until all frames pushed so far are committed; raises the error that prevented it."""
+        """Wait until all frames pushed so far are committed; raises a failure."""
         goal = self._pushed_frames
         while self._is_behind(goal):
             self._progress.clear()
@@ -132,13 +132,13 @@ class StreamQueue:
             raise self.error
 
     def renew_lease(self, lease: float) -> None:
-        """Keep the run alive: without another sign of its agent within `lease` seconds it counts as lost."""
+        """Keep the run alive for `lease` seconds; then it counts as lost."""
         if self.error is None:
             self._leases.append(lease)
             self._enqueue()
 
     def prepare_lease(self, lease: float) -> None:
-        """Renew the lease in the commit of the frames that are pushed next."""
+        """Renew the lease in the commit of the next frames."""
         self._leases.append(lease)
 
     def _is_behind(self, goal: int) -> bool:
@@ -159,7 +159,8 @@ class StreamQueue:
         return [(self.source.pk, self.run_name)]
 
     def mark_dequeued(self) -> None:
-        """See group_commit.Work. Not part of `apply`, which a failing batch repeats: it would be queued twice."""
+        """See group_commit.Work."""
+        # Not part of `apply`, which a failing batch repeats: the stream would be queued twice.
         with self._queue_lock:
             self._is_queued = False
 

@@ -174,7 +174,7 @@ def _decide(
 def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
     """Return whether the tool differs from what the source announced under this name before."""
     digests = [
-        (tool_register.ASKED, schema_sha256),
+        (tool_register.NAMED_BY_AGENT, schema_sha256),
         (tool_register.ANNOUNCED, _get_announced_schema_digest(memory, card)),
     ]
     return tool_register.check_tool(memory.row.source_id, fit_text(card.tool.name, 300), digests, card.tool.source)

@@ -22,7 +22,7 @@ from toolcards.models import SeenTool
 from toolcards.models.prepared import PreparedSelect
 
 MAX_SCHEMAS = 2_000  # rows per source; a schema beyond them counts as changed
-ANNOUNCED, ASKED, SERVER = "announced", "asked", "server"  # values of SeenTool.how
+ANNOUNCED, NAMED_BY_AGENT, SERVER = "announced", "asked", "server"  # values of SeenTool.how
 NO_SERVER = "no server"  # marks tools without a server; a server's name has no blank
 _PLAIN = re.compile(r"[!-~]{1,63}")
 

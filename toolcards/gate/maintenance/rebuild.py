@@ -20,7 +20,10 @@ from toolcards.models import Event, Run, ToolCall
 
 
 def rebuild(*, check: bool = False) -> list[str]:
-    """Fold every run's log; return one line per difference, and repair it unless `check`."""
+    """Rebuild all cards; return a line per difference.
+
+    `check`: only compare.
+    """
     faults: list[str] = []
     for run in Run.objects.order_by("pk").iterator():
         try:
@@ -42,7 +45,7 @@ def _confirm_differences(pk: int) -> list[str]:
 
 
 def fold_log(run: Run) -> tuple[RunState, int]:
-    """Return the run's board according to its log, and the log's last position."""
+    """Return the run's state by its log, and the last position."""
     board, seq = RunState(), 0
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         board.record(event.ordinal, event.decoded_fact, event.seq)
@@ -51,7 +54,7 @@ def fold_log(run: Run) -> tuple[RunState, int]:
 
 
 def find_differences(run: Run) -> Iterator[str]:
-    """Yield a line per difference between cards and log; raises DecryptionError if the log is unreadable."""
+    """Yield a line per difference between cards and log; raises DecryptionError."""
     board, seq = fold_log(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
@@ -66,9 +69,9 @@ def find_differences(run: Run) -> Iterator[str]:
         if card is None or call is None:
             yield f"run {run.name}, call {ordinal}: {'not in the log' if card is None else 'not stored'}"
         elif card != call.as_card():
-            yield f"run {run.name}, call {card.call_id}: stored otherwise than its log adds up to"
+            yield f"run {run.name}, call {card.call_id}: stored otherwise than in its log"
         elif wrong := [name for name, value in _iterate_search_values(card) if getattr(call, name) != value]:
-            yield f"run {run.name}, call {card.call_id}: found by what it is not ({', '.join(wrong)})"
+            yield f"run {run.name}, call {card.call_id}: wrong columns ({', '.join(wrong)})"
 
 
 def _iterate_search_values(card: Card) -> Iterator[tuple[str, Any]]:

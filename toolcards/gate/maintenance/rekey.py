@@ -69,9 +69,10 @@ def list_columns() -> list[SealedColumn]:
 def reseal(
     *, check: bool = False, batch: int = BATCH, watch: ProgressCallback = lambda name, counts: None
 ) -> Counter[str]:
-    """Encrypt what does not use the current key, or only count with `check`; return the number of texts per status.
+    """Encrypt texts with the current key; return numbers per status.
 
-    `watch` is called after each batch with the counts of a column. Texts that no key opens stay (`closed`).
+    `check`: only count. `watch` is called after each batch with the counts of a column. Texts that no key decrypts are
+    unchanged (`closed`).
     """
     total: Counter[str] = Counter()
     place = {} if check else _read_progress()

@@ -51,23 +51,26 @@ class RetentionReport:
     """What a round did, or would do with `dry_run`. `more`: work is left for the next round."""
 
     scrubbed: int = 0
-    refused: int = 0
+    refusals: int = 0
     deleted: Counter[str] = field(default_factory=Counter)
     more: bool = False
 
 
 def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> RetentionReport:
-    """Mask and delete what is due at `now` (epoch seconds), for about `seconds`."""
+    """Mask and delete what is due, for about `seconds`.
+
+    `now` is in epoch seconds.
+    """
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    until, report = time.monotonic() + seconds, RetentionReport()
+    deadline, report = time.monotonic() + seconds, RetentionReport()
     _delete_receipts(moment, report, dry_run)
     for pk in _list_deletable(moment, report):
-        if not dry_run and time.monotonic() > until:
+        if not dry_run and time.monotonic() > deadline:
             report.more = True
             return report
         report.deleted += _count_rows(pk) if dry_run else _delete_run(pk, _get_deletion_cutoff(moment))
     for run in _list_maskable(moment, report):
-        if not dry_run and time.monotonic() > until:
+        if not dry_run and time.monotonic() > deadline:
             report.more = True
             return report
         _mask_run(run, report, dry_run)
@@ -101,7 +104,7 @@ def _take_round(runs: Any, report: RetentionReport) -> list[Any]:
     return batch[:ROUND]
 
 
-# ---------------------------------------------------------------- masking for good
+# ---------------------------------------------------------------- masking
 
 
 def _mask_run(run: Run, report: RetentionReport, dry_run: bool) -> None:
@@ -110,7 +113,7 @@ def _mask_run(run: Run, report: RetentionReport, dry_run: bool) -> None:
     except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
         plan, fault = None, str(error)
     if plan is None or fault:
-        report.refused += 1
+        report.refusals += 1
         if not dry_run:
             _refused_runs[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)
@@ -127,7 +130,7 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
         places.append((event.ordinal, event.seq))
         old.append((event.fact, event.applied))
     if (places[-1][1] if places else 0) != run.seq:
-        return None, "its log is not whole"
+        return None, "its log is incomplete"
     masked_facts = scrub.mask_facts()
     board, applied = fold_facts(places, masked_facts)
     fault = find_difference(scrub.before, board) or _compare_stored(run, board)
@@ -135,15 +138,15 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
         return None, fault
     new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))
     triples = zip(new, old, places, strict=True)
-    updates = [FactUpdate(*masked, run.pk, seq) for masked, stored, (_, seq) in triples if masked != stored]
+    updates = [FactUpdate(*after, run.pk, seq) for after, before, (_, seq) in triples if after != before]
     return RewriteRun(run, board, updates, hide), ""
 
 
 def _compare_stored(run: Run, board: RunState) -> str:
     """Return "" if the stored calls match the board; `replay` repairs those that do not."""
-    stored = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
+    stored_states = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
     states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
-    return "" if stored == states and run.status == board.status else "its cards are not what its log adds up to"
+    return "" if stored_states == states and run.status == board.status else "its cards differ from its log"
 
 
 class RewriteRun(Command):
@@ -192,26 +195,27 @@ class RewriteRun(Command):
         tx.runs[row.pk] = memory
 
     def _write_texts(self, row: Any) -> int:
-        """What people wrote about the run's calls, and answers that its sender may ask for again."""
+        """Mask texts of people about the run's calls, and stored answers; return the number."""
         own = Receipt.objects.filter(source=row.source_id, created_at__gte=row.started_at, created_at__lte=row.ended_at)
         return sum(
-            self._mask(found, names)
+            self._mask(text_row, names)
             for rows, names in (
                 (Approval.objects.filter(run=row), ("edited", "reason", "note")),
                 (Vote.objects.filter(approval__run=row), ("reason", "note")),
                 (own.exclude(answer=""), ("answer",)),
                 (ReceiptPart.objects.filter(receipt__in=own), ("body",)),
             )
-            for found in rows.iterator()
+            for text_row in rows.iterator()
         )
 
     def _mask(self, row: Model, names: Iterable[str]) -> int:
-        said = {name: getattr(row, name) for name in names}
-        readable = {name: text for name, text in said.items() if type(text) is not UnreadableText}
-        new = {name: shown for name, text in readable.items() if (shown := _mask_text(self.hide, text)) != text}
-        if new:
-            type(row)._default_manager.filter(pk=row.pk).update(**new)
-        return len(new)
+        texts = {name: getattr(row, name) for name in names}
+        readable = {name: text for name, text in texts.items() if type(text) is not UnreadableText}
+        masked_texts = {name: _mask_text(self.hide, text) for name, text in readable.items()}
+        changes = {name: text for name, text in masked_texts.items() if text != readable[name]}
+        if changes:
+            type(row)._default_manager.filter(pk=row.pk).update(**changes)
+        return len(changes)
 
 
 class RecordRefusal(Command):
@@ -223,19 +227,19 @@ class RecordRefusal(Command):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        said = {"refused": self.why, "seq": self.run.seq}
+        detail = {"refused": self.why, "seq": self.run.seq}
         before = AuditRow.objects.filter(act="retention", run=self.run.name).order_by("-seq").first()
-        if before is None or before.details != said:
-            tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=said, at=tx.now))
+        if before is None or before.details != detail:
+            tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=detail, at=tx.now))
 
 
 def _mask_text(hide: Redactor, text: str) -> str:
     """Mask a text that may be JSON."""
-    whole, value = parse(text)
-    if not whole or not isinstance(value, (dict, list)):
+    is_json, value = parse(text)
+    if not is_json or not isinstance(value, (dict, list)):
         return clean_text(hide.text(text))
-    shown = hide.value(value)
-    return text if shown is value else json.dumps(shown)
+    masked_value = hide.value(value)
+    return text if masked_value is value else json.dumps(masked_value)
 
 
 # ---------------------------------------------------------------- deleting

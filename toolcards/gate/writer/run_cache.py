@@ -22,7 +22,7 @@ from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer.bulk_sql import EventRow, fit_text
 from toolcards.models import Event, Run, ToolCall
-from toolcards.models.runs import CLOSED, UNREADABLE
+from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 MAX_RUNS = 2_000
@@ -145,7 +145,9 @@ def load_memory(row: Run) -> RunMemory:
     """Load a run from its rows; raises Undecryptable if they cannot be read, because nothing may be added then."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
-    if type(row.context) is UnreadableText or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
+    if type(row.context) is UnreadableText or any(
+        kind == CANNOT_BE_OPENED for card in cards for kind, _ in card.anomalies
+    ):
         raise Undecryptable(_UNREADABLE_RUN)
     try:
         board = RunState(RunContext(**json.loads(row.context)), cards)

@@ -18,63 +18,71 @@ class Command(BaseCommand):
     help = "Create, list and revoke the keys that agents sign in with."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take one of three actions."""
+        """Declare the three actions."""
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make a key; its secret is the last line, and is not kept")
+        create = actions.add_parser(
+            "create", help="create a key; its secret is the last line of the output, and is not stored"
+        )
         create.add_argument("name", help="the agent program that will use it")
         create.add_argument(
             "--scopes", nargs="+", default=list(SCOPES),
             help=f"some of: {' '.join(EVERY_SCOPE)} (default: all but {EVERY_SCOPE[-1]})",
         )  # fmt: skip
-        create.add_argument("--owner", default="", help="the person it works for; answers where a rule lets them")
+        create.add_argument(
+            "--owner", default="", help="the person it works for, who can approve where a rule allows it"
+        )
         create.add_argument("--env", default="", help="where the agent works, as rules name it: prod, dev, …")
         actions.add_parser("list", help="list all keys")
-        revoke = actions.add_parser("revoke", help="end a key, or all keys of a name")
+        revoke = actions.add_parser("revoke", help="revoke a key, or all keys of a name")
         revoke.add_argument("name", help="the agent program's name, or the key's prefix")
 
     def handle(self, *, action: str, **options: object) -> None:
-        """Do as asked."""
+        """Run the action."""
         getattr(self, f"_{action}")(**options)
 
     def _create(self, *, name: str, scopes: list[str], owner: str = "", env: str = "", **options: object) -> None:
-        wanted = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
+        chosen = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
         name = name.strip()
-        if not wanted or not name or len(name) > 200:
+        if not chosen or not name or len(name) > 200:
             raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
         person = get_user_model().objects.filter(username=owner, is_active=True).first() if owner else None
         if owner and person is None:
             raise CommandError(f"There is no active person called {owner}.")
         try:
             # In the order of EVERY_SCOPE, each once, so that equal rights read equal.
-            key, secret = AgentKey.objects.issue(name, tuple(sorted(set(wanted), key=_place)))
+            key, secret = AgentKey.objects.issue(name, tuple(sorted(set(chosen), key=_get_position)))
         except ValueError as error:
             raise CommandError(f"{error}; there are: {' '.join(EVERY_SCOPE)}") from error
         key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         if person and policy_store.is_default_unanswerable(key.source):
-            self.stdout.write(f"Beware: no one but {owner} could answer what the policy's default asks; as it works")
-            self.stdout.write("for them, that is denied. Add an approver, or see `default_ask` in docs/api.md.")
-        self.stdout.write(f"Key {key.prefix}… for {name} may: {key.scopes}. Its secret, shown only now:")
+            self.stdout.write(
+                f"Warning: only {owner} could approve what the policy's default requires approval for, and"
+            )
+            self.stdout.write(
+                "owners cannot approve by default. Add an approver, or see `default_ask` in docs/policy.md."
+            )
+        self.stdout.write(f"Key {key.prefix}… for {name} with the scopes {key.scopes}. Its secret, shown only once:")
         self.stdout.write(secret)
 
     def _list(self, **options: object) -> None:
         for key in AgentKey.objects.select_related("source").order_by("source__name", "id"):
-            used = f"used {key.used_at:%Y-%m-%d %H:%M}" if key.used_at else "never used"
-            self.stdout.write(f"{key.prefix}…  {key.source.name}  [{key.scopes}]  {_condition(key)}, {used}")
+            last_use = f"used {key.used_at:%Y-%m-%d %H:%M}" if key.used_at else "never used"
+            self.stdout.write(f"{key.prefix}…  {key.source.name}  [{key.scopes}]  {_describe_state(key)}, {last_use}")
 
     def _revoke(self, *, name: str, **options: object) -> None:
         name = name.removesuffix("…")
-        meant = AgentKey.objects.filter(Q(source__name=name) | Q(prefix=name), revoked_at=None)
-        ended = meant.update(revoked_at=timezone.now())
-        if not ended:
+        keys = AgentKey.objects.filter(Q(source__name=name) | Q(prefix=name), revoked_at=None)
+        revoked = keys.update(revoked_at=timezone.now())
+        if not revoked:
             raise CommandError(f"There is no live key called {name}.")
-        self.stdout.write(f"Revoked: {ended}. Open connections close within seconds.")
+        self.stdout.write(f"Revoked: {revoked}. Open connections close within seconds.")
 
 
-def _place(scope: str) -> int:
+def _get_position(scope: str) -> int:
     return EVERY_SCOPE.index(scope) if scope in EVERY_SCOPE else len(EVERY_SCOPE)
 
 
-def _condition(key: AgentKey) -> str:
+def _describe_state(key: AgentKey) -> str:
     if key.revoked_at:
         return "revoked"
     return "expired" if key.expires_at and key.expires_at <= timezone.now() else "live"

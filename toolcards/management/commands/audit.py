@@ -1,4 +1,4 @@
-"""The audit trail from the command line: verify it, export it, print its anchor, accept it as it is."""
+"""The audit trail from the command line: verify, export, print the anchor, accept the current end."""
 
 import argparse
 import json
@@ -20,19 +20,21 @@ class Command(BaseCommand):
     help = "Verify or export the audit trail."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take one of four actions."""
+        """Declare the four actions."""
         actions = parser.add_subparsers(dest="action", required=True)
-        check = actions.add_parser("verify", help="check every row; exit 1 and name the first that is wrong")
-        check.add_argument("--against", metavar="COPY", help="also compare with a copy kept outside; - reads it here")
+        check = actions.add_parser("verify", help="check every row; exit with 1 and report the first bad one")
+        check.add_argument(
+            "--against", metavar="COPY", help="also compare with an external copy (- for standard input)"
+        )
         export = actions.add_parser("export", help="write the rows as JSON Lines")
         export.add_argument("--after", type=int, default=0, help="only rows after this number")
-        actions.add_parser("anchor", help="print the anchor, to be kept somewhere else")
+        actions.add_parser("anchor", help="print the anchor, to be stored elsewhere")
         actions.add_parser(
-            "reanchor", help="after the database was replaced on purpose: accept its end as the true one"
+            "reanchor", help="accept the current end of the trail, after the database was replaced on purpose"
         )
 
     def handle(self, *, action: str, **options: object) -> None:
-        """Do as asked."""
+        """Run the action."""
         getattr(self, f"_{action}")(**options)
 
     def _verify(self, *, against: str | None = None, **options: object) -> None:
@@ -59,7 +61,7 @@ class Command(BaseCommand):
 
     def _export(self, *, after: int, **options: object) -> None:
         for row in AuditRow.objects.filter(seq__gt=after).order_by("seq").iterator(chunk_size=2_000):
-            content = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+            content = row.content | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
             self.stdout.write(json.dumps(content, separators=(",", ":")))
 
     def _anchor(self, **options: object) -> None:
@@ -72,7 +74,7 @@ class Command(BaseCommand):
         self.stdout.write(anchor.serialize_anchor(current))
 
     def _reanchor(self, **options: object) -> None:
-        """The row that this leaves names what was accepted; copies outside show the new line of anchors."""
+        """Accept the current end; a new row records what was accepted."""
         finding, was = verification.verify(), {}
         with suppress(InvalidAnchor):
             before = anchor.read()

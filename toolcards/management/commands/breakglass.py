@@ -1,4 +1,4 @@
-"""Break-glass from the command line: asked calls pass for a while, and every one of them is written down."""
+"""Break-glass from the command line: calls need no approval for a while, and each is recorded."""
 
 import argparse
 
@@ -9,18 +9,18 @@ from toolcards.gate import RequestRefused
 
 
 class Command(BaseCommand):
-    """Breaks the glass, or puts it back."""
+    """Turns break-glass on or off."""
 
-    help = "Let calls pass that would be asked about, for a while (on), or end that (off). Denials stay."
+    help = "Let calls through that would need approval, for a while (on), or end that (off). Denials still apply."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take the position, the reason and the time."""
+        """Declare the arguments."""
         parser.add_argument("position", choices=("on", "off"))
-        parser.add_argument("--reason", default="", help="why; needed for on")
+        parser.add_argument("--reason", default="", help="why; required for on")
         parser.add_argument("--minutes", type=float, default=60, help="how long, at most 480 (60)")
 
     def handle(self, *, position: str, reason: str, minutes: float, **options: object) -> None:
-        """Do as asked."""
+        """Turn it on or off."""
         try:
             gate.break_glass("the command line", reason, minutes or -1 if position == "on" else 0, "command")
         except RequestRefused as refused:

@@ -22,7 +22,7 @@ class Command(BaseCommand):
     help = command.ABOUT
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take the program's name, and the options."""
+        """Declare the program's name and the options."""
         command.add_arguments(parser, find_server_address())
 
     def handle(self, *args: object, **options: object) -> None:
@@ -40,7 +40,7 @@ class DatabaseKeys:
     """The agent keys in this computer's database."""
 
     def issue(self, name: str) -> str:
-        """Return a new key; raises ConnectFailed where there is no server's database."""
+        """Return a new key; raises ConnectFailed without a database."""
         try:
             return AgentKey.objects.issue(name, SCOPES)[1]
         except DatabaseError as error:
@@ -64,7 +64,7 @@ class DatabaseKeys:
 
 
 def find_server_address() -> str:
-    """Return the address of the last server started with this data, or the default one."""
+    """Return the address of the last server, or the default."""
     try:
         return (settings.TOOLCARDS.data_dir / ADDRESS_FILE).read_text().strip() or DEFAULT_ADDRESS
     except OSError:

@@ -26,32 +26,32 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_const", const=1, dest="rounds", help="the same as --rounds 1")
 
     def handle(self, *, url: str, key: str, speed: float, rounds: int, **options: object) -> None:
-        """Play until the end, or until somebody presses Ctrl+C."""
+        """Play until the end or Ctrl+C."""
         key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
         if not key:
-            raise CommandError("An agent key is needed: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` makes one.")
+            raise CommandError("An agent key is required: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` makes one.")
         if speed <= 0 or rounds < 1:
             raise CommandError("--speed must be above 0 and --rounds at least 1.")
         if not url.startswith(("http://", "https://")):
-            raise CommandError(f"{url!r} is no address like http://127.0.0.1:8000.")
+            raise CommandError(f"{url!r} is not an address such as http://127.0.0.1:8000.")
         player = Player(url.rstrip("/"), key, self._say, speed=speed, rounds=rounds)
         self._say(f"Playing the demo into {player.url} (Ctrl+C stops it)")
         try:
-            asyncio.run(_until_told(player))
+            asyncio.run(_play_until_terminated(player))
         except PlayRefused as error:
             raise CommandError(f"The demo was not played: {error}") from None
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._say("Stopped; the runs were ended as aborted.")
 
     def _say(self, line: str) -> None:
-        # Whoever read our output may be gone; the show goes on.
+        # The reader of the output may have closed it; the demo continues.
         with suppress(BrokenPipeError):
             self.stdout.write(line)
             self.stdout.flush()
 
 
-async def _until_told(player: Player) -> None:
-    """Play; a polite SIGTERM stops it as Ctrl+C does."""
+async def _play_until_terminated(player: Player) -> None:
+    """Play; SIGTERM stops it like Ctrl+C."""
     task = asyncio.current_task()
     assert task is not None
     with suppress(NotImplementedError):  # Windows

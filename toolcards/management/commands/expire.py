@@ -1,4 +1,4 @@
-"""Does once what the server does by the clock: expires approvals and permits, gives up lost runs."""
+"""Expire approvals and permits, and end lost runs, once."""
 
 from django.core.management.base import BaseCommand
 
@@ -8,8 +8,8 @@ from toolcards import gate
 class Command(BaseCommand):
     """One sweep."""
 
-    help = "Expire what is due and give up lost runs, once; a running server does so by itself."
+    help = "Expire approvals and permits that are due and end lost runs, once. A running server does this by itself."
 
     def handle(self, **options: object) -> None:
-        """Sweep, and say how much that was."""
+        """Sweep, and report the number."""
         self.stdout.write(f"Due: {gate.sweep()}.")

@@ -1,4 +1,4 @@
-"""Seals anew, under today's key, what is kept under older keys or in the clear; or counts it."""
+"""Encrypt stored texts with the current key, or count those that do not use it."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ EVERY = 50  # batches between two lines of progress
 
 
 class Command(BaseCommand):
-    """Works in small batches beside a running server; interrupted, it goes on where it was."""
+    """Works in small batches while the server runs; an interrupted run continues where it stopped."""
 
-    help = "Re-encrypt with the current key what older keys encrypted; with --check only count it."
+    help = "Re-encrypt with the current key what uses an older key or none; with --check only count."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """See Django."""
-        parser.add_argument(
-            "--check", action="store_true", help="change nothing; exit with 1 if anything is left to do"
-        )
-        parser.add_argument("--batch", type=int, default=gate.RESEAL_BATCH, help="texts a transaction (%(default)s)")
+        parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if work is left")
+        parser.add_argument("--batch", type=int, default=gate.RESEAL_BATCH, help="texts per transaction (%(default)s)")
 
     def handle(self, *, check: bool, batch: int, **options: Any) -> None:
-        """Do so, with a line now and then."""
+        """Re-encrypt or count, and report progress."""
         if not 1 <= batch <= 10_000:
-            raise CommandError("A batch has 1 to 10000 texts.")
+            raise CommandError("--batch must be from 1 to 10000.")
         self._batches: Counter[str] = Counter()
         total = gate.reseal(check=check, batch=batch, watch=self._progress)
-        left = total["old"] + total["plain"]
-        said = f"{total['old']} under older keys, {total['plain']} in the clear, {total['new']} under today's key"
-        self.stdout.write(f"Looked at {sum(total.values())} texts: {said}.")
+        stale = total["old"] + total["plain"]
+        counts = f"{total['old']} with older keys, {total['plain']} not encrypted, {total['new']} with the current key"
+        self.stdout.write(f"Checked {sum(total.values())} texts: {counts}.")
         if total["closed"]:
-            self.stdout.write(f"No key opens {total['closed']}: they stay as they are.")
-        if check and (left or total["closed"]):
-            raise CommandError(f"{left + total['closed']} texts are not sealed under today's key.")
+            self.stdout.write(f"No key decrypts {total['closed']} texts; they are unchanged.")
+        if check and (stale or total["closed"]):
+            raise CommandError(f"{stale + total['closed']} texts are not encrypted with the current key.")
         if not check:
-            self.stdout.write(f"Re-encrypted: {left}.")
+            self.stdout.write(f"Re-encrypted: {stale}.")
 
-    def _progress(self, name: str, seen: Counter[str]) -> None:
+    def _progress(self, name: str, counts: Counter[str]) -> None:
         self._batches[name] += 1
         if self._batches[name] % EVERY == 1:
-            self.stdout.write(f"{name}: {sum(seen.values())} looked at, {seen['old'] + seen['plain']} of them stale")
+            self.stdout.write(
+                f"{name}: {sum(counts.values())} checked, {counts['old'] + counts['plain']} of them stale"
+            )
             self.stdout.flush()

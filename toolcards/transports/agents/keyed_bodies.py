@@ -29,7 +29,7 @@ class KeyedIntake(Intake):
     def __init__(self, key: gate.HeldKey, caller: Caller, adapter: Any, *, run: str, **options: Any) -> None:
         self._key = key
         super().__init__(caller, adapter, run=run or key.run, **options)
-        self.since = key.since
+        self.since = key.created_at
 
     def take(self, text: str) -> BadFrame | None:
         """Push one frame; return its error, if any."""
