@@ -11,7 +11,7 @@ from django.db import close_old_connections
 
 from dashboard.accounts import audit_signals, roles
 from dashboard.environment import Environment
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft
 from toolcards.models import AgentKey
 
 ADMIN = "admin"
@@ -30,7 +30,7 @@ class FirstRun:
 def prepare(env: Environment) -> FirstRun:
     """Make what is missing; do nothing the second time."""
     roles.ensure_roles()
-    policy_store.ensure_first_version(env.default_effect)
+    policy_draft.ensure_first_version(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
     secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
     keeps = admin is not None and admin in roles.list_admins() and not admin.has_usable_password()

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from dashboard.admin.log import ReadOnlyAdmin, indent_json
 from dashboard.policy.rule_form import RuleForm, rule_to_fields
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 
@@ -27,7 +27,7 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         row = kwargs.get("instance")
         if row is not None and row.pk:
-            kwargs["initial"] = rule_to_fields(policy_store.build_rule_document(row)) | (kwargs.get("initial") or {})
+            kwargs["initial"] = rule_to_fields(policy_draft.build_rule_document(row)) | (kwargs.get("initial") or {})
             kwargs["instead_of"] = row.rule_id
         super().__init__(*args, **kwargs)
 
@@ -58,34 +58,34 @@ class DraftRuleAdmin(admin.ModelAdmin):
     @admin.display(description="in words")
     def sentence(self, rule: DraftRule) -> str:
         """The rule as a sentence."""
-        return policy_store.describe_rule(rule)
+        return policy_draft.describe_rule(rule)
 
     def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
         """Save through policy's own door."""
-        rule = policy_store.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
+        rule = policy_draft.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
         obj.__dict__.update({name: value for name, value in rule.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
     def delete_model(self, request: HttpRequest, obj: DraftRule) -> None:
         """Remove through policy's own door."""
-        policy_store.remove_rule(obj.rule_id, author=request.user.get_username())
+        policy_draft.remove_rule(obj.rule_id, author=request.user.get_username())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
         """Remove each through policy's own door."""
         for rule in queryset:
-            policy_store.remove_rule(rule.rule_id, author=request.user.get_username())
+            policy_draft.remove_rule(rule.rule_id, author=request.user.get_username())
 
     @admin.action(description="Switch on", permissions=["change"])
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each on."""
         for rule in chosen:
-            policy_store.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
+            policy_draft.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
 
     @admin.action(description="Switch off", permissions=["change"])
     def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each off."""
         for rule in chosen:
-            policy_store.set_rule_enabled(rule.rule_id, False, author=request.user.get_username())
+            policy_draft.set_rule_enabled(rule.rule_id, False, author=request.user.get_username())
 
 
 @admin.register(PolicyVersion)
@@ -117,7 +117,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
         version = chosen.get()
         try:
             document = policy_store.load_document(version)
-            policy_store.replace_draft(document, author=request.user.get_username(), text=version.text)
+            policy_draft.replace_draft(document, author=request.user.get_username(), text=version.text)
         except policy_store.UnreadablePolicy as error:
             self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
             return

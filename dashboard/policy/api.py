@@ -13,7 +13,7 @@ from toolcards import gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import PolicyDecision
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
-from toolcards.gate import VersionConflict, policy_store
+from toolcards.gate import VersionConflict, policy_draft, policy_store
 from toolcards.models import PolicyVersion
 
 View = Callable[..., HttpResponse]
@@ -44,8 +44,8 @@ def draft(request: HttpRequest) -> HttpResponse:
         document = _read_document(body_of(request))
         policy_store.check_document(document)
         text = policy_store.load_draft_text()  # the comments stay with the rules that stay
-        policy_store.replace_draft(document, author=request.user.get_username(), text=text)
-    return JsonResponse(policy_store.load_draft())
+        policy_draft.replace_draft(document, author=request.user.get_username(), text=text)
+    return JsonResponse(policy_draft.load_draft())
 
 
 @api(EDIT_POLICY, "POST")
@@ -67,7 +67,7 @@ def activate(request: HttpRequest) -> HttpResponse:
         raise build_error("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
     if not isinstance(note, str) or len(note) > 2000:
         raise build_error("/note", "type", "This must be a text of at most 2000 characters.")
-    document = policy_store.load_draft()
+    document = policy_draft.load_draft()
     policy_store.check_document(document)
     try:
         version = policy_store.activate(

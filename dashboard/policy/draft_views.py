@@ -17,7 +17,7 @@ from dashboard.policy.views import handle_unreadable_version
 from toolcards import gate
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import VersionConflict, policy_store
+from toolcards.gate import VersionConflict, policy_draft, policy_store
 from toolcards.models import PolicyVersion
 
 
@@ -88,11 +88,11 @@ def set_default(request: HttpRequest) -> HttpResponse:
     form = DefaultForm(request.POST)
     if not form.is_valid():
         return _render_draft(request, message="Choose deny, ask or allow.", status=422)
-    form_data, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
+    form_data, ask = form.cleaned_data, dict(policy_draft.load_draft().get("default_ask") or {})
     ask.pop("allow_requester", None)
     ask |= {"allow_requester": True} if form_data["allow_requester"] else {}
     changes = {"default": form_data["default"], "default_ask": ask or None}
-    policy_store.update_draft_head(changes, author=request.user.get_username())
+    policy_draft.update_draft_head(changes, author=request.user.get_username())
     return redirect("policy-draft")
 
 
@@ -133,6 +133,6 @@ def import_document(request: HttpRequest) -> HttpResponse:
 
 
 def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str, text: str = "") -> HttpResponse:
-    policy_store.replace_draft(document, author=request.user.get_username(), text=text)
+    policy_draft.replace_draft(document, author=request.user.get_username(), text=text)
     messages.info(request, f"{message} Nothing changes until you activate it.")
     return redirect("policy-draft")

@@ -12,7 +12,7 @@ from dashboard.policy.forms import EFFECTS
 from toolcards.core.calls.card import KINDS
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.matching.matchers import MATCHERS
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft
 
 MODES = (("enforce", "On"), ("monitor", "Watch only: noted on cards, changes nothing"), ("off", "Off"))
 SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high", "critical"))
@@ -84,7 +84,7 @@ class RuleForm(forms.Form):
             return form_data
         try:
             self.rule = fields_to_rule(form_data)
-            self.rule["id"] = policy_store.check_rule(self.rule, instead_of=self.instead_of)
+            self.rule["id"] = policy_draft.check_rule(self.rule, instead_of=self.instead_of)
         except PolicyError as refused:
             for finding in refused.findings:
                 self.add_error(*locate_finding(finding, form_data))
@@ -92,7 +92,7 @@ class RuleForm(forms.Form):
 
     def save(self, author: str) -> None:
         """Put the rule into the draft."""
-        policy_store.save_rule(self.rule, author=author, instead_of=self.instead_of)
+        policy_draft.save_rule(self.rule, author=author, instead_of=self.instead_of)
 
 
 def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run_views, suggestions
 from dashboard.policy.rule_form import RuleForm, rule_to_fields
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft
 from toolcards.models import DraftRule
 
 
@@ -30,7 +30,7 @@ def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Change a rule of the draft."""
     row = get_object_or_404(DraftRule, rule_id=rule_id)
     posted = [request.POST] if request.method == "POST" else []
-    form = RuleForm(*posted, initial=rule_to_fields(policy_store.build_rule_document(row)), instead_of=rule_id)
+    form = RuleForm(*posted, initial=rule_to_fields(policy_draft.build_rule_document(row)), instead_of=rule_id)
     return _save_rule(request, form, {"rule": row})
 
 
@@ -57,7 +57,7 @@ def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
 @needs(EDIT_POLICY)
 def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Turn a rule of the draft on or off."""
-    if not policy_store.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
+    if not policy_draft.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")
 
@@ -66,6 +66,6 @@ def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 @needs(EDIT_POLICY)
 def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Take a rule out of the draft."""
-    if not policy_store.remove_rule(rule_id, author=request.user.get_username()):
+    if not policy_draft.remove_rule(rule_id, author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")

@@ -15,14 +15,14 @@ from dashboard.policy.forms import TextForm
 from dashboard.policy.yaml_comments import write_with_comments
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 
 
 @require_http_methods(["GET", "POST"])
 @needs(EDIT_POLICY)
 def edit_text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML; POST checks the text, and `save` stores it."""
-    draft = policy_store.load_draft()
+    draft = policy_draft.load_draft()
     if request.method == "GET":
         text = write_with_comments(draft, policy_store.load_draft_text())
         return _render_editor(request, {"text": text, "based_on": digest(draft)}, [])
@@ -48,7 +48,7 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
     if form_data["based_on"] != current:
         message = "The draft has changed since you opened this text. Save again to put yours in its place."
         return _render_editor(request, context | {"based_on": current, "told": message}, [], 409)
-    policy_store.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
+    policy_draft.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
     messages.success(request, "The draft says what the text says. It counts once you activate it.")
     return redirect("policy-draft")
 

@@ -19,7 +19,7 @@ from toolcards.core.policy.language.diff import PolicyDifference, compare_docume
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.rule import Rule
 from toolcards.encryption import UnreadableText
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, Event, PolicyVersion
 
 DAY = 86_400.0
@@ -121,7 +121,7 @@ def list_draft_rows() -> list[RuleRow]:
 
 
 def _build_draft_row(rule: DraftRule) -> RuleRow:
-    body = policy_store.build_rule_document(rule)
+    body = policy_draft.build_rule_document(rule)
     try:
         compiled = documents.parse({"v": 1, "rules": [body]}).rules[0]
     except PolicyError:
@@ -145,7 +145,7 @@ def count_recent_hits() -> RuleHits:
 
 def review_draft() -> DraftReview:
     """Compare the draft with what is active."""
-    document = policy_store.load_draft()
+    document = policy_draft.load_draft()
     version = PolicyVersion.objects.filter(active=True).first()
     number = version.number if version else 0
     try:

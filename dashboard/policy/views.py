@@ -17,7 +17,7 @@ from dashboard.policy.forms import TryForm
 from dashboard.policy.yaml_comments import write_with_comments
 from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import PolicyVersion
 
 
@@ -100,7 +100,7 @@ def export(request: HttpRequest) -> HttpResponse:
     if version_text == "draft":
         if not request.user.has_perm(EDIT_POLICY):
             raise Http404
-        document, text, name = policy_store.load_draft(), policy_store.load_draft_text(), "draft"
+        document, text, name = policy_draft.load_draft(), policy_store.load_draft_text(), "draft"
     else:
         number = url_helpers.read_number(version_text)
         if version_text and number is None:

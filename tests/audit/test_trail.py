@@ -20,7 +20,7 @@ from toolcards.audit.trail import Act, AuditHead, AuditRow, TrailIsFinal, write_
 from toolcards.audit.verification import verify
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language import document
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft
 from toolcards.gate.agents import run_commands
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, DraftRule, Source
@@ -85,7 +85,7 @@ def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
     (row,) = DraftRule.objects.all()
     added = last("policy.draft.added")
     assert (added.actor_kind, added.actor, added.details["rule"]) == ("human", "a-admin", row.rule_id)
-    policy_store.save_rule(rule | {"effect": "deny"}, author="ann", instead_of=row.rule_id)
+    policy_draft.save_rule(rule | {"effect": "deny"}, author="ann", instead_of=row.rule_id)
     changed = last("policy.draft.changed").details
     assert (changed["rule"], changed["before"], changed["was"]) == ("r", row.rule_id, added.details["sha256"])
     for to in ("off", "off", "on"):
@@ -95,21 +95,21 @@ def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
         admin.post("/policy/draft/default/", {"default": to})
     assert [row.details["default"]["is"] for row in AuditRow.objects.filter(act="policy.draft.head")] == ["deny"]
     admin.post("/policy/rules/r/remove/")
-    policy_store.save_rule(rule, author="ann")
+    policy_draft.save_rule(rule, author="ann")
     admin.post(f"/admin/toolcards/draftrule/{DraftRule.objects.get().pk}/delete/", {"post": "yes"})
-    policy_store.save_rule(rule, author="ann")
+    policy_draft.save_rule(rule, author="ann")
     chosen = {"action": "delete_selected", "_selected_action": DraftRule.objects.get().pk, "post": "yes"}
     admin.post("/admin/toolcards/draftrule/", chosen)
     removed = AuditRow.objects.filter(act="policy.draft.removed")
     assert [(row.actor, row.details["rule"]) for row in removed] == [("a-admin", "r")] * 3
-    assert not DraftRule.objects.exists() and not policy_store.remove_rule("r") and verify().fault == ""
+    assert not DraftRule.objects.exists() and not policy_draft.remove_rule("r") and verify().fault == ""
 
 
 def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
     before = acts()
     with pytest.raises(document.PolicyError):
-        policy_store.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
-    assert acts() == before and not policy_store.set_rule_enabled("none", True, author="ann") and acts() == before
+        policy_draft.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
+    assert acts() == before and not policy_draft.set_rule_enabled("none", True, author="ann") and acts() == before
 
 
 def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:

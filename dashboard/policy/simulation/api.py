@@ -19,7 +19,7 @@ from dashboard.policy.simulation.simulation import SimulationResult
 from dashboard.policy.simulation.simulation import simulate as run_simulation
 from toolcards.core.policy.decision import Effect, RuleSet, decide
 from toolcards.core.policy.language import document as documents
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import ToolCall
 
 MOST = 2_000  # calls that one request judges; a job on the policy page looks at 100,000
@@ -39,7 +39,7 @@ def simulate(request: HttpRequest) -> JsonResponse:
     if "limit" in body:
         filters.setdefault("limit", body.pop("limit"))
     explain, everything = bool(body.pop("explain", False)), bool(body.pop("all", False))
-    document = body.pop("document", None) or body.pop("draft", None) or body or policy_store.load_draft()
+    document = body.pop("document", None) or body.pop("draft", None) or body or policy_draft.load_draft()
     policy_store.check_document(document)
     old, new = _load_active_policy(), documents.parse(document)
     if call is not None:

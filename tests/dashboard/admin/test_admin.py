@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import AgentKey, Approval, DraftRule, PolicyVersion, Run, Source
 from toolcards.models.write_guard import allow_log_writes
 
@@ -22,7 +22,7 @@ READ_ONLY = ("run", "toolcall", "event", "approval", "policyversion")
 
 @pytest.fixture
 def admin(a_person: Any, client: Client) -> Client:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     client.force_login(a_person("admin"))
     return client
 
@@ -136,7 +136,7 @@ def test_draft_rules_use_the_sites_form_and_checks(admin: Client) -> None:
     assert wrong.status_code == 200 and b"RE2" in wrong.content and DraftRule.objects.count() == OF_THE_PACK
     admin.post(address("draftrule", "add"), {"effect": "deny", "tool": "rm", "rule_id": "no-rm"})
     row = DraftRule.objects.get(rule_id="no-rm")
-    assert policy_store.build_rule_document(row)["match"] == {"tool": ["rm"]} and row.updated_by == "a-admin"
+    assert policy_draft.build_rule_document(row)["match"] == {"tool": ["rm"]} and row.updated_by == "a-admin"
     page = admin.get(address("draftrule", "change", row.pk)).content.decode()
     assert 'value="rm"' in page
     admin.post(address("draftrule", "change", row.pk), {"effect": "ask", "tool": "rm", "rule_id": "no-rm"})

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from toolcards import gate
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 
 pytestmark = pytest.mark.django_db
 DENY_BASH = {"v": 1, "default": "allow", "rules": [{"id": "no-bash", "effect": "deny", "match": {"tool": ["Bash"]}}]}
@@ -20,7 +20,7 @@ WRONG = {"v": 1, "rules": [{"effect": "deny", "match": {"args": [{"path": "/a", 
 @pytest.fixture
 def admin(a_person: Any, client: Client) -> Client:
     client.force_login(a_person("admin"))
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     return client
 
 
@@ -74,7 +74,7 @@ def test_the_latest_calls_are_simulated_and_nothing_is_written(admin: Client, a_
     result = send(admin, "POST", "simulate", DENY_BASH).json()
     assert result["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"allow → deny": 1}}
     assert result["calls"][0]["call_id"] == "call-1"
-    assert policy_store.load_draft()["rules"][0]["id"] == "ask-edit"
+    assert policy_draft.load_draft()["rules"][0]["id"] == "ask-edit"
 
 
 def test_activating_compares_and_swaps(admin: Client) -> None:

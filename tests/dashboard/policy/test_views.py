@@ -13,7 +13,7 @@ from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 @pytest.fixture
 def first(a_person: Any) -> PolicyVersion:
-    version = policy_store.ensure_first_version()
+    version = policy_draft.ensure_first_version()
     assert version is not None
     return version
 
@@ -38,12 +38,12 @@ def save(client: Client, **fields: Any) -> Any:
 
 
 def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: None) -> None:
-    version = policy_store.ensure_first_version("deny")
+    version = policy_draft.ensure_first_version("deny")
     assert version is not None and (version.number, version.author, version.active) == (1, "first run", True)
     document = json.loads(version.document)
     assert document["default"] == "deny"
-    assert policy_store.load_draft() == document
-    assert policy_store.ensure_first_version() is None
+    assert policy_draft.load_draft() == document
+    assert policy_draft.ensure_first_version() is None
 
 
 FIRST = [
@@ -59,7 +59,7 @@ FIRST = [
 def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
     default: str | None, tool: str, effect: str, db: None
 ) -> None:
-    policy_store.ensure_first_version(default)
+    policy_draft.ensure_first_version(default)
     assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool(tool, known=False)).effect == effect
 
 
@@ -75,7 +75,7 @@ def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: Polic
     answer = save(admin)
     assert (answer.status_code, answer["Location"]) == (302, "/policy/draft/")
     assert policy_store.get_active_version_number() == 1
-    rule = policy_store.load_draft()["rules"][-1]
+    rule = policy_draft.load_draft()["rules"][-1]
     assert (rule["effect"], rule["match"], rule["public_reason"]) == ("deny", {"tool": ["Bash"]}, "No shell.")
     page = admin.get("/policy/draft/").content.decode()
     assert 'data-change="added"' in page and "Deny when Bash is called." in page and ">Activate</button>" in page
@@ -142,7 +142,7 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
         "unless": [{"args": [{"path": "/command", "op": "eq", "value": "git push --dry-run"}]}],
         "ask": {"quorum": 1, "editable": ["/message"]},
     }  # fmt: skip
-    policy_store.replace_draft({"v": 1, "rules": [rule]}, author="a test")
+    policy_draft.replace_draft({"v": 1, "rules": [rule]}, author="a test")
     page = admin.get("/policy/rules/rul_push/")
     form = page.context["form"]
     by_name = {field.name: field.value() for field in form}
@@ -152,13 +152,13 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
     }
     answer = admin.post("/policy/rules/rul_push/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    assert policy_store.load_draft()["rules"] == [rule]
+    assert policy_draft.load_draft()["rules"] == [rule]
 
 
 def test_off_and_watch_only_are_told_apart(admin: Client, first: PolicyVersion) -> None:
     save(admin, mode="monitor", rule_id="watching")
     save(admin, mode="off", rule_id="sleeping")
-    rules = {rule["id"]: rule for rule in policy_store.load_draft()["rules"]}
+    rules = {rule["id"]: rule for rule in policy_draft.load_draft()["rules"]}
     assert rules["watching"]["mode"] == "monitor" and "enabled" not in rules["watching"]
     assert rules["sleeping"]["enabled"] is False
 
@@ -173,26 +173,26 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
 
 def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     admin.post("/policy/draft/default/", {"default": "deny"})
-    assert policy_store.load_draft()["default"] == "deny" and policy_store.get_active_policy().default == "ask"
+    assert policy_draft.load_draft()["default"] == "deny" and policy_store.get_active_policy().default == "ask"
 
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
-    policy_store.update_draft_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
+    policy_draft.update_draft_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
     fields: dict[str, Any] = {"quorum": 1, "reauth": True}
     for value, expected in (({"allow_requester": "on"}, fields | {"allow_requester": True}), ({}, fields)):
         admin.post("/policy/draft/default/", {"default": "ask"} | value)
-        assert policy_store.load_draft()["default_ask"] == expected
+        assert policy_draft.load_draft()["default_ask"] == expected
         page = admin.get("/policy/draft/").content.decode()
         assert ("may answer what no rule asks" in page) == ("allow_requester" in expected)
-    policy_store.update_draft_head({"default_ask": None}, author="ann")
+    policy_draft.update_draft_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
-    assert "default_ask" not in policy_store.load_draft()
+    assert "default_ask" not in policy_draft.load_draft()
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion, name: str) -> None:
     assert admin.post(f"/policy/packs/{name}/").status_code == 302
-    assert policy_store.load_draft() == dict(PRESETS[name].document) and policy_store.get_active_version_number() == 1
+    assert policy_draft.load_draft() == dict(PRESETS[name].document) and policy_store.get_active_version_number() == 1
 
 
 CALLS = [PolicyRequest.for_tool("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
@@ -241,7 +241,7 @@ def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin:
 
 def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
     save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
-    rule = policy_store.load_draft()["rules"][-1]
+    rule = policy_draft.load_draft()["rules"][-1]
     assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
     assert describe_rule(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
     assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
@@ -279,14 +279,14 @@ def test_exported_and_imported_again_it_is_the_same(admin: Client, first: Policy
     assert exported["Content-Disposition"].startswith("attachment")
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policy_store.load_draft() == json.loads(first.document)
+    assert policy_draft.load_draft() == json.loads(first.document)
     response = admin.post("/policy/import/", {"document": '{"v": 1, "rules": [{"effect": "maybe"}]}'})
     assert response.status_code == 422 and "/rules/0/effect" in response.content.decode()
 
 
 def test_rule_ids_are_made_up_for_documents_without_them(admin: Client, first: PolicyVersion) -> None:
-    policy_store.replace_draft({"v": 1, "rules": [{"effect": "deny", "match": {"tool": "a"}}]}, author="a test")
-    name = policy_store.load_draft()["rules"][0]["id"]
+    policy_draft.replace_draft({"v": 1, "rules": [{"effect": "deny", "match": {"tool": "a"}}]}, author="a test")
+    name = policy_draft.load_draft()["rules"][0]["id"]
     assert admin.get(f"/policy/rules/{name}/").status_code == 200
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dashboard.policy.yaml_comments import write_with_comments
 from dashboard.policy.yaml_io import NotYaml, read_yaml, write_yaml
 from toolcards.client.common.canonical_json import NotCanonical, digest
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import PolicyVersion
 
 TEXT = """\
@@ -114,17 +114,17 @@ def test_the_text_always_says_what_the_document_says(before: Any, after: Any, co
 
 @pytest.mark.django_db
 def test_comments_go_with_the_draft_the_version_its_export_and_its_copy(client: Client, a_person: Any) -> None:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     client.force_login(a_person("admin"))
-    based_on = digest(policy_store.load_draft())
+    based_on = digest(policy_draft.load_draft())
     crlf = TEXT.replace("\n", "\r\n")
     client.post("/policy/draft/text/", {"text": crlf, "based_on": based_on, "what": "save"})
     assert policy_store.load_draft_text() == TEXT
     assert "# Reading is harmless." in client.get("/policy/draft/text/").content.decode()
-    policy_store.set_rule_enabled("look", False, author="ann")
+    policy_draft.set_rule_enabled("look", False, author="ann")
     page = client.get("/policy/draft/text/").content.decode()
     assert "# Reading is harmless." in page and "enabled: false" in page
-    version = policy_store.activate(policy_store.load_draft(), author="ann")
+    version = policy_store.activate(policy_draft.load_draft(), author="ann")
     exported = client.get(f"/policy/export/?version={version.number}&as=yaml").content.decode()
     assert "# until the release is out" in exported and document_of(exported) == policy_store.load_document(version)
     client.post("/policy/packs/watch/")

@@ -18,7 +18,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language.document import PolicyError, parse
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, p
     policy({"default": "ask"})
     no = a_call("output-denied", call_id="c1", tool="Edit", input={"path": "a"})
     yes = a_call("approval-responded", call_id="c2", tool="Bash", input={"command": "git push"})
-    policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    policy_draft.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
     page = admin.get("/policy/draft/").content.decode()
     assert "2 of 2 calls change: " in page and "1 ask → allow" in page and "1 ask → deny" in page
     assert 'data-alarm="opened"' in page and 'data-alarm="closed"' in page
@@ -71,8 +71,8 @@ def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, p
 def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: Any, a_call: Any) -> None:
     policy("watch")
     a_call(tool="Bash", input={"command": "git push"})
-    policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
-    review = policy_store.load_draft()
+    policy_draft.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    review = policy_draft.load_draft()
     from dashboard.policy.view_models import review_draft as reviewed
 
     job = jobs.create_job(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
@@ -87,7 +87,7 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
         and "data-stale" not in response
     )
     assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
-    policy_store.remove_rule("no-push")
+    policy_draft.remove_rule("no-push")
     assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
 
 
@@ -138,7 +138,7 @@ def test_every_call_is_listed_on_request(admin: Client, denied: ToolCall) -> Non
     ({"limit": True}, "/limit"), ({"filter": {"since": -5}}, "/filter/since"),
 ])  # fmt: skip
 def test_a_filter_that_means_nothing_is_refused(admin: Client, value: Any, pointer: str | None) -> None:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     answer = send(admin, {"document": {"v": 1, "rules": []}, **value})
     result = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
     assert result == pointer and answer.status_code in (200, 422)
@@ -263,12 +263,12 @@ def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, polic
         admin.get(url, chosen | {"scope": "all"}).content.decode().split()
     )  # without scripts the page itself tells it
     assert 'data-blast="4"' in page and 'value="tool" checked' in page and 'value="all" checked' in page
-    assert policy_store.get_active_policy().version == 1 and not policy_store.load_draft()["rules"]
+    assert policy_store.get_active_policy().version == 1 and not policy_draft.load_draft()["rules"]
 
 
 def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
     call = a_call("output-denied", tool="Edit", input={"path": "a"})
-    policy_store.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
+    policy_draft.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
     fields = {"rung": "exact", "effect": "allow", "scope": "all"}
     piece = admin.get(f"/calls/{call.public_id}/rule/", fields, headers=HX).content.decode()
     assert 'data-alarm="opened"' in piece
@@ -306,7 +306,7 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     }
     answer = admin.post("/policy/rules/new/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    rule = policy_store.load_draft()["rules"][-1]
+    rule = policy_draft.load_draft()["rules"][-1]
     assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
     question = next(iterate_past_calls(Span(days=0))).question
     assert question is not None
@@ -324,7 +324,7 @@ def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: An
 
 
 def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     for expected in ("9-9", "x", "1-" + "9" * 40, "-"):
         assert admin.get("/policy/rules/new/", {"from": expected, "rung": "exact"}).status_code == 200
 
@@ -339,21 +339,21 @@ def text(client: Client, expected_text: str, **more: str) -> Any:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
-    policy_store.replace_draft(json.loads(json.dumps(dict(PRESETS[name].document))), author="a test")
-    before = policy_store.load_draft()
+    policy_draft.replace_draft(json.loads(json.dumps(dict(PRESETS[name].document))), author="a test")
+    before = policy_draft.load_draft()
     response = admin.get("/policy/draft/text/").context["text"]
-    assert text(admin, response).status_code == 302 and policy_store.load_draft() == before
+    assert text(admin, response).status_code == 302 and policy_draft.load_draft() == before
 
 
 def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
-    policy_store.ensure_first_version()
-    before = policy_store.load_draft()
+    policy_draft.ensure_first_version()
+    before = policy_draft.load_draft()
     said = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
     answer = text(admin, said)
     remark = answer.context["remarks"][0]
     assert (answer.status_code, remark.line, remark.finding.pointer) == (422, 7, "/rules/0/match/args/0/op")
     page = answer.content.decode()
-    assert "Line 7" in page and "op: like" in page and policy_store.load_draft() == before
+    assert "Line 7" in page and "op: like" in page and policy_draft.load_draft() == before
 
 
 @pytest.mark.parametrize("expected_text", [
@@ -362,39 +362,39 @@ def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
     "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]", "{" * 5000, "? {a: 1}\n: 2",
 ])  # fmt: skip
 def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, expected_text: str) -> None:
-    policy_store.ensure_first_version()
-    before = policy_store.load_draft()
+    policy_draft.ensure_first_version()
+    before = policy_draft.load_draft()
     refusal = 400 if "\x00" in expected_text else 422  # a NUL is refused at the door
     answer = text(admin, expected_text)
-    assert answer.status_code == refusal and policy_store.load_draft() == before
+    assert answer.status_code == refusal and policy_draft.load_draft() == before
     imported = admin.post("/policy/import/", {"document": expected_text})
-    assert imported.status_code == refusal and policy_store.load_draft() == before
+    assert imported.status_code == refusal and policy_draft.load_draft() == before
 
 
 def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) -> None:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     assert text(admin, "v: 1\nrules: []\n", based_on="0" * 64).status_code == 409
-    assert policy_store.load_draft()["rules"]
+    assert policy_draft.load_draft()["rules"]
 
 
 def test_checking_saves_nothing(admin: Client) -> None:
-    policy_store.ensure_first_version()
+    policy_draft.ensure_first_version()
     answer = text(admin, "v: 1\nrules:\n  - effect: allow\n", what="check")
     assert (
         answer.status_code == 200
         and "Worth a second look" in answer.content.decode()
-        and policy_store.load_draft()["rules"]
+        and policy_draft.load_draft()["rules"]
     )
 
 
 def test_yaml_is_exported_and_imported(admin: Client) -> None:
-    policy_store.ensure_first_version()
-    first = policy_store.load_draft()
+    policy_draft.ensure_first_version()
+    first = policy_draft.load_draft()
     exported = admin.get("/policy/export/?as=yaml")
     assert exported["Content-Disposition"].endswith('.yaml"')
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policy_store.load_draft() == first
+    assert policy_draft.load_draft() == first
 
 
 @pytest.mark.parametrize("value", [

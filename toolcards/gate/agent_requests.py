@@ -1,0 +1,137 @@
+"""Requests of agents: decisions, permits, results, heartbeats, delivery, and idempotency keys.
+
+Each function runs one command of the writer. Functions with the prefix `a` are for the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from toolcards.gate.agents import idempotency, results, run_commands
+from toolcards.gate.agents.idempotency import HeldKey
+from toolcards.gate.approvals import delivery, expiry, permits
+from toolcards.gate.decisions import plugins
+from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
+from toolcards.gate.decisions.plugins import PluginInquiry
+from toolcards.gate.refusals import KeyReuse, RequestRefused
+from toolcards.gate.writer import group_commit
+from toolcards.models import Source
+
+
+def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
+    """Decide on a call before it runs; return the decision object."""
+    answer = group_commit.execute(DecideCall(source, request))
+    if isinstance(answer, PluginInquiry):
+        plugin_result = plugins.start_inquiry(answer).result()
+        answer = group_commit.execute(DecideCall(source, request, plugin_result))
+    return _require_decision(answer)
+
+
+async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
+    """Decide on a call before it runs; return the decision object.
+
+    Plug-ins are consulted between two commits.
+    """
+    answer = await group_commit.submit(DecideCall(source, request))
+    if isinstance(answer, PluginInquiry):
+        plugin_result = await asyncio.shield(asyncio.wrap_future(plugins.start_inquiry(answer)))
+        answer = await group_commit.submit(DecideCall(source, request, plugin_result))
+    return _require_decision(answer)
+
+
+def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
+    """Return the decision; raises KeyReuse if the call changed while plug-ins were consulted."""
+    if isinstance(answer, PluginInquiry):
+        raise KeyReuse("This call changed while it was decided. Use a new call_id or attempt.")
+    return dict(answer)
+
+
+async def afind_decision(source: Source, run: str, tool: str, tool_input: Any) -> dict[str, Any] | None:
+    """Return the decision of the newest call with that tool and input.
+
+    None if there is no such call, or it was neither asked about nor refused.
+    """
+    answer: dict[str, Any] | None = await group_commit.submit(run_commands.FindDecision(source, run, tool, tool_input))
+    return answer
+
+
+async def aget_decision(source: Source, approval: str) -> dict[str, Any]:
+    """Return the decision object of an approval, with its permit if available."""
+    return dict(await group_commit.submit(run_commands.FetchDecision(source, approval)))
+
+
+async def aclaim_permit(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
+    """Claim a permit; return the call that may run now.
+
+    Raises RequestRefused, also if the policy has changed. The same `client` gets the same answer for the same call
+    again until its result arrives.
+    """
+    answer = await group_commit.submit(permits.ClaimPermit(source, permit, body, client))
+    if isinstance(answer, RequestRefused):
+        raise answer
+    return dict(answer)
+
+
+async def arecord_result(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Record the result of a call."""
+    return dict(await group_commit.submit(results.RecordResult(source, run, call_id, body)))
+
+
+async def awithdraw_approval(source: Source, approval: str, *, timed_out: bool = False) -> dict[str, Any]:
+    """Withdraw a pending approval."""
+    return dict(await group_commit.submit(run_commands.WithdrawApproval(source, approval, timed_out=timed_out)))
+
+
+async def arecord_heartbeat(source: Source, run: str) -> dict[str, Any]:
+    """Record a heartbeat of the run's agent."""
+    return dict(await group_commit.submit(run_commands.RecordHeartbeat(source, run)))
+
+
+async def aend_run(source: Source, run: str, outcome: str = "success", reason: str = "") -> dict[str, Any]:
+    """End the run."""
+    return dict(await group_commit.submit(run_commands.EndRun(source, run, outcome, reason)))
+
+
+async def aclaim_delivery(approval: str) -> dict[str, Any] | None:
+    """Claim a decision for sending; None if another connection claimed it."""
+    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval))
+    return decision
+
+
+async def arelease_delivery(approval: str) -> None:
+    """Release a claimed decision that could not be sent."""
+    await group_commit.submit(delivery.ReleaseDelivery(approval))
+
+
+async def aexpire_approval(approval: str) -> None:
+    """Expire the approval if it is overdue."""
+    await group_commit.submit(expiry.ExpireApproval(approval))
+
+
+async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
+    """Reserve an idempotency key; return the stored answer if it has one.
+
+    Returns None while another request holds the key. Raises KeyReuse if the key was used with another `request`
+    (the query parameters by name).
+    """
+    reserved: HeldKey | str | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
+    return reserved
+
+
+async def arenew_key(key: HeldKey) -> None:
+    """Renew the lease of a held key; raises RequestRefused if lost."""
+    await group_commit.submit(idempotency.UpdateKey(key.renew))
+
+
+async def astore_answer(key: HeldKey, answer: str) -> None:
+    """Store the answer of a held key; raises RequestRefused if lost."""
+    await group_commit.submit(idempotency.UpdateKey(lambda tx: key.answer(answer)))
+
+
+async def arelease_key(key: HeldKey, *, forget: bool) -> None:
+    """Release a held key.
+
+    The next request continues its body, or with `forget` starts again.
+    """
+    await group_commit.submit(idempotency.UpdateKey(lambda tx: key.release(forget=forget)))
