@@ -423,7 +423,7 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
     before = [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))]
     lost()
     retention._refused_runs.clear()
-    assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refused == 1
+    assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refusals == 1
     retention._refused_runs.clear()
     assert [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))] == before
 

@@ -87,7 +87,7 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
     run_cache.clear()
     before = said()
     a_new_key()
-    with pytest.raises(CommandError, match="not sealed under today"):
+    with pytest.raises(CommandError, match="not encrypted with the current key"):
         call_command("reseal", "--check")
     assert said() == before and rekey.reseal(check=True)["plain"] == 2
     call_command("reseal", "--batch", "3")
@@ -110,8 +110,8 @@ def test_what_no_key_opens_stays_as_it_is(a_run: Any, settings: Any, capsys: pyt
     before, key = raw("toolcards_event", "fact"), settings.SECRET_KEY
     settings.SECRET_KEY = "quite another key"
     call_command("reseal")
-    assert raw("toolcards_event", "fact") == before and "they stay as they are" in capsys.readouterr().out
-    with pytest.raises(CommandError, match="not sealed under today"):
+    assert raw("toolcards_event", "fact") == before and "they are unchanged" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="not encrypted with the current key"):
         call_command("reseal", "--check")
     settings.SECRET_KEY = key
 
