@@ -146,7 +146,7 @@ def _toggle(webhook_row: Webhook) -> str:
 
 def _remove(webhook_row: Webhook) -> str:
     webhook_row.delete()
-    return f"{webhook_row.name} is told nothing any more."
+    return f"{webhook_row.name} was removed."
 
 
 def _send_test(webhook_row: Webhook) -> str:
