@@ -13,7 +13,7 @@ from toolcards.gate import Ballot
 class BallotForm(forms.Form):
     """One person's answer to one approval, and what they saw when they gave it."""
 
-    decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit")])
+    decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit", "answer")])
     rev = forms.IntegerField(min_value=0)
     args_sha256 = forms.CharField(max_length=64, required=False)
     view_sha256 = forms.CharField(max_length=64, required=False)

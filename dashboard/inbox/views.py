@@ -19,7 +19,7 @@ from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering, risk
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
-from dashboard.inbox import groups, history
+from dashboard.inbox import answers, groups, history
 from dashboard.inbox.forms import BallotForm
 from toolcards import gate
 from toolcards.gate import RequestRefused
@@ -107,7 +107,10 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     if not form.is_valid():
         return _render_rejected(request, pk, 422, join_errors(form))
     try:
-        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
+        ballot = form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request))
+        if ballot.decision == answers.ANSWER:
+            ballot = answers.convert_answers(ballot, _find_call(pk), request.POST)
+        gate.vote(request.user, ballot)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)
     if is_htmx_request(request):

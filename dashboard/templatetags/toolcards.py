@@ -18,6 +18,8 @@ from dashboard import url_helpers
 from dashboard.cards import icons, rendering, safe_text
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.questions import Question, read_questions
 from toolcards.models import ToolCall
 
 register = template.Library()
@@ -50,6 +52,12 @@ def digest(value: Any) -> SafeString:
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         return safe_text.mark_html(text)
     return format_html('<code title="{}">{}…</code>', text, text[:12])
+
+
+@register.filter
+def questions(card: Card) -> tuple[Question, ...]:
+    """What the agent asks its user by this call."""
+    return read_questions(card.tool.name, card.input)
 
 
 @register.filter

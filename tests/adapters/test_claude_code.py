@@ -53,6 +53,17 @@ def test_the_programs_note_to_itself_interrupts_nothing() -> None:
     assert the_card(player).state == "input-available"
 
 
+def test_the_answers_in_the_result_of_a_question_make_it_no_other_call() -> None:
+    asked = {"questions": [{"question": "Which?"}]}
+    answered = asked | {"answers": {"Which?": "this"}}
+    call = {"tool_name": "AskUserQuestion", "tool_use_id": "t"}
+    result = hook("PostToolUse", **call, tool_input=answered, tool_response=answered)
+    card = the_card(played(hook("PreToolUse", **call, tool_input=asked), result))
+    assert (card.state, card.input, card.output, card.anomalies) == ("output-available", asked, answered, ())
+    card = the_card(played(result))  # its PreToolUse was lost
+    assert (card.state, card.tool.name, card.output) == ("output-available", "AskUserQuestion", answered)
+
+
 def test_an_interrupted_tool_is_no_failed_one() -> None:
     failed = hook("PostToolUseFailure", **BASH, tool_use_id="t", error="Request interrupted", is_interrupt=True)
     card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), failed))

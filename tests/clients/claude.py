@@ -19,6 +19,12 @@ def bash(call: str, command: str) -> Call:
     return Call(call, "Bash", {"command": command, "description": f"run {call}"})
 
 
+QUESTION = {
+    "questions": [{
+        "question": "Which color?", "header": "Color", "multiSelect": False,
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
+    }]
+}  # fmt: skip
 SCRIPTS: dict[str, models.Script] = {
     "success": [["Let me look.", bash("toolu_ok", "echo hello")], ["Done."]],
     "env": [[bash("toolu_env", "python3 -c 'import os; print(dict(os.environ))'")], ["Done."]],
@@ -28,6 +34,7 @@ SCRIPTS: dict[str, models.Script] = {
     "ask-exit": [[bash("toolu_x", "echo ask; exit 5")], ["It failed."]],
     "ask-write": [[bash("toolu_aw", "echo ask > ran.txt")], ["Done."]],
     "write": [[Call("toolu_w", "Write", {"file_path": "$CWD/out.txt", "content": "hi\n"})], ["Written."]],
+    "question": [[Call("toolu_q", "AskUserQuestion", QUESTION)], ["Done."]],
     "parallel": [
         [
             bash("toolu_p1", "echo one"),

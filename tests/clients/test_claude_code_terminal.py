@@ -18,6 +18,7 @@ from tests.clients.terminal import Terminal
 from tests.support import gating
 from tests.support.server import Server, until
 from tests.support.silent_server import Hole
+from tests.support.voter import Voter
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ESC, ENTER = "\x1b", "\r"
@@ -102,6 +103,57 @@ def test_what_a_person_edited_is_what_runs(server: Server, claude: Callable[...,
     gating.vote(server, session.run, "edit", edited=edited)
     assert session.told("toolu_ask") == "edited"
     assert session.ended("toolu_ask", "output-available")["input"] == edited
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"answer-0": "1"}, '"Which color?"="Blue"'),
+        ({"answer-0-text": "none of them"}, '"Which color?"="none of them"'),
+    ],
+)
+def test_a_question_to_the_user_is_answered_from_the_inbox(
+    server: Server, claude: Callable[..., Session], fields: dict[str, str], words: str
+) -> None:
+    session = claude("question")
+    status, page = answer(server, gating.waiting(server, session.run), **fields)
+    assert status == 200, page[:1000]
+    assert words in session.told("toolu_q")
+    card = session.ended("toolu_q", "output-available")
+    assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
+    session.sees("Done.")
+
+
+def answer(server: Server, call: dict[str, Any], **fields: str) -> tuple[int, str]:
+    """Answer the call's questions, by the form that a person uses."""
+    fields = {"decision": "answer"} | fields | {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"]}
+    return Voter(server).post(f"/approvals/{call['approval']['id']}/vote", page="/approvals/", **fields)
+
+
+def test_a_question_that_is_answered_at_the_terminal_waits_here_no_more(
+    server: Server, claude: Callable[..., Session]
+) -> None:
+    session = claude("question")
+    call = gating.waiting(server, session.run)
+    session.sees("Type something")
+    session.terminal.press(ENTER)
+    assert '"Which color?"="Red"' in session.told("toolu_q")
+    assert session.ended("toolu_q", "output-available")["approval"]["by"]["kind"] == "host"
+    assert answer(server, call, **{"answer-0": "1"})[0] in {409, 410, 412}
+
+
+def test_a_question_that_is_denied_here_is_not_asked_there(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("question")
+    gating.vote(server, session.run, "deny", reason="decide yourself")
+    assert "decide yourself" in session.told("toolu_q")
+
+
+def test_a_question_cannot_be_approved_without_an_answer(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("question")
+    call = gating.waiting(server, session.run)
+    status, page = answer(server, call, decision="approve")
+    assert status == 422 and "answer it, or deny" in page
+    assert session.card("toolu_q")["state"] == "approval-requested"
 
 
 def test_esc_takes_the_question_back_and_the_session_goes_on(server: Server, claude: Callable[..., Session]) -> None:

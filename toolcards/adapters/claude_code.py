@@ -8,11 +8,13 @@ program itself (PermissionRequest) names no call: the router finds it by tool an
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
 ASKS = "Claude Code asks for permission; it can be answered here or where it runs."
@@ -85,8 +87,13 @@ def _read_permission_request(hook_input: Payload) -> Facts:
 
 
 def _read_result(hook_input: Payload) -> Facts:
-    """Read the result; name and input fill in what PreToolUse did not report."""
+    """Read the result; name and input fill in what PreToolUse did not report.
+
+    The input of a question then holds its answers, wherever they were given: it is no other call.
+    """
     ready = _read_input(hook_input)
+    if ready.tool in QUESTION_TOOLS:
+        ready = replace(ready, input=None, has_input=False)
     facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), ready]
     response = hook_input.get("tool_response")
     agent_id = _get_text(response, "agentId") if isinstance(response, dict) else ""

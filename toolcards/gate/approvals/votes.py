@@ -17,6 +17,7 @@ from toolcards.client.common.json_diff import diff
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
+from toolcards.core.calls.questions import POINTER, read_questions
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import has_mask
 from toolcards.core.schemas import input_repair
@@ -116,6 +117,8 @@ class CastVote(Command):
             raise InvalidRequest("The decision must be approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval can only be answered where the agent runs.", code="not_here")
+        if ballot.decision == "approve" and row.opener == "agent" and read_questions(card.tool.name, card.input):
+            raise InvalidRequest("The agent asks a question: answer it, or deny.", code="answer_required")
         if is_past_deadline(tx, row):
             raise TooLate("Too late: this approval has expired.", code="expired")
         if ballot.rev != card.rev:
@@ -229,8 +232,9 @@ class CastVote(Command):
         if type(edited) is not type(card.input):
             raise InvalidRequest("The edited input must be of the same JSON type.", code="invalid_edit")
         changed = [change.pointer for change in diff(card.input, edited)]
-        barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in terms.editable)]
-        if barred or not terms.editable:
+        editable = (*terms.editable, POINTER) if read_questions(card.tool.name, card.input) else terms.editable
+        barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in editable)]
+        if barred or not editable:
             raise InvalidRequest(
                 "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
             )
