@@ -18,6 +18,11 @@ MAX_DEPTH = 32
 MAX_NODES = 10_000
 
 
+_encode_plain = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=True
+).encode
+
+
 class NotCanonical(ValueError):
     """The value has no single spelling; `pointer` says where, `why` says what is wrong."""
 
@@ -33,10 +38,9 @@ def canonicalize(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = 
     Refused: NaN and infinities, integers beyond 2^53-1, lone surrogates, U+0000, more than 32 levels (`max_depth`) or
     10,000 values (`max_nodes`), and everything that is not plain JSON.
     """
-    if _check(value, max_nodes, max_depth):
+    if not _is_plain(value, max_nodes, max_depth) and _check(value, max_nodes, max_depth):
         return "".join(_spell(value)).encode()
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return text.encode()
+    return _encode_plain(value).encode()
 
 
 def digest(value: object, *, max_nodes: int = MAX_NODES) -> str:
@@ -50,14 +54,58 @@ def call_digest(args: object, *, name: str, source: str = "", schema_sha256: str
     Lower-case hex SHA-256 over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`. The
     limits apply to the arguments alone.
     """
+    return digest_canonical_call(canonicalize(args), name=name, source=source, schema_sha256=schema_sha256)
+
+
+def digest_canonical_call(args: bytes, *, name: str, source: str = "", schema_sha256: str = "") -> str:
+    """Return `call_digest` of arguments that are canonical bytes already."""
     tool = canonicalize({"name": name, "source": source})
-    parts = b'{"args":', canonicalize(args), b',"schema_sha256":', canonicalize(schema_sha256), b',"tool":', tool, b"}"
+    parts = b'{"args":', args, b',"schema_sha256":', canonicalize(schema_sha256), b',"tool":', tool, b"}"
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def escape(token: str) -> str:
     """Return one step of a JSON Pointer, escaped."""
     return token.replace("~", "~0").replace("/", "~1")
+
+
+def _is_plain(value: object, max_nodes: int, max_depth: int) -> bool:
+    """Return whether nothing in the value is special, which is so for nearly all values. Else `_check` finds out."""
+    nodes, depth, level = 1, 0, [value]
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                if not _is_plain_text(item):
+                    return False
+            elif kind is dict:
+                for key in item:
+                    if type(key) is not str or not key.isascii() or "\0" in key:
+                        return False
+                below += item.values()
+            elif kind is list:
+                below += item
+            elif not (item is None or kind is bool or (kind is int and -MAX_INTEGER <= item <= MAX_INTEGER)):
+                return False
+        nodes += len(below)
+        if nodes > max_nodes or depth >= max_depth:
+            return False
+        level = below
+    return True
+
+
+def _is_plain_text(text: Any) -> bool:
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 def _check(value: object, max_nodes: int, max_depth: int) -> bool:

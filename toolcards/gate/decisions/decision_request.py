@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.client.common.canonical_json import NotCanonical, digest
+from toolcards.client.common.canonical_json import NotCanonical
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit, build_permit, generate_permit_id
-from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.evaluation import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
@@ -232,13 +232,13 @@ def _list_digests(card: Card) -> set[str]:
     digests = {card.decision.args_sha256} if card.decision else set()
     for value in values if card.repair not in {"", BY_SOURCE} else values[:1]:
         with suppress(NotCanonical):
-            digests.add(digest(value))
+            digests.add(digest_value(value))
     return digests
 
 
 def _check_digest(request: DecisionRequest) -> str:
     try:
-        sha256 = digest(request.args)
+        sha256 = digest_value(request.args)
     except NotCanonical as error:
         raise InvalidRequest(f"The arguments cannot be judged: {error}") from error
     if request.args_sha256 and request.args_sha256.lower() != sha256:

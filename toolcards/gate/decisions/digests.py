@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from typing import Any, NamedTuple
 
-from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
+from toolcards.client.common.canonical_json import NotCanonical, canonicalize, digest, digest_canonical_call
 from toolcards.core.calls.card import Card
+
+RECENT = 16  # values whose digests are kept: those of the calls of one commit
+
+
+class _Canonical(NamedTuple):
+    """A value with its canonical bytes and their digest. The value is kept, so that no other one gets its identity."""
+
+    value: Any
+    text: bytes
+    sha256: str
+
+
+_recent: tuple[_Canonical, ...] = ()
+
+
+def digest_value(value: Any) -> str:
+    """Return `canonical_json.digest` of an input, which is computed once for each object; raises NotCanonical."""
+    return _canonicalize_once(value).sha256
+
+
+def _canonicalize_once(value: Any) -> _Canonical:
+    """Return the canonical form of the value. Inputs are never changed in place: an edit or a repair is a new one."""
+    global _recent
+    for known in _recent:
+        if known.value is value:
+            return known
+    text = canonicalize(value)
+    made = _Canonical(value, text, hashlib.sha256(text).hexdigest())
+    if type(value) is dict or type(value) is list:
+        _recent = (made, *_recent[: RECENT - 1])  # one assignment: threads may lose an entry, nothing more
+    return made
 
 
 def digest_input(card: Card) -> str:
@@ -15,7 +48,7 @@ def digest_input(card: Card) -> str:
     surrogates) is hashed as JSON with sorted keys.
     """
     try:
-        return digest(card.shown_input)
+        return digest_value(card.shown_input)
     except NotCanonical:
         return digest(json.dumps(card.shown_input, sort_keys=True))
 
@@ -29,7 +62,8 @@ def digest_call(card: Card) -> str:
     schema_sha256 = card.decision.schema_sha256 if card.decision else ""
     name, source = card.tool.name, card.tool.source
     try:
-        return call_digest(card.shown_input, name=name, source=source, schema_sha256=schema_sha256)
+        args = _canonicalize_once(card.shown_input).text
+        return digest_canonical_call(args, name=name, source=source, schema_sha256=schema_sha256)
     except NotCanonical:
         tool = {"name": name, "source": source}
         return digest(json.dumps([card.shown_input, schema_sha256, tool], sort_keys=True))

@@ -11,14 +11,14 @@ from typing import Any
 from django.conf import settings
 
 from toolcards.client.common import tool_kinds
-from toolcards.client.common.canonical_json import NotCanonical, digest
+from toolcards.client.common.canonical_json import NotCanonical
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import grants, tool_register
-from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import count_eligible_voters, list_asking_rules, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
@@ -132,7 +132,7 @@ def _decide(
         return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
     if card.has_input:
         try:
-            digest(card.input)
+            digest_value(card.input)
         except NotCanonical as error:
             return _deny("invalid_args", f"The arguments cannot be judged: {error}")
     try:
