@@ -183,7 +183,7 @@ class HttpProtocol(KeepAliveProtocol):
     def _enter(self, phase: ReadPhase) -> None:
         self._phase, self._phase_start, self._answered_early = phase, self.loop.time(), False
         self._size = self._barren = 0
-        if phase is ReadPhase.HEAD:
+        if phase is ReadPhase.HEAD and self._timer is None:  # else it looks soon enough, see `_look`
             self._wake(self._limits.head_seconds)
 
     def _check_head(self, size: int = 0) -> None:

@@ -82,6 +82,8 @@ def register(target: Any, name: str = "") -> Callable[[], None]:
 def list_plugins(event: str = "") -> list[Plugin]:
     """Return the plug-ins, those that hear the event if one is given, in the order of their names."""
     _load()
+    if not _registered:
+        return []
     with _lock:
         found = sorted(_registered.values(), key=lambda plugin: plugin.name)
     return [plugin for plugin in found if plugin.hears(event)] if event else found
@@ -106,6 +108,8 @@ def has_guards() -> bool:
 def list_absent_guards() -> list[Status]:
     """Return the guards that cannot be asked; each denies every gated call."""
     _load()
+    if not _absent and not settings.TOOLCARDS.required_plugins:
+        return []
     with _lock:
         absent, present = dict(_absent), dict(_registered)
     for name in settings.TOOLCARDS.required_plugins:

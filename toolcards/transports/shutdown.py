@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,29 @@ def subscribe(callback: Callback) -> Iterator[None]:
         state.callbacks.remove(callback)
 
 
-@contextlib.asynccontextmanager
-async def limit(patience: float = 0.0) -> AsyncIterator[None]:
-    """Raise TimeoutError in the block if it still runs that many seconds after the shutdown began."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as timeout:
-        with subscribe(lambda: timeout.reschedule(loop.time() + patience)):
-            yield
+class limit:
+    """Raise TimeoutError in the block if it still runs that many seconds after the shutdown began.
+
+    A class, because each request with a body enters one, and generators take twice as long.
+    """
+
+    def __init__(self, patience: float = 0.0) -> None:
+        self._patience = patience
+
+    async def __aenter__(self) -> None:
+        self._timeout = asyncio.timeout(None)
+        await self._timeout.__aenter__()
+        self._state = _get_shutdown()
+        self._state.callbacks.append(self._start_timer)
+        if self._state.has_begun:
+            self._start_timer()
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._state.callbacks.remove(self._start_timer)
+        await self._timeout.__aexit__(*error)
+
+    def _start_timer(self) -> None:
+        self._timeout.reschedule(asyncio.get_running_loop().time() + self._patience)
 
 
 async def wait_unless_stopping(work: Awaitable[T]) -> T | None:

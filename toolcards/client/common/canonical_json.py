@@ -18,9 +18,7 @@ MAX_DEPTH = 32
 MAX_NODES = 10_000
 
 
-_encode_plain = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=True
-).encode
+_encode_plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=True).encode
 
 
 class NotCanonical(ValueError):
@@ -71,7 +69,8 @@ def escape(token: str) -> str:
 
 def _is_plain(value: object, max_nodes: int, max_depth: int) -> bool:
     """Return whether nothing in the value is special, which is so for nearly all values. Else `_check` finds out."""
-    nodes, depth, level = 1, 0, [value]
+    nodes, depth = 1, 0
+    level: list[Any] = [value]
     while level:
         depth += 1
         below: list[Any] = []

@@ -9,8 +9,10 @@ from typing import Any
 
 def parse(text: str) -> tuple[bool, Any]:
     """Return whether the text is one JSON value, and the value."""
+    if not text:  # an error of the parser is expensive, and a call whose input came whole has no text
+        return False, None
     try:
-        return True, json.loads(text, parse_constant=_refuse, parse_float=_parse_finite)
+        return True, _decode(text)
     except (ValueError, RecursionError):
         return False, None
 
@@ -80,3 +82,6 @@ def _parse_finite(number: str) -> float:
     if math.isinf(value):
         raise ValueError("out of range")
     return value
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_parse_finite).decode

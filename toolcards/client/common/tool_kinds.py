@@ -87,6 +87,13 @@ def find_kind(tool: str, server: str = "", program: str = "") -> str:
 
 def is_known_tool(tool: str, server: str = "", program: str = "") -> bool:
     """Return whether the catalog has this tool of this program or server."""
+    if len(tool) + len(server) > _LONGEST:
+        return False
+    return _is_in_catalog(tool, server, program)
+
+
+@lru_cache(maxsize=2_048)
+def _is_in_catalog(tool: str, server: str, program: str) -> bool:
     return _look_up_kind(tool, server, program) is not None
 
 
@@ -95,6 +102,12 @@ def display_kind(tool: str, claimed_kind: str = "", server: str = "") -> str:
 
     It is the more dangerous of ours and the agent's; an unknown tool also gets the kind that a friendly name implies.
     """
+    is_short = len(tool) + len(server) + len(claimed_kind) <= _LONGEST
+    return (_find_display_kind if is_short else _find_display_kind.__wrapped__)(tool, claimed_kind, server)
+
+
+@lru_cache(maxsize=2_048)
+def _find_display_kind(tool: str, claimed_kind: str, server: str) -> str:
     kind = find_kinds(tool, server, claimed_kind=claimed_kind)[0]
     if kind != "other":
         return kind

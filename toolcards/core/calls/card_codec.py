@@ -36,7 +36,7 @@ def dump_card(card: Card, *, with_text: bool = True) -> str:
     for name in _PLAIN_FIELDS:
         value = values[name]
         if value is not _DEFAULTS[name]:
-            record[name] = _encode_value(value)
+            record[name] = _encode_part(value) if type(value) in _PART_DEFAULTS else value
     if with_text:
         record["text"] = str(card.text)
     if card.segment is not None:
@@ -60,13 +60,13 @@ def load_card(record: str, text: str | None = None) -> Card:
     return Card(**values)
 
 
-def _encode_value(value: Any) -> Any:
-    cls = type(value)
-    if cls in _PART_DEFAULTS:
-        blank = _PART_DEFAULTS[cls]
-        changed = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
-        return {name: {"kind": v.kind, "name": v.name} if type(v) is Actor else v for name, v in changed.items()}
-    return value
+def _encode_part(part: Any) -> dict[str, Any]:
+    encoded: dict[str, Any] = {}
+    for name, default in _PART_DEFAULTS[type(part)]:
+        value = getattr(part, name)
+        if value is not default:
+            encoded[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
+    return encoded
 
 
 def _list_defaults(cls: type) -> tuple[tuple[str, Any], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -192,7 +192,7 @@ def update_runs(cursor: Any, runs: list[RunRow]) -> None:
 
 def fit_text(text: str, size: int) -> str:
     """Return the text as a database column can hold it: no NUL, no lone surrogates, at most `size` characters."""
-    return clean_text(text)[:size]
+    return text[:size] if text.isascii() and "\x00" not in text else clean_text(text)[:size]
 
 
 def clean_text(text: str) -> str:
@@ -206,7 +206,12 @@ def clean_text(text: str) -> str:
 
 def adapt_timestamp(at: float) -> Any:
     """Convert epoch seconds to the database's timestamp, 0 to None."""
-    return adapt_datetime(datetime.fromtimestamp(at, UTC)) if at else None
+    return _adapt_moment(at, connection.vendor) if at else None
+
+
+@lru_cache(maxsize=1_024)
+def _adapt_moment(at: float, vendor: str) -> Any:
+    return adapt_datetime(datetime.fromtimestamp(at, UTC))
 
 
 def adapt_datetime(moment: datetime) -> Any:

@@ -45,6 +45,7 @@ TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by th
 SMALL_TEXT = 4_096  # characters up to which a streaming text is always written
 _AUDITED = {PolicyDecided, AnomalyRecorded}
 _RUN_FACTS = {RunStarted, RunEnded, StepFinished}
+_encode = json.JSONEncoder().encode
 _MISSING_ROW = (-1, False, 0, None, False)  # the columns read by `lock_runs`, for a run that was deleted
 
 
@@ -220,7 +221,8 @@ class Transaction:
             self._write_calls(cursor, memories)
             approvals = [(memory, card) for memory in memories for card in approval_rows.find_changed_cards(memory)]
             self.runs_with_answers = {memory.row.pk for memory, _ in approvals}
-            bulk_sql.update_runs(cursor, [self._build_run_row(memory) for memory in memories])
+            now = timezone.now()
+            bulk_sql.update_runs(cursor, [self._build_run_row(memory, now) for memory in memories])
         for memory, card in approvals:
             approval_rows.write_approval(memory, card, self.approval_columns, clock.offset())
         approval_rows.write_permit_states(self.permit_states)
@@ -269,7 +271,7 @@ class Transaction:
         if positions:
             bulk_sql.update_positions(cursor, positions)
 
-    def _build_run_row(self, memory: RunMemory) -> RunRow:
+    def _build_run_row(self, memory: RunMemory, updated_at: datetime) -> RunRow:
         row, context = memory.row, memory.board.context
         row.agent = fit_text(context.agent, 200) or row.agent
         row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
@@ -278,9 +280,9 @@ class Transaction:
             row.ended_at = row.ended_at or datetime.fromtimestamp(self.now, UTC)
         else:
             row.ended_at = None
-        row.status, row.seq, row.updated_at = status, memory.seq, timezone.now()
+        row.status, row.seq, row.updated_at = status, memory.seq, updated_at
         row.calls = sum(memory.counts.values())
-        row.counts = json.dumps({state: count for state, count in memory.counts.items() if count})
+        row.counts = _encode({state: count for state, count in memory.counts.items() if count})
         if memory.has_new_skips:
             row.skipped, row.skipped_kinds = memory.skipped.total, memory.skipped.dump_kinds()
             self.runs_with_skips.add(row.pk)
@@ -288,12 +290,11 @@ class Transaction:
             row.scrubbed_at = None
         row.context, row.numbers = (
             run_cache.dump_context(memory.board),
-            json.dumps(memory.numbers) if memory.numbers else "[]",
+            _encode(memory.numbers) if memory.numbers else "[]",
         )
-        updated_at = bulk_sql.adapt_datetime(row.updated_at)
         ended_at = bulk_sql.adapt_datetime(row.ended_at) if row.ended_at else None
         return RunRow(
-            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, updated_at, ended_at,
-            row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context, row.numbers,
-            row.seq, row.pk,
+            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, bulk_sql.adapt_datetime(updated_at),
+            ended_at, row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context,
+            row.numbers, row.seq, row.pk,
         )  # fmt: skip

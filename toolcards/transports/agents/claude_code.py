@@ -180,17 +180,6 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
 
     If the sender disconnects meanwhile, the approvals are withdrawn.
     """
-    writing = asyncio.ensure_future(_write(hook, text))
-    try:
-        return await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        decisions, approvals = await writing
-        for approval in [decision["approval"] for decision in decisions if decision["decision"] == "ask"] + approvals:
-            await _withdraw(hook, approval["id"])
-        raise
-
-
-async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     posted = PostedBody(gate.REQUEST_LEASE)
     decisions: list[dict[str, Any]] = []
     approvals: list[dict[str, str]] = []
@@ -211,8 +200,16 @@ async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list
         error = intake.take(text)
         if error is not None:
             raise error
-        assert intake.stream is not None
-        await intake.stream.wait_until_committed()
+        stream = intake.stream
+        assert stream is not None
+        try:
+            await stream.wait_until_committed()
+        except asyncio.CancelledError:  # it is being written all the same
+            await stream.wait_until_committed()
+            asks = [decision["approval"] for decision in decisions if decision["decision"] == "ask"]
+            for approval in asks + approvals:
+                await _withdraw(hook, approval["id"])
+            raise
     finally:
         posted.close()
     return decisions, approvals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from json.encoder import encode_basestring_ascii as quoted
+from operator import attrgetter
 from typing import Any, TypeAlias, get_args
 
 from toolcards.core.calls.facts.actor import Actor
@@ -27,10 +28,15 @@ def _get_default(field: Any) -> Any:
     return field.default_factory() if callable(field.default_factory) else field.default
 
 
-_DEFAULTS: dict[type, tuple[tuple[str, Any], ...]] = {
-    cls: tuple((field.name, _get_default(field)) for field in fields(cls) if field.name != "at")
-    for cls in BY_TYPE.values()
-}
+def _describe_fields(cls: Any) -> tuple[Any, tuple[tuple[str, Any], ...]]:
+    """Return the getter of all values of a fact but its time, and the name and default of each."""
+    names = [field.name for field in fields(cls) if field.name != "at"]
+    defaults = tuple((field.name, _get_default(field)) for field in fields(cls) if field.name != "at")
+    # With the name `type`, a fact with a single field has a tuple of values as well.
+    return attrgetter("type", *names), (("type", None), *defaults)
+
+
+_FIELDS: dict[type, tuple[Any, tuple[tuple[str, Any], ...]]] = {cls: _describe_fields(cls) for cls in BY_TYPE.values()}
 
 
 def dump(fact: AnyFact) -> str:
@@ -40,9 +46,9 @@ def dump(fact: AnyFact) -> str:
     """
     if type(fact) is InputDelta:  # the hot path: nine of ten facts
         return f'{{"type":"input-delta","call_id":{quoted(fact.call_id)},"text":{quoted(fact.text)}}}'
-    record: dict[str, Any] = {"type": fact.type}
-    for name, default in _DEFAULTS[type(fact)]:
-        value = getattr(fact, name)
+    record: dict[str, Any] = {}
+    get_values, named_defaults = _FIELDS[type(fact)]
+    for (name, default), value in zip(named_defaults, get_values(fact), strict=True):
         if value is not default and not (value == default and type(value) is type(default)):
             record[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
     return _encoded(record)
