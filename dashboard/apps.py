@@ -11,6 +11,6 @@ class DashboardConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register checks and what happens at sign-ins, changes of people, deletions and requests' ends."""
+        """Register system checks and signal receivers."""
         from dashboard import checks, threads  # noqa: F401
         from dashboard.accounts import audit_signals, deletions, sign_in_log  # noqa: F401

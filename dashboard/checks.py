@@ -80,7 +80,7 @@ def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]
 
 
 def find_worker_faults(env: Environment) -> list[CheckMessage]:
-    """Return what keeps this many worker processes from working together; `serve` refuses to start with it."""
+    """Return why this many workers cannot work together; `serve` refuses to start then."""
     faults = [
         name
         for name, value in (
@@ -101,7 +101,7 @@ def find_worker_faults(env: Environment) -> list[CheckMessage]:
 
 
 def find_bind_faults(env: Environment) -> list[CheckMessage]:
-    """Return why this address should not be served as things are; `serve` refuses to start with it."""
+    """Return why this address must not be served; `serve` refuses to start then."""
     if env.host.startswith(LOOPBACK) or env.https or env.insecure_http:
         return []
     return [

@@ -13,7 +13,7 @@ from dashboard.live import waiting_badge
 
 
 def add_site_status(request: HttpRequest) -> dict[str, Any]:
-    """Return `waiting` (the count of waiting calls), `standing` (the banner) and `program` (what people type)."""
+    """Return `waiting` (a count), `standing` (the banner) and `program` (a command)."""
     return {
         "program": PROGRAM,
         "waiting": SimpleLazyObject(waiting_badge.read_badge),

@@ -162,7 +162,7 @@ class Environment(BaseSettings):
 
     @property
     def origin_hosts(self) -> list[str]:
-        """The host names of the origins, as Django's ALLOWED_HOSTS wants them: without ports."""
+        """Return the host names of the origins for ALLOWED_HOSTS, without ports."""
         return [urlsplit(origin).netloc.removesuffix(f":{urlsplit(origin).port}") for origin in self.origins]
 
 
@@ -222,7 +222,7 @@ def _read_secret_files() -> dict[str, str]:
 
 
 def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
-    """Return the key from the environment, else the one in the data directory, made on first use."""
+    """Return the key of the environment, else of the data directory (created on demand)."""
     if from_environment:
         return from_environment.get_secret_value()
     with suppress(FileNotFoundError):

@@ -66,7 +66,7 @@ def _ensure_agent_key(secret: str) -> str:
 
 @contextmanager
 def temporary_demo_key() -> Iterator[str]:
-    """Give the secret of a key that lives as long as the server does."""
+    """Yield the secret of a key that ends with the server."""
     AgentKey.objects.filter(source__name=DEMO).delete()
     key, secret = AgentKey.objects.issue(DEMO)
     try:

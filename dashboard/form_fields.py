@@ -14,7 +14,7 @@ def join_errors(form: forms.Form) -> str:
 
 
 def read_json(text: str) -> Any:
-    """Return the JSON that a person typed; raises ValidationError, also for NaN and duplicate keys."""
+    """Return the typed JSON; raises ValidationError, also for NaN and duplicate keys."""
     try:
         return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError) as error:

@@ -14,11 +14,11 @@ BODIES = {"body", "frame", "input", "input_text", "output", "args", "arguments",
 
 
 def _drop_bodies(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Keep what agents and people send out of the logs, whoever forgot about it."""
+    """Keep what agents and people send out of the logs."""
     return {key: "(not logged)" if key in BODIES else value for key, value in event.items()}
 
 
-# Whoever reads this path before its owner clicks it is signed in as them.
+# Anyone who reads this path before its owner clicks it can sign in as them.
 SIGN_IN_LINK = re.compile(r"(/login/link/)[^/\s]+")
 
 

@@ -131,7 +131,7 @@ class TooBusy(Middleware):
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """Return the 503 page or JSON error. It does not read the database."""
+    """Return the 503 page or JSON error, without reading the database."""
     headers = {"Retry-After": str(RETRY_AFTER)}
     if request.path.startswith("/api/"):
         error = {"code": "unavailable", "message": "The database is not available right now. Send the request again."}
@@ -185,7 +185,7 @@ def _person(request: HttpRequest) -> tuple[str, str]:
 
 
 def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Return the response with our headers; headers of a view stay, except Cache-Control."""
+    """Add our headers to the response; a view's own stay, except Cache-Control."""
     admin = request.path.startswith(ADMIN)
     response.headers.setdefault("Content-Security-Policy", POLICY if admin else POLICY + TRUSTED_TYPES)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def to_network(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network of a household, for each has 2^64 addresses."""
+    """Return what counts as one address: for IPv6, the /64 network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -20,7 +20,7 @@ def to_network(address: str) -> str:
 
 
 def is_proxy(address: str, proxies: Iterable[str]) -> bool:
-    """Return whether this is a proxy of ours (`TOOLCARDS_PROXY`), which speaks for many addresses."""
+    """Return whether this is our proxy (`TOOLCARDS_PROXY`), which sends for many addresses."""
     for proxy in proxies:
         if proxy in ("*", address):
             return True

@@ -14,7 +14,7 @@ from django.dispatch import receiver
 
 
 @receiver(request_finished)
-def close_connection(**rest: Any) -> None:
-    """Close it, unless a caller of the request (a test) has a transaction open."""
+def close_connection(**kwargs: Any) -> None:
+    """Close the connection, unless a transaction is open (in a test)."""
     if not connection.in_atomic_block:
         connection.close()

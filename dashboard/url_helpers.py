@@ -19,7 +19,7 @@ class NumberConverter(IntConverter):
 
 
 def read_number(text: str) -> int | None:
-    """Return the number that a query or a form has, as in an address; None for everything else.
+    """Return the number of a query or form, None for other text.
 
     `str.isdigit` alone is true for "²", which `int` refuses, and `int` refuses thousands of digits.
     """
@@ -27,18 +27,18 @@ def read_number(text: str) -> int | None:
 
 
 def read_public_id(text: str) -> tuple[int, int] | None:
-    """Return the run and the ordinal that a call's public id names; None for what is no such id."""
+    """Return run and ordinal of a public id, None for other text."""
     run, _, ordinal = (read_number(part) for part in text.partition("-"))
     return None if run is None or ordinal is None else (run, ordinal)
 
 
 def build_run_url(name: str, source: str, **query: str | int) -> str:
-    """Return the address of the run's page; `query` is what else it asks for."""
+    """Return the address of the run's page, with this query."""
     return get_run_path(name, source, **query)
 
 
 def build_run_socket_url(run_shown: Run, **query: str | int) -> str:
-    """Return the address of the run's live socket; `query` says which view of the run."""
+    """Return the address of the run's live socket, with this query."""
     return f"/ws/runs/{quote(run_shown.name, safe='')}/?{urlencode({'source': run_shown.source.name} | query)}"
 
 
@@ -53,12 +53,12 @@ def build_vote_url(approval: str) -> str:
 
 
 def build_undo_url(approval: str) -> str:
-    """Return where an approval is taken back."""
+    """Return where the undo of an approval is posted."""
     return f"/approvals/{approval}/undo"
 
 
 def format_duration(seconds: float) -> str:
-    """Return a length of time as short as it can be said: 12 ms, 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
+    """Return a duration in words: 12 ms, 0.8 s, 3 min 10 s."""
     if seconds < 0.1:
         return f"{max(0, round(seconds * 1000))} ms"
     if seconds < 9.95:

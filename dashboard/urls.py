@@ -25,7 +25,7 @@ from dashboard.url_helpers import NumberConverter
 
 register_converter(NumberConverter, "number")
 
-LOOKING = [
+RUN_PAGES = [
     path("", overview.now, name="now"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<path:name>/", runs.run, name="run"),
@@ -140,7 +140,7 @@ urlpatterns = [
     *NOTIFYING,
     *EMERGENCY,
     *GRANTING,
-    *LOOKING,
+    *RUN_PAGES,
     *SIGNING,
     *AUDIT,
     *ANSWERING,

@@ -51,7 +51,7 @@ def new_module(room: str, *lines: str) -> tuple[str, str]:
 
 
 ORM = "from toolcards.models import Event, Run"
-FIRST_VIEW = 'LOOKING = [\n    path("new/", {view}, name="new"),'
+FIRST_VIEW = 'RUN_PAGES = [\n    path("new/", {view}, name="new"),'
 MUTATIONS = [
     Mutation("the core imports Django", "imports", *new_module("toolcards/core", "import django.db")),
     Mutation("the core imports the tables", "imports", *new_module("toolcards/core", "import toolcards.models")),
@@ -89,9 +89,9 @@ MUTATIONS = [
     Mutation("the database lets events change", "log", "toolcards/migrations/0011_event_triggers.py",
              'for action in ():', old='for action in ("update", "delete"):'),
     Mutation("a page has no permission", "pages", "dashboard/urls.py",
-             FIRST_VIEW.format(view="lambda request: None"), old="LOOKING = ["),
+             FIRST_VIEW.format(view="lambda request: None"), old="RUN_PAGES = ["),
     Mutation("a page is open to anyone", "pages", "dashboard/urls.py",
-             FIRST_VIEW.format(view="allow_anyone(lambda request: None)"), old="LOOKING = ["),
+             FIRST_VIEW.format(view="allow_anyone(lambda request: None)"), old="RUN_PAGES = ["),
     Mutation("pages are open by default", "pages", "dashboard/settings.py", "",
              old='    "dashboard.accounts.access.AccessMiddleware",\n'),
     Mutation("a docstring has a word of the list", "language", "dashboard/mutation.py",

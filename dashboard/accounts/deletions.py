@@ -1,6 +1,6 @@
-"""What is gone for good, told to the audit trail in the transaction that deletes it, by whatever door it went.
+"""Records deletions in the audit trail, in the transaction that deletes.
 
-Keys are revoked and people switched off as a rule; whoever has the right to delete them all the same leaves a trace.
+Usually keys are revoked and people deactivated; deleting them needs its own permission.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from toolcards.models import AgentKey, Source
 
 
 @receiver(post_delete, sender=AgentKey)
-def record_key_deleted(sender: Any, instance: AgentKey, **rest: Any) -> None:
-    """A key is gone; its source may be gone with it."""
+def record_key_deleted(sender: Any, instance: AgentKey, **kwargs: Any) -> None:
+    """Record a deleted key; its source may be deleted, too."""
     source = Source.objects.filter(pk=instance.source_id).values_list("name", flat=True).first()
     detail = {"source": source or str(instance.source_id), "prefix": f"{instance.prefix}…", "scopes": instance.scopes}
     write_acts(Act("key.deleted", detail=detail))
 
 
 @receiver(post_delete, sender=Source)
-def record_source_deleted(sender: Any, instance: Source, **rest: Any) -> None:
-    """A source is gone, with its runs and keys."""
+def record_source_deleted(sender: Any, instance: Source, **kwargs: Any) -> None:
+    """Record a deleted source."""
     write_acts(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
 
 
 @receiver(post_delete, sender=get_user_model())
-def record_person_deleted(sender: Any, instance: Any, **rest: Any) -> None:
-    """A person is gone."""
+def record_person_deleted(sender: Any, instance: Any, **kwargs: Any) -> None:
+    """Record a deleted person."""
     write_acts(Act("person.deleted", detail={"person": instance.get_username()}))

@@ -18,13 +18,13 @@ MAX_PEOPLE = 5  # people of one browser
 
 
 def find_device(request: HttpRequest, person: int | None) -> str:
-    """Return the id of the browser if this person has signed in with it, else the empty string."""
+    """Return the browser's id if the person has used it, else ""."""
     name, people = _read_cookie(request)
     return f"{name} {person}" if person in people else ""
 
 
 def set_device_cookie(request: HttpRequest, response: HttpResponse, person: int) -> None:
-    """Set the cookie that says so."""
+    """Set the cookie that remembers this person."""
     name, people = _read_cookie(request)
     latest = [person, *(pk for pk in people if pk != person)][:MAX_PEOPLE]
     value = signing.dumps({"id": name or secrets.token_urlsafe(16), "people": latest}, salt=SALT)

@@ -30,7 +30,7 @@ class HashingSlots:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Hold a place, after waiting for it; raises Busy at once where too many wait."""
+        """Wait for a place and hold it; raises HashingBusy if too many wait."""
         with self._lock:
             if self._inside >= self._most:
                 raise HashingBusy

@@ -1,4 +1,4 @@
-"""Who may do what: three roles, each a Django group that holds at least these permissions; and who has which."""
+"""Roles: three Django groups with their permissions, and who has which."""
 
 import hashlib
 import json
@@ -18,16 +18,16 @@ ROLES = ("viewer", "approver", "admin")
 # What admins may change by hand. All else is written by the gate, and only read here.
 ADMIN_TABLES = ("source", "agentkey", "draft", "draftrule", "webhook")
 MODEL_PERMISSIONS = ("add_", "change_", "delete_", "view_")
-# Admins add and switch off people, and nobody is deleted: the log names them.
+# Admins add and deactivate people, and never delete them: the log names them.
 PEOPLE_PERMISSIONS = ("add_user", "change_user", "view_user", "view_group")
 
 
 class LastAdmin(Exception):
-    """Without this person nobody could keep this server."""
+    """The last admin cannot be removed."""
 
 
 class StalePerson(Exception):
-    """Somebody else has changed the person since they were looked at."""
+    """Someone else has changed the person in the meantime."""
 
 
 class NotASuperuser(Exception):
@@ -36,7 +36,7 @@ class NotASuperuser(Exception):
 
 @transaction.atomic
 def ensure_roles() -> None:
-    """Make the three groups, and give them what newer versions have added."""
+    """Create the three groups with their permissions, also those of newer versions."""
     rights = list(Permission.objects.values_list("pk", "content_type__app_label", "content_type__model", "codename"))
     for role in ROLES:
         group, _ = Group.objects.get_or_create(name=role)
@@ -47,11 +47,14 @@ def ensure_roles() -> None:
 
 
 def create_person(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
-    """Make a person; without a password they sign in by link. Raises ValueError if the name is taken or not a name."""
+    """Create a person; raises ValueError for a name that is invalid or in use.
+
+    Without a password they sign in by link.
+    """
     users = get_user_model()
     name = users.normalize_username(name)  # as sign-in reads it: one spelling of a name, one person
     try:
-        users._meta.get_field("username").run_validators(name)  # nobody is called like a group
+        users._meta.get_field("username").run_validators(name)  # no one has the name of a group
     except ValidationError as wrong:
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
@@ -65,15 +68,15 @@ def create_person(name: str, *, role: str, password: str = "", groups: Collectio
 
 
 def assign_role(person: User, role: str) -> None:
-    """Make this the person's one role, from the command line; raises LastAdmin."""
+    """Set the person's role from the command line; raises LastAdmin."""
     with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
         _set_groups(person, role, list_other_groups(person))
 
 
 def change_person(person: User, *, role: str, groups: Collection[str], seen_digest: str, editor: User) -> None:
-    """Give the person this role and these other groups, made where there are none.
+    """Set the person's role and other groups; missing groups are created.
 
-    Raises LastAdmin, Stale, NotASuperuser.
+    Raises LastAdmin, StalePerson, NotASuperuser.
     """
     with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
         _reload_unchanged(person, seen_digest, editor)
@@ -81,7 +84,7 @@ def change_person(person: User, *, role: str, groups: Collection[str], seen_dige
 
 
 def create_sign_in_link(person: User, base: str, life: int, *, seen_digest: str, editor: User) -> str:
-    """Return a new sign-in link for the person; raises Stale (switched off, too), NotASuperuser."""
+    """Return a new sign-in link; raises StalePerson (also if inactive), NotASuperuser."""
     with transaction.atomic():
         lock_people()
         _reload_unchanged(person, seen_digest, editor)
@@ -91,9 +94,9 @@ def create_sign_in_link(person: User, base: str, life: int, *, seen_digest: str,
 
 
 def set_active(person: User, active: bool, *, seen_digest: str, editor: User) -> None:
-    """Let the person in, or no more: open pages and sockets of theirs end within seconds.
+    """Activate or deactivate the person; their open pages end within seconds.
 
-    Raises LastAdmin, Stale, NotASuperuser.
+    Raises LastAdmin, StalePerson, NotASuperuser.
     """
     with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
         _reload_unchanged(person, seen_digest, editor)
@@ -113,7 +116,7 @@ def _set_groups(person: User, role: str, groups: Collection[str]) -> None:
 
 @contextmanager
 def _require_remaining_admin() -> Iterator[None]:
-    """Undo what happens inside if it leaves nobody to keep this server."""
+    """Roll back if no admin would remain; raises LastAdmin."""
     with transaction.atomic():
         lock_people()
         had = list_admins().exists()
@@ -123,12 +126,15 @@ def _require_remaining_admin() -> Iterator[None]:
 
 
 def lock_people() -> None:
-    """Let nobody else change people until the transaction ends: of two who switch each other off, one is late."""
+    """Lock changes of people until the transaction ends.
+
+    Of two admins who deactivate each other, one is too late.
+    """
     list(Group.objects.select_for_update().filter(name="admin"))
 
 
 def _reload_unchanged(person: User, seen_digest: str, editor: User) -> None:
-    """Read the person again, under the lock; raises NotASuperuser, or Stale if they are not as they were seen."""
+    """Reload the person under the lock; raises NotASuperuser or StalePerson."""
     person.refresh_from_db()
     if not can_change(editor, person):
         raise NotASuperuser
@@ -140,34 +146,34 @@ def _reload_unchanged(person: User, seen_digest: str, editor: User) -> None:
 
 
 def can_change(editor: User, person: User) -> bool:
-    """Return whether `by` may change this person, as far as superusers are protected from everyone else."""
+    """Return whether the editor may change this person: only superusers change superusers."""
     return editor.is_superuser or not person.is_superuser
 
 
 def list_admins() -> QuerySet[User]:
-    """Return who keeps this server: active, with the role or above all rights."""
+    """Return the active people with the role admin or all rights."""
     is_admin = Q(is_superuser=True) | Q(groups__name="admin")
     return get_user_model().objects.filter(is_admin, is_active=True).distinct()
 
 
 def is_only_admin(person: User) -> bool:
-    """Return whether nobody else keeps this server."""
+    """Return whether this is the only admin."""
     return not list_admins().exclude(pk=person.pk).exists() and list_admins().filter(pk=person.pk).exists()
 
 
 def get_role(person: User) -> str:
-    """Return the person's role; the empty string without one. Who has all rights is an admin."""
+    """Return the person's role, "" without one; superusers are admins."""
     names = {group.name for group in person.groups.all()}
     return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in names), "")
 
 
 def list_other_groups(person: User) -> list[str]:
-    """Return the person's groups beside the roles, in order: rules name them."""
+    """Return the person's groups other than roles, sorted."""
     return sorted(group.name for group in person.groups.all() if group.name not in ROLES)
 
 
 def compute_state_digest(person: User) -> str:
-    """Return a digest of what pages change of a person: who changes it says what they saw."""
+    """Return a digest of what pages can change of a person."""
     values = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 

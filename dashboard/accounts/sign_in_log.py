@@ -1,4 +1,4 @@
-"""Who signed in, out, or failed to: told to the audit trail, by whatever door they came; and how long ago it was."""
+"""Records sign-ins, sign-outs and failures in the audit trail, and the time of the sign-in."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in 
 
 
 def get_sign_in_time(request: HttpRequest) -> float:
-    """Return when this very session was signed in (epoch seconds), 0 if never: another one's sign-in is none for it."""
+    """Return when this session was signed in (epoch seconds), 0 if never."""
     latest = getattr(request.user, "last_login", None)
     return min(float(request.session.get(SIGN_IN_TIME_KEY, 0)), latest.timestamp() if latest else 0.0)
 
 
 @receiver(signals.user_logged_in)
-def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
-    """A person came in; where they were going tells whether it was to vote."""
+def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **kwargs: Any) -> None:
+    """Record a sign-in; its target shows whether it was to vote."""
     if request is not None:
         request.session[SIGN_IN_TIME_KEY] = time.time()
     target = _read_target(request)
@@ -35,17 +35,20 @@ def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **rest: 
 
 
 @receiver(signals.user_logged_out)
-def record_sign_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
-    """A person went."""
+def record_sign_out(sender: Any, request: HttpRequest | None, user: Any, **kwargs: Any) -> None:
+    """Record a sign-out."""
     if user is not None:
         write_acts(Act("signout", "human", user.get_username(), detail=_read_address(request)))
 
 
 @receiver(signals.user_login_failed)
 def record_failed_sign_in(
-    sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any
+    sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any
 ) -> None:
-    """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
+    """Record a failed sign-in, with the typed name only if it exists.
+
+    Other text may be a password.
+    """
     name = User.normalize_username(str(credentials.get("username", ""))[:MAX_NAME])
     detail = {"typed": name} if User.objects.filter(username=name).exists() else {}
     write_acts(Act("signin.refused", "nobody", detail=detail | _read_address(request)))

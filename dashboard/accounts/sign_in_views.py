@@ -45,7 +45,7 @@ class SignInView(LoginView):
         return self.render_to_response(context, status=429, headers={"Retry-After": str(seconds)})
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Sign in, and let the browser be known for this person."""
+        """Sign in and remember the browser for this person."""
         answer = super().form_valid(form)
         devices.set_device_cookie(self.request, answer, form.get_user().pk)
         return answer

@@ -65,7 +65,7 @@ class _Bucket:
         self.announced = self.announced and self.spent > 0
 
     def wait(self, allowance: Allowance) -> float:
-        """Return the seconds until there is a token; 0 if there is one."""
+        """Return the seconds until there is a token, 0 if one is there."""
         return max(0.0, (self.spent + 1 - allowance.size) * allowance.refill)
 
 
@@ -73,15 +73,15 @@ class Attempt:
     """One attempt that was let through; it counts as failed unless `succeed` or `refund` is called."""
 
     def __init__(self, throttle: Throttle, keys: list[str], own: str) -> None:
-        self._throttle, self._taken, self._own = throttle, keys, own
+        self._throttle, self._keys, self._own = throttle, keys, own
 
     def succeed(self) -> None:
-        """Give the tokens back, and forget what failed before under this name from here."""
-        self._throttle._return(self._taken, forget=self._own)
+        """Return the tokens and forget earlier failures of this name from here."""
+        self._throttle._return(self._keys, forget=self._own)
 
     def refund(self) -> None:
         """Give the tokens back: nothing was tried after all."""
-        self._throttle._return(self._taken)
+        self._throttle._return(self._keys)
 
 
 class Throttle:
@@ -94,7 +94,7 @@ class Throttle:
     def admit(self, name: str, address: str, device: str = "") -> Attempt:
         """Take the tokens of one attempt; raises TooManyAttempts.
 
-        `device`: of a browser that this very person has signed in with before, else empty.
+        `device`: of a browser that this person has signed in with before, else empty.
         """
         name, address = _hash_key("name", _fold_name(name)), _hash_key("address", to_network(address))
         with self._lock:
@@ -102,9 +102,9 @@ class Throttle:
             if device:
                 limits = [(_hash_key("device", device), DEVICE)]
             else:
-                crowded = self._settled(name, NAME, now).wait(NAME) > 0
+                crowded = self._get_bucket(name, NAME, now).wait(NAME) > 0
                 limits = [(_hash_key("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
-            buckets = [(self._settled(key, allowance, now), allowance) for key, allowance in limits]
+            buckets = [(self._get_bucket(key, allowance, now), allowance) for key, allowance in limits]
             wait = max(bucket.wait(allowance) for bucket, allowance in buckets)
             if wait > 0:
                 own = buckets[0][0]
@@ -120,7 +120,7 @@ class Throttle:
         with self._lock:
             self._buckets.clear()
 
-    def _settled(self, key: str, allowance: Allowance, now: float) -> _Bucket:
+    def _get_bucket(self, key: str, allowance: Allowance, now: float) -> _Bucket:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(at=now)

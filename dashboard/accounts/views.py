@@ -24,7 +24,7 @@ from dashboard.form_fields import NamesField
 from dashboard.policy.emergency import is_freshly_signed_in
 
 RIGHT = "auth.change_user"
-SHOWN = 500
+MAX_PEOPLE = 500
 STALE = "Someone else has changed this person. This is the current state; your change was not saved."
 LAST = "This is the only admin. Make someone else admin first."
 ABOVE = "Only a superuser can change a superuser. Nothing was changed."
@@ -90,7 +90,7 @@ def people(request: HttpRequest) -> HttpResponse:
 
 
 def _render_people(request: HttpRequest, form: InviteForm, *, message: str = "", status: int = 200) -> HttpResponse:
-    rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:SHOWN]
+    rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:MAX_PEOPLE]
     context = {
         "rows": [(row, keeping.get_role(row), keeping.list_other_groups(row)) for row in rows],
         "form": form, "fresh": is_freshly_signed_in(request), "told": message,

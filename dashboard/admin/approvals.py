@@ -42,7 +42,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="tool", ordering="call__tool")
     def tool(self, approval: Approval) -> str:
-        """What is called, with what this page showed of it: the actions vote for exactly that."""
+        """Return the tool with the values that the actions vote for."""
         return format_html(
             '{}<input type="hidden" name="rev-{}" value="{}"><input type="hidden" name="sha-{}" value="{}">',
             safe_text.mark_html(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
@@ -50,7 +50,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="input")
     def shown_input(self, approval: Approval) -> str:
-        """The input: whole while somebody has to answer, else its beginning."""
+        """Return the input: all of it while it is pending, else its beginning."""
         text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
         return safe_text.mark_html(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
 

@@ -76,7 +76,7 @@ def _count_new_rows(verified: verification.VerificationResult | None) -> int:
 
 
 def filter_rows(filters: dict[str, str]) -> AuditQuerySet:
-    """Return the rows that fit; what is no time or number is left out of account."""
+    """Return the matching rows; invalid times and numbers are ignored."""
     rows = AuditRow.objects.all()
     for name, lookup in FILTERS.items():
         if filters.get(name):
@@ -126,7 +126,7 @@ def _stream_lines() -> Iterator[str]:
 @require_POST
 @needs(REVEAL)
 def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
-    """Show one call with nothing masked, to this person, now; that they looked is written down first."""
+    """Show one call unmasked; the visit is recorded first."""
     call_id = url_helpers.read_public_id(public_id)
     if call_id is None:
         raise Http404

@@ -35,7 +35,7 @@ def document(request: HttpRequest, name: str) -> HttpResponse:
 @allow_anyone
 @require_safe
 def openapi(request: HttpRequest) -> JsonResponse:
-    """Describe the HTTP API, as OpenAPI 3.1; open to everyone, since it says nothing of this installation."""
+    """Return the HTTP API as OpenAPI 3.1, for everyone."""
     return _describe(build_document())
 
 

@@ -20,7 +20,7 @@ View = Callable[..., HttpResponse]
 
 
 def handle_policy_errors(view: View) -> View:
-    """Answer with 400 what is no JSON and with 422 what is no policy, a JSON Pointer for each finding."""
+    """Answer invalid JSON with 400, and an invalid policy with 422 and its findings."""
 
     @wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -51,7 +51,7 @@ def draft(request: HttpRequest) -> HttpResponse:
 @api(EDIT_POLICY, "POST")
 @handle_policy_errors
 def validate(request: HttpRequest) -> HttpResponse:
-    """Say what is wrong with a document, or what deserves a second look."""
+    """Return the errors or the warnings of a document."""
     document = _read_document(body_of(request))
     warnings = policy_store.check_document(document)
     return JsonResponse({"ok": True, "sha256": digest(document), "warnings": _serialize_findings(warnings)})
@@ -60,7 +60,7 @@ def validate(request: HttpRequest) -> HttpResponse:
 @api(EDIT_POLICY, "POST")
 @handle_policy_errors
 def activate(request: HttpRequest) -> HttpResponse:
-    """Make the draft the policy, if the version that the caller saw is still the active one."""
+    """Activate the draft if the version that the caller saw is active."""
     body = require_object(body_of(request))
     expected, note = body.get("expected_active"), body.get("note") or ""
     if not isinstance(expected, int) or isinstance(expected, bool):

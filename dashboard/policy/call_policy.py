@@ -25,7 +25,7 @@ def _find_call(run: int, ordinal: int) -> ToolCall:
 @require_GET
 @needs()
 def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """Show the rules behind the answer and what would change without them; a part of a page for htmx."""
+    """Show the rules behind a decision, and what would change without them."""
     call = _find_call(run, ordinal)
     page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
     return render(request, page, {"call": call, "why": reasons.explain(call)})
@@ -34,7 +34,7 @@ def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 @require_GET
 @needs(EDIT_POLICY)
 def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """Show how broad a rule from this call can be, and what each choice would change.
+    """Show how broad a rule can be and what it would change.
 
     htmx requests the last part alone, after every choice.
     """

@@ -1,4 +1,4 @@
-"""What a policy would say: of one call somebody makes up, or that came. Changes nothing."""
+"""What a policy would decide about an invented or a past call. Changes nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ConditionResult:
 
     @property
     def sign(self) -> str:
-        """✓, ✗ or ?: beside colour and place, for whoever sees neither."""
+        """Return ✓, ✗ or ?, for people who see no color."""
         return {"true": "✓", "false": "✗"}.get(self.truth, "?")
 
 

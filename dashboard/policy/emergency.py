@@ -24,7 +24,7 @@ from toolcards.models import BreakGlass, KillSwitch
 THROW = "toolcards.throw_killswitch"
 BREAK = "toolcards.break_glass"
 FRESH = 300.0  # seconds since the sign-in
-SHOWN = 200
+MAX_DECISIONS = 200
 DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate refuses far fewer
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 
@@ -39,8 +39,8 @@ def killswitch(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         on = request.POST.get("to") == "on"
         outcome = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
-        stopped = outcome["stopped"]
-        denied_text = f" {stopped} open {'call was' if stopped == 1 else 'calls were'} denied." if on else ""
+        denied_count = outcome["stopped"]
+        denied_text = f" {denied_count} open {'call was' if denied_count == 1 else 'calls were'} denied." if on else ""
         messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{denied_text}")
         return redirect("killswitch")
     return render(request, "emergency/killswitch.html", {"throws": KillSwitch.objects.order_by("-id")[:20]})
@@ -49,7 +49,7 @@ def killswitch(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @needs()
 def breakglass(request: HttpRequest) -> HttpResponse:
-    """Break the glass, put it back, and look at what it has let pass."""
+    """Start or end break-glass, and show what it has let pass."""
     error, status = "", 200
     if request.method == "POST":
         if not request.user.has_perm(BREAK):
@@ -96,7 +96,7 @@ def list_passed_decisions(row: BreakGlass) -> list[AuditRow]:
     """Return the decisions that only this break-glass let pass, oldest first."""
     end = row.ended_at or row.until
     rows = AuditRow.objects.filter(act="decision", actor_kind="break_glass")
-    return list(rows.filter(at__gte=int(row.at * 1000), at__lte=round(end * 1000) + 1).order_by("seq")[:SHOWN])
+    return list(rows.filter(at__gte=int(row.at * 1000), at__lte=round(end * 1000) + 1).order_by("seq")[:MAX_DECISIONS])
 
 
 # ---------------------------------------------------------------- for programs
@@ -121,7 +121,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
 
 @api(VIEW, "GET", "POST")
 def breakglass_api(request: HttpRequest) -> HttpResponse:
-    """What is in force; break it with `{"on": true, "reason", "minutes"}`, end it with `{"on": false}`."""
+    """Return the state; start with `{"on": true, "reason", "minutes"}`, end with `{"on": false}`."""
     if request.method == "GET":
         row = emergency.get_active_break_glass()
         state = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}

@@ -41,12 +41,12 @@ class Explanation:
 
     @property
     def differs(self) -> bool:
-        """Judged again, the rules give another answer: a rate, a grant or the kill switch was behind it."""
+        """Return whether the rules alone decide differently from the record."""
         return self.trial is not None and self.trial.effect != self.recorded
 
 
 def explain(call: ToolCall) -> Explanation:
-    """Return why; nothing is changed. The call's run and source must be at hand."""
+    """Return the explanation; the call's run and source must be loaded."""
     card = call.as_card()
     verdict, card_shown = card.decision, call.as_shown_card()
     question = request_for_call(call, card)

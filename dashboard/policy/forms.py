@@ -77,7 +77,7 @@ class ImportForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Return the document under `read`, and its text if that is YAML under `text`."""
+        """Return the document as `read`; YAML also as `text`."""
         form_data = super().clean() or self.cleaned_data
         file = form_data.get("file")
         try:

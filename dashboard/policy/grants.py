@@ -1,4 +1,4 @@
-"""Yes in advance: which grants are in force, who gave them, how often they counted; and taking one back."""
+"""Standing approvals (grants): the list, and revoking one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 500
 @require_GET
 @needs()
 def grants(request: HttpRequest) -> HttpResponse:
-    """All grants that count today, newest first, then those that are over."""
+    """Show the grants in force, newest first, then those that have ended."""
     now = time.time()
     rows = Grant.objects.select_related("run__source", "source", "created_by")
     live = list(rows.live(now).order_by("-created_at")[:MOST])
@@ -35,7 +35,7 @@ def grants(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(VOTE)
 def revoke(request: HttpRequest, pk: str) -> HttpResponse:
-    """Take a grant back: whoever gave it, or who may edit policy."""
+    """Revoke a grant; for its grantor and for policy editors."""
     row = Grant.objects.filter(pk=pk).first()
     if row is None:
         raise Http404
@@ -55,7 +55,7 @@ def _can_revoke(person: Any, row: Grant) -> bool:
 
 @api(VIEW, "GET", "DELETE")
 def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
-    """The grants that count; DELETE takes the one back that the address, the query or the body names."""
+    """Return the grants in force; DELETE revokes the named one."""
     if request.method == "GET":
         rows = Grant.objects.live(time.time()).select_related("run__source", "source", "created_by")
         return JsonResponse({"grants": [serialize_grant(row) for row in rows.order_by("-created_at")[:MOST]]})

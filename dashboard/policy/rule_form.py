@@ -1,4 +1,4 @@
-"""One rule as a form: its fields, the rule they mean, and each finding beside the field it is about."""
+"""One rule as a form: its fields, the rule they mean, and findings next to their fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADVANCED = ("unless", "ask", "expires_at")
 
 
 class RuleForm(forms.Form):
-    """One rule of the draft. What the fields cannot say stands in `advanced`, as JSON of the rule's own shape."""
+    """One rule of the draft. `advanced` has what the fields cannot express, as JSON."""
 
     effect = forms.ChoiceField(choices=EFFECTS, initial="ask", widget=forms.RadioSelect)
     tool = NamesField(
@@ -78,7 +78,7 @@ class RuleForm(forms.Form):
         return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
 
     def clean(self) -> dict[str, Any]:
-        """Put the rule together and have it checked where it will stand: in the draft."""
+        """Build the rule and check it within the draft."""
         form_data = super().clean() or self.cleaned_data
         if self.errors:
             return form_data
@@ -203,7 +203,7 @@ def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
     return argument | {"value": read(value)} if read else argument
 
 
-_BESIDE = {
+_FIELD_BY_POINTER = {
     "/effect": "effect", "/id": "rule_id", "/severity": "severity", "/mode": "mode", "/enabled": "mode",
     "/public_reason": "reason", "/suggest": "suggest", "/match/tool": "tool", "/match/kind": "kind",
     "/match/source": "source", "/match/agent": "agent",
@@ -212,14 +212,14 @@ _OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 
 
 def locate_finding(finding: PolicyFinding, form_data: dict[str, Any]) -> tuple[str, str]:
-    """Return the form's field that a finding belongs to, and what to say there."""
+    """Return the form field of a finding, and the message."""
     pointer = finding.pointer
     steps = pointer.split("/")
     if pointer.startswith("/match/args/0/") and (
         form_data.get("op") or form_data.get("path") or form_data.get("value")
     ):
         return _OF_ARGUMENT.get(steps[4], "advanced"), _to_sentence(finding.message)
-    field = _BESIDE.get("/".join(steps[:3])) or _BESIDE.get("/".join(steps[:2]))
+    field = _FIELD_BY_POINTER.get("/".join(steps[:3])) or _FIELD_BY_POINTER.get("/".join(steps[:2]))
     if field and steps[:3] != ["", "match", "agent_scope"]:
         return field, _to_sentence(finding.message)
     return "advanced", f"{pointer or 'The rule'}: {finding.message}"

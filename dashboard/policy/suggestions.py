@@ -61,7 +61,10 @@ class CountedSuggestions:
 
 
 def suggest_rules(card: Card) -> list[Suggestion]:
-    """Return the rules that this call suggests, without counts; none for a tool whose name would be a pattern."""
+    """Return the rules that this call suggests, without counts.
+
+    A tool whose name would be a pattern has none.
+    """
     if "*" in card.tool.name or "," in card.tool.name:
         return []
     tool: dict[str, Any] = {"tool": [card.tool.name]}
@@ -75,10 +78,10 @@ def suggest_rules(card: Card) -> list[Suggestion]:
     return [rung for rung in suggestions if _is_valid(rung)]
 
 
-_Told = tuple[str, str, list[dict[str, Any]]]
+_RungParts = tuple[str, str, list[dict[str, Any]]]
 
 
-def _suggest_for_input(card: Card) -> Iterator[_Told]:
+def _suggest_for_input(card: Card) -> Iterator[_RungParts]:
     arguments = card.original_input if card.repair == "edited" else card.input
     if not card.has_input or _holds_secret(arguments):
         return
@@ -92,7 +95,7 @@ def _suggest_for_input(card: Card) -> Iterator[_Told]:
             yield from about(f"/{key}", arguments[key], len(arguments) > 1)
 
 
-def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_Told]:
+def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_RungParts]:
     if has_others:
         yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
     parts = read_line(line).segments
@@ -133,7 +136,7 @@ def _list_names(values: list[str]) -> str:
     return " or ".join(f"“{value}”" for value in values[:4])
 
 
-def _suggest_for_path(path: str, place: str, has_others: bool) -> Iterator[_Told]:
+def _suggest_for_path(path: str, place: str, has_others: bool) -> Iterator[_RungParts]:
     if has_others:
         yield "path", f"the same path, {place}", [{"path": path, "op": "eq", "value": place}]
     folder = dirname(place)
@@ -141,7 +144,7 @@ def _suggest_for_path(path: str, place: str, has_others: bool) -> Iterator[_Told
         yield "folder", f"anything below {folder}", [{"path": path, "op": "path_under", "value": folder}]
 
 
-def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_Told]:
+def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_RungParts]:
     if has_others:
         yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
     url = parse_url(place)
@@ -166,31 +169,31 @@ def _is_valid(rung: Suggestion) -> bool:
 
 
 def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> CountedSuggestions:
-    """Return the rungs with the calls of the last 30 days that they certainly match.
+    """Return the rungs with the recent calls that they certainly match.
 
-    The calls of the same tool come first. The number of calls and the time are limited.
+    The calls of the same tool come first. Their number, age (30 days) and the time are limited.
     """
     policy, examined, partial = _build_monitor_policy(suggestions), 0, False
     every: Counter[str] = Counter()
     by_agent: Counter[str] = Counter()
     by_run: Counter[str] = Counter()
-    until = time.monotonic() + SECONDS
+    deadline = time.monotonic() + SECONDS
     for call in iterate_calls_of_tool_first(like, LOOKED_AT):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             partial = True
             break
         examined += 1
         if call.question is None:
             continue
         would = {entry["rule"] for entry in decide(policy, call.question).would}
-        matched = [
+        rung_names = [
             rung.name for rung in suggestions if rung.name in would and _matches_prefix(rung, call.question.input)
         ]
-        every.update(matched)
+        every.update(rung_names)
         if call.question.agent_path[-1:] == (agent,):
-            by_agent.update(matched)
+            by_agent.update(rung_names)
         if call.question.run == like.run.name:
-            by_run.update(matched)
+            by_run.update(rung_names)
     counts = [replace(r, count=every[r.name], mine=by_agent[r.name], here=by_run[r.name]) for r in suggestions]
     return CountedSuggestions(counts, examined, partial)
 
@@ -227,12 +230,12 @@ SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
 
 
 def get_agent_name(call: ToolCall, card: Card) -> str:
-    """Return the name of the agent that made the call, as rules know it."""
+    """Return the agent's name, as rules use it."""
     return (card.agent_path or (call.run.source.name,))[-1]
 
 
 def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
-    """Return what is chosen on the page: what the query says, else the narrowest and most likely."""
+    """Return the choices of the query, else the narrowest and most likely ones."""
     narrow = {"rung": steps[0].name if steps else "", "effect": guess_effect(card)}
     return (
         narrow
@@ -242,7 +245,7 @@ def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -
 
 
 def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str, Any]:
-    """Return the rule that the choices mean; the narrowest where a choice is unknown."""
+    """Return the rule of the choices; the narrowest for unknown choices."""
     steps = suggest_rules(card)
     rung = next((rung for rung in steps if rung.name == choices.get("rung")), steps[0] if steps else None)
     match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
@@ -267,7 +270,7 @@ def _get_effect(choices: dict[str, str], card: Card) -> str:
 
 
 def guess_effect(card: Card) -> str:
-    """Return the effect that a person most likely wants: what somebody has answered already."""
+    """Return the likely effect: what a person has answered already."""
     if card.denied_by and card.denied_by.kind == "human":
         return "deny"
     actor = card.approval.by if card.approval else None

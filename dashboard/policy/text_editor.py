@@ -21,8 +21,8 @@ from toolcards.gate import policy_draft, policy_store
 @require_http_methods(["GET", "POST"])
 @needs(EDIT_POLICY)
 def edit_text(request: HttpRequest) -> HttpResponse:
-    """Show the draft as YAML; POST checks the text, and `save` stores it."""
-    draft = policy_draft.load_draft()
+    """Show the draft as YAML; POST checks it, and `save` stores it."""
+    draft = policy_store.load_draft()
     if request.method == "GET":
         text = write_with_comments(draft, policy_store.load_draft_text())
         return _render_editor(request, {"text": text, "based_on": digest(draft)}, [])

@@ -1,4 +1,4 @@
-"""Policy as people read it: rules in sentences, grouped by effect, with how often they answered of late."""
+"""Policy as people read it: rules in sentences, grouped by effect, with recent hits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RuleHits:
 
     @property
     def words(self) -> str:
-        """How long a rule without hits has been quiet; nothing while that says little."""
+        """Return how long a rule had no hits, "" for less than a day."""
         days = min(int(self.days), 30)
         return f"{days} day{'s' if days > 1 else ''}" if days else ""
 
@@ -116,7 +116,7 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
 
 
 def list_draft_rows() -> list[RuleRow]:
-    """Return the draft's rows; a rule that is no longer understood shows its JSON, so that it can be mended."""
+    """Return the draft's rows; an invalid rule shows its JSON, to be fixed."""
     return [_build_draft_row(rule) for rule in DraftRule.objects.all()]
 
 
@@ -130,16 +130,16 @@ def _build_draft_row(rule: DraftRule) -> RuleRow:
 
 
 def count_recent_hits() -> RuleHits:
-    """Count which rules answered lately, by the decisions written in the last part of the log."""
+    """Count the decisions of each rule in the last part of the log."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
     rows = list(part.of_type(PolicyDecided.type).values_list("fact", "at"))
     facts = [json.loads(fact) for fact, _ in rows if type(fact) is not UnreadableText]
-    since = min((event_time for _, event_time in rows), default=0.0)
+    oldest = min((event_time for _, event_time in rows), default=0.0)
     return RuleHits(
         answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),
         would=Counter(str(entry.get("rule")) for fact in facts for entry in fact.get("would") or ()),
-        days=(time.time() - since) / DAY if since else 0.0,
+        days=(time.time() - oldest) / DAY if oldest else 0.0,
     )
 
 

@@ -15,7 +15,7 @@ from toolcards.client.common.canonical_json import digest
 
 
 def write_with_comments(document: dict[str, Any], earlier: str) -> str:
-    """Return the document as YAML, with the comments and the layout of the earlier text where that is possible."""
+    """Return the document as YAML, if possible with the comments of the earlier text."""
     if not earlier:
         return write_yaml(document)
     try:
@@ -35,9 +35,9 @@ def _rewrite(document: dict[str, Any], earlier: str) -> str:
     yaml.indent(mapping=2, sequence=_sequence_indent(earlier), offset=_sequence_indent(earlier) - 2)
     tree = yaml.load(earlier)
     # New parts come from the module that knows how values of the document are written in YAML.
-    wanted = yaml.load(write_yaml(document))
+    target = yaml.load(write_yaml(document))
     result = StringIO()
-    yaml.dump(_update(tree, wanted), result)
+    yaml.dump(_update(tree, target), result)
     return result.getvalue()
 
 
@@ -48,35 +48,35 @@ def _sequence_indent(text: str) -> int:
     return 4 if following.startswith("  -") else 2
 
 
-def _update(node: Any, wanted: Any) -> Any:
-    """Return the node with the wanted content; parts that are the same stay as they are written."""
-    if isinstance(node, CommentedMap) and isinstance(wanted, CommentedMap):
-        for name in [name for name in node if name not in wanted]:
+def _update(node: Any, target: Any) -> Any:
+    """Return the node with the target content; parts that are the same stay as they are written."""
+    if isinstance(node, CommentedMap) and isinstance(target, CommentedMap):
+        for name in [name for name in node if name not in target]:
             del node[name]
-        for name, value in wanted.items():
+        for name, value in target.items():
             node[name] = _update(node[name], value) if name in node else value
         return node
-    if isinstance(node, CommentedSeq) and isinstance(wanted, CommentedSeq):
-        return _update_list(node, wanted)
-    return node if type(node) is type(wanted) and node == wanted else wanted
+    if isinstance(node, CommentedSeq) and isinstance(target, CommentedSeq):
+        return _update_list(node, target)
+    return node if type(node) is type(target) and node == target else target
 
 
-def _update_list(node: CommentedSeq, wanted: CommentedSeq) -> CommentedSeq:
+def _update_list(node: CommentedSeq, target: CommentedSeq) -> CommentedSeq:
     """Update a list item by item; rules keep their comments when others are added, removed or moved."""
-    names = [_name_of(item) for item in wanted]
+    names = [_name_of(item) for item in target]
     for position in reversed(range(len(node))):
         if _name_of(node[position]) not in names:
             del node[position]
-    for position, value in enumerate(wanted):
+    for position, value in enumerate(target):
         present = [_name_of(item) for item in node]
         if names[position] in present[position:]:
-            found = present.index(names[position], position)
-            if found != position:
-                node.insert(position, node.pop(found))
+            index = present.index(names[position], position)
+            if index != position:
+                node.insert(position, node.pop(index))
             node[position] = _update(node[position], value)
         else:
             node.insert(position, value)
-    del node[len(wanted) :]
+    del node[len(target) :]
     return node
 
 

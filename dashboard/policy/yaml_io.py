@@ -29,7 +29,7 @@ class YamlDocument:
     lines: dict[str, int]
 
     def line(self, pointer: str) -> int:
-        """Return the line of the value, or of the nearest one around it."""
+        """Return the line of the value or its nearest container."""
         while pointer and pointer not in self.lines:
             pointer = pointer.rpartition("/")[0]
         return self.lines.get(pointer, 1)
@@ -64,9 +64,9 @@ class _Reader:
         """Take the next event; raises NotYaml."""
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise NotYaml(self._here(), "Anchors and aliases are not read; write it out.", line)
+            raise NotYaml(self._get_pointer(), "Anchors and aliases are not read; write it out.", line)
         if isinstance(event, yaml.CollectionEndEvent):
-            self._put(self.stack.pop().value)
+            self._store(self.stack.pop().value)
         elif isinstance(event, yaml.NodeEvent):
             self._node(event, line)
         elif isinstance(event, yaml.DocumentStartEvent) and self.found:
@@ -74,15 +74,15 @@ class _Reader:
 
     def _node(self, event: yaml.NodeEvent, line: int) -> None:
         if getattr(event, "tag", None) not in (None, "!"):
-            raise NotYaml(self._here(), "Tags are not read; write the value plainly.", line)
+            raise NotYaml(self._get_pointer(), "Tags are not read; write the value plainly.", line)
         top = self.stack[-1] if self.stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             self._name(top, event, line)
             return
-        pointer = self._here()
+        pointer = self._get_pointer()
         self.lines.setdefault(pointer, line)
         if isinstance(event, yaml.ScalarEvent):
-            self._put(_convert_scalar(event))
+            self._store(_convert_scalar(event))
             return
         if len(self.stack) >= DEEPEST:
             raise NotYaml(pointer, "It is nested too deeply.", line)
@@ -97,7 +97,7 @@ class _Reader:
         top.key = name
         self.lines[f"{top.pointer}/{escape(name)}"] = line
 
-    def _here(self) -> str:
+    def _get_pointer(self) -> str:
         """The pointer of what comes next."""
         if not self.stack:
             return ""
@@ -105,7 +105,7 @@ class _Reader:
         step = len(top.value) if isinstance(top.value, list) else top.key
         return top.pointer if step is None else f"{top.pointer}/{escape(str(step))}"
 
-    def _put(self, value: Any) -> None:
+    def _store(self, value: Any) -> None:
         if not self.stack:
             self.found.append(value)
             return
@@ -128,7 +128,7 @@ def read_yaml(text: str) -> YamlDocument:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
-        raise NotYaml(reader._here(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
+        raise NotYaml(reader._get_pointer(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
     if not reader.found:
         raise NotYaml("", "There is nothing here.", 1)
     return YamlDocument(reader.found[0], reader.lines)
@@ -154,7 +154,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Quote what `read` would take for a number, and what holds characters that nobody sees."""
+    """Quote text that looks like a number or has invisible characters."""
     style = '"' if _UNSEEN.search(text) else "'" if _NUMBER.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -166,9 +166,9 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def write_yaml(document: Any) -> str:
-    """Return the document as YAML that `read` gives back; characters that nobody sees are spelled out."""
+    """Return the document as YAML; invisible characters are written as escapes."""
     text = str(yaml.dump(_order_document(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 _FIRST = ("id", "effect", "mode", "enabled", "severity", "expires_at", "match", "unless")
@@ -186,7 +186,7 @@ def _order_rule(rule: dict[str, Any]) -> dict[str, Any]:
     return {name: rule[name] for name in _FIRST if name in rule} | rule
 
 
-# ---------------------------------------------------------------- findings beside the text
+# ---------------------------------------------------------------- findings next to the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class HttpProtocol(KeepAliveProtocol):
             self.start_idle_timer()
 
     def on_response_complete(self) -> None:
-        """See uvicorn. An answer before the end of its request ends the connection soon."""
+        """See uvicorn. An early answer closes the connection soon."""
         super().on_response_complete()
         if self._phase is ReadPhase.BODY and not self.pipeline:
             self._answered_early, self._size, self._phase_start = True, 0, self.loop.time()

@@ -68,7 +68,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
         return bool(watch.poll(0))
 
     def shutdown(self) -> None:
-        """See uvicorn. A request on its way is still answered, with `Connection: close`."""
+        """See uvicorn. Open requests are still answered, with `Connection: close`."""
         shutdown.begin()
         self._last = True
         if self.answering:

@@ -24,7 +24,7 @@ class PageHandler(ASGIHandler):
         self._idle: list[ThreadPoolExecutor] = []
 
     def load_middleware(self, is_async: bool = True) -> None:
-        """See Django. Middleware runs in the thread unless it must run on the event loop."""
+        """See Django. Middleware runs in the thread if it can."""
         super().load_middleware(is_async=False)
 
     def adapt_method_mode(
@@ -35,7 +35,7 @@ class PageHandler(ASGIHandler):
         debug: bool = False,
         name: str | None = None,
     ) -> Callable[..., Any]:
-        """See Django. The outermost middleware is for the event loop already: it is taken as it is."""
+        """See Django. The outermost middleware already is asynchronous."""
         is_outermost = name is None and method_is_async is True
         return method if is_outermost else super().adapt_method_mode(is_async, method, method_is_async, debug, name)
 

@@ -19,7 +19,7 @@ class UnknownPeers:
         self._lock = threading.Lock()
 
     def enter(self, address: str, give_way: Callable[[], bool] = lambda: False) -> Peer | None:
-        """Return the new peer, None if its address has too many that do not give way.
+        """Return the new peer, None if its address has too many.
 
         `give_way`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
         """
@@ -81,7 +81,7 @@ class Peer:
         self.close()
 
     def next_request(self) -> None:
-        """Forget the identity: behind a proxy, one connection carries requests of many peers."""
+        """Forget the identity; a proxy's connection carries requests of many peers."""
         self.known = self.streams = False
 
     def close(self) -> None:

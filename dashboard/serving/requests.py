@@ -61,7 +61,7 @@ class RequestTracker:
             raise
 
     async def settle(self) -> None:
-        """Wait until every request has ended, so that their writes can be drained."""
+        """Wait until every request has ended."""
         loop = asyncio.get_running_loop()
         if running := {task for task in self._running if task.get_loop() is loop}:
             await asyncio.wait(running, timeout=SETTLE)

@@ -35,7 +35,7 @@ class UvicornConfig(uvicorn.Config):
     """uvicorn's settings, which also settle the garbage collector once everything is loaded."""
 
     def load(self) -> None:
-        """Load the application; its modules are never garbage, so the collector need not look at them.
+        """Load the application and exempt its modules from garbage collection.
 
         The pages about trouble are read now: when there is trouble, files can often not be opened.
         """
@@ -71,7 +71,7 @@ class UvicornSupervisor(Multiprocess):
         self.should_exit = _ExitFlag(self.signal_queue)
 
     def restart_all(self) -> None:
-        """See uvicorn. Gives a new worker more time to start than a running one to answer."""
+        """See uvicorn. A new worker has more time to start."""
         alive, self.config.timeout_worker_healthcheck = self.config.timeout_worker_healthcheck, STARTING
         try:
             super().restart_all()
@@ -91,7 +91,7 @@ class _ExitFlag(threading.Event):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to the address; raises OSError. Port 0 is a free port."""
+    """Return a socket bound to the address (port 0: any); raises OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     server_socket = socket.socket(family, kind, protocol)
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,7 +104,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def compute_max_message(env: Environment) -> int:
-    """Return the message limit of sockets: above ours, so that the application answers 4413."""
+    """Return the socket message limit, above ours: the application answers 4413."""
     return 2 * env.max_frame + (64 << 10)
 
 
@@ -193,7 +193,7 @@ class _Lifespan:
         self._task = asyncio.get_event_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Send the end message on the stopped loop and wait for the application."""
+        """Send the end message on the stopped loop and wait."""
         if self._task and not self._task.done():
             self._messages.put_nowait({"type": "lifespan.shutdown"})
             waiting = asyncio.wait({self._task}, timeout=FAREWELL)

@@ -40,7 +40,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timeout = _GOODBYE
 
     def handle_connect(self, event: Request) -> None:
-        """See uvicorn. The scope carries the peer, so that the application can identify it."""
+        """See uvicorn. The scope carries the peer for the application."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]

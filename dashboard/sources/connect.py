@@ -23,7 +23,7 @@ PLACEHOLDER = "PASTE-YOUR-AGENT-KEY"
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs()
 def connect(request: HttpRequest, slug: str = "") -> HttpResponse:
-    """One way at a time; a POST makes a key for it, which stands in this one answer's texts and nowhere else."""
+    """Show one way to connect; POST creates a key, shown only in this answer."""
     way = find_method(slug) if slug else METHODS[0]
     if way is None:
         raise Http404

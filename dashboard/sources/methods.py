@@ -32,7 +32,7 @@ class ConnectMethod:
 
     @property
     def abilities(self) -> tuple[tuple[str, str, str], ...]:
-        """What it can do, in the page's order: word, `yes`, `no` or `partly`, and the part in words."""
+        """Return the abilities in order: word; `yes`, `no` or `partly`; details."""
         words = (
             ("observe", self.can.observe),
             ("gate", self.can.gate),
@@ -92,6 +92,6 @@ METHODS = (*map(_build_method, connect.RECIPES), WEBSOCKET)
 
 
 def find_method(name: str) -> ConnectMethod | None:
-    """Return the way of that slug, or the one that goes by the name too."""
+    """Return the way with this slug or alternative name."""
     method_name = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
     return next((way for way in METHODS if way.slug == method_name), None)

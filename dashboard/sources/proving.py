@@ -20,8 +20,8 @@ class AbilityRow:
 
     @property
     def icon(self) -> str:
-        """A warning where what was seen is that it runs things nobody decided about."""
-        has_open_proof = any(proof.words.startswith(proofs.FAILS_OPEN) for proof in self.proofs)
+        """Return a warning icon if the source runs tools without a decision."""
+        has_open_proof = any(proof.words.startswith(proofs.OPEN) for proof in self.proofs)
         return "triangle-alert" if self.name == proofs.FAILS and has_open_proof else "circle-check"
 
 
@@ -35,13 +35,16 @@ _ROWS = (
 
 
 def list_abilities(source: Source) -> list[AbilityRow]:
-    """Return the rows of the source; what is new in the log is written down on the way."""
+    """Return the rows of the source, with new proofs from the log."""
     all_proofs = proofs.list_proofs(source)
     return [AbilityRow(name, word, how, all_proofs[name]) for name, word, how in _ROWS]
 
 
 def build_proof_command(source: Source, where: str) -> str:
-    """Return what to type where the agent runs: with the key that its recipe wrote there, or with one that is given."""
+    """Return the command to run where the agent runs.
+
+    It uses the key that the agent's recipe has written, or asks for one.
+    """
     names = {recipe.name for recipe in connect.RECIPES}
     if source.name in names:
         return f"toolcards connect {source.name} --only-probe {where}"

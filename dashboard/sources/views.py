@@ -66,7 +66,7 @@ class SourceRow:
 
     @property
     def gates(self) -> str:
-        """What we can do: stop its calls, only watch them, or both, depending on the connection."""
+        """Return whether its calls are gated, observed, or both."""
         if not self.modes:
             return "not seen yet"
         if len(self.modes) > 1:
@@ -94,7 +94,9 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     """One source: its keys, its latest runs, its latest failures."""
     row = get_object_or_404(Source, pk=pk)
     arguments = f"--url {request.build_absolute_uri('/').rstrip('/')}"
-    failed = ToolCall.objects.not_removed().filter(run__source=row, state="output-error").order_by("-id")[:10]
+    failed = (
+        ToolCall.objects.not_removed().filter(run__source=row, state="output-error", soft=False).order_by("-id")[:10]
+    )
     shown = _list_rows(pk)[0]
     context = {
         "row": shown,
@@ -114,14 +116,14 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 @needs()
 def unknown_frames(request: HttpRequest) -> HttpResponse:
-    """What to do about frames of unknown kinds, and which version each protocol was read from."""
+    """Show what to do about unknown frames, and the version of each protocol."""
     return render(request, "sources/unknown_frames.html", {"protocols": ADAPTERS.values()})
 
 
 @require_POST
 @needs(CHANGE)
 def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say whom the agent works for; rules may bar that person from answering its calls."""
+    """Set the owner of the source; rules may exclude owners from approving."""
     row = get_object_or_404(Source, pk=pk)
     name = request.POST.get("owner", "")
     owner = get_object_or_404(get_user_model(), username=name, is_active=True) if name else None
@@ -144,7 +146,7 @@ def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @needs(KEYS)
 def make_key(request: HttpRequest) -> HttpResponse:
-    """Issue a key; this answer is the only place where its secret ever stands."""
+    """Create a key; only this answer shows its secret."""
     form = KeyForm(request.POST)
     if not form.is_valid():
         return _render_sources(request, form=form, status=422)
@@ -201,10 +203,10 @@ def _count_recent_calls(rows: dict[int, SourceRow]) -> list[tuple[int, int, int]
     """Calls and failures of the last day, by source."""
     recent = ToolCall.objects.filter(run__source__in=rows, run__updated_at__gte=timezone.now() - RECENT).order_by()
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for said in recent.values("run__source", "state").annotate(n=Count("id")):
-        counts[said["run__source"]][0] += said["n"]
-        if said["state"] == "output-error":
-            counts[said["run__source"]][1] += said["n"]
+    for row in recent.values("run__source", "state", "soft").annotate(count=Count("id")):
+        counts[row["run__source"]][0] += row["count"]
+        if row["state"] == "output-error" and not row["soft"]:  # a soft end is unknown, not failed
+            counts[row["run__source"]][1] += row["count"]
     return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
 
 

@@ -43,7 +43,7 @@ def plainly(value: Any) -> str:
 
 @register.filter
 def digest(value: Any) -> SafeString:
-    """Agents' text as `visible` shows it; a SHA-256, which nobody reads, by its beginning; a change by an arrow."""
+    """Return agents' text with marks; a SHA-256 shortened, a change with an arrow."""
     if isinstance(value, dict) and value.keys() == {"was", "is"}:
         return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
     if isinstance(value, list):
@@ -67,13 +67,13 @@ def pretty_json(value: Any) -> SafeString:
 
 
 def as_json(value: Any) -> str:
-    """Return the value as indented JSON; lone surrogates stay what they are, marks show them."""
+    """Return the value as indented JSON; lone surrogates stay as they are."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 @register.filter
 def seconds(value: Any) -> str:
-    """A length of time in seconds, as short as it can be said: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
+    """Return seconds in words: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
     if value is None or value == "":
         return ""
     return url_helpers.format_duration(float(value))
@@ -87,19 +87,19 @@ def describe_shares(shares: Iterable[StatePart]) -> str:
 
 @register.filter
 def reason_need(condition: str) -> str:
-    """Return in a word or two when a rule needs a reason; `condition` is always, on_deny or never."""
+    """Return when a rule needs a reason (`condition`: always, on_deny, never)."""
     return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
 
 
 @register.simple_tag
 def board_query(board: str, filter_rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return the query of the socket that keeps this board up to date; `filter_rows` begin with name and value."""
+    """Return the query of the board's socket; `filter_rows` begin with name and value."""
     return "?" + urlencode({"board": board} | {name: value for name, value, _ in filter_rows})
 
 
 @register.simple_tag(takes_context=True)
 def permitted_actions(context: dict[str, Any]) -> str:
-    """Return what the reader may do, for style sheets and scripts: words of vote, policy and throw."""
+    """Return the reader's permissions for scripts: words of vote, policy, throw."""
     permissions = {"vote": "vote", "edit_policy": "policy", "throw_killswitch": "throw"}
     allowed = context["perms"]["toolcards"] if "perms" in context else {}
     return " ".join(word for name, word in permissions.items() if allowed and allowed[name])
@@ -117,7 +117,7 @@ def waiting_prefix(context: dict[str, Any]) -> str:
 
 @register.simple_tag
 def run_url(name: str, source: str = "", **query: str | int) -> str:
-    """The run's page; its name is the sender's, may hold anything and belongs to its source."""
+    """Return the path of the run's page."""
     return url_helpers.build_run_url(name, source, **{key: value for key, value in query.items() if value})
 
 
@@ -129,7 +129,7 @@ def version() -> str:
 
 @register.simple_tag
 def link(name: str, *args: Any) -> str:
-    """Like `url`, but `#` where the page does not exist in this installation."""
+    """Return like `url`, but `#` if this installation has no such page."""
     try:
         return reverse(name, args=args)
     except NoReverseMatch:
@@ -138,7 +138,10 @@ def link(name: str, *args: Any) -> str:
 
 @register.simple_tag(takes_context=True)
 def with_query(context: dict[str, Any], **changes: Any) -> str:
-    """This page's query with some fields changed; None takes a field out, and paging starts anew."""
+    """Return this page's query with changed fields, from the first page.
+
+    None removes a field.
+    """
     request: HttpRequest = context["request"]
     query = request.GET.copy()
     for name in ("before", "after"):
@@ -160,6 +163,6 @@ def here(context: dict[str, Any], prefix: str) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
-    """The call's card, with this reader's form token in it, so that voting needs no script."""
+    """Return the call's card with the reader's form token."""
     back = context["request"].get_full_path() if "request" in context else ""
     return rendering.render_for_reader(call, token=str(context.get("csrf_token", "")), full=full, back=back)

@@ -33,7 +33,7 @@ _FILTER = {"since", "limit", "tool", "agent"}
 @api(EDIT_POLICY, "POST")
 @handle_policy_errors
 def simulate(request: HttpRequest) -> JsonResponse:
-    """Judge `call`, or the calls of `filter`, by a document and by the active policy."""
+    """Compare a document with the active policy, for `call` or past calls."""
     body = require_object(body_of(request))
     call, filters = body.pop("call", None), require_object(body.pop("filter", None) or {}, "/filter")
     if "limit" in body:
@@ -146,9 +146,9 @@ class _PastComparison:
         return {"summary": summary, "partial": self.partial, "groups": groups, "calls": calls}
 
     def _list_answers(self, span: Span) -> Iterator[tuple[PastCall, dict[str, Any]]]:
-        until, listed = time.monotonic() + SECONDS, 0
+        deadline, listed = time.monotonic() + SECONDS, 0
         for call in iterate_past_calls(span):
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 self.partial = True
                 return
             answer = self._judge(call)

@@ -62,7 +62,7 @@ class Impact:
 
     @property
     def sentence(self) -> str:
-        """34 of 1,204 calls change: 31 ask → allow · 3 allow → deny."""
+        """Return the sum, like "3 of 12 calls change: 3 ask → allow"."""
         tally = self.tally
         if not tally.seen:
             return "There are no past calls to compare with."
@@ -73,7 +73,7 @@ class Impact:
 
     @property
     def rules(self) -> list[tuple[str, int, bool]]:
-        """For each rule that is new: its name, how many calls it meets, and whether it only watches."""
+        """Return each new rule, its number of calls, and whether it only watches."""
         hits = [(rule, count, False) for rule, count in self.tally.hits.items()]
         return sorted(hits + [(rule, count, True) for rule, count in self.tally.would.items()])
 
@@ -84,7 +84,7 @@ class Impact:
 
 
 def estimate_draft_impact(review: DraftReview) -> Impact | None:
-    """Return what is known of this draft: a job's result, else a first look of bounded time; None without changes."""
+    """Return a job's result or a quick estimate; None without changes."""
     if review.policy is None or not review.changes:
         return None
     job = next(
@@ -96,7 +96,7 @@ def estimate_draft_impact(review: DraftReview) -> Impact | None:
 
 
 def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
-    """Return what this rule for the call would have changed; None if the active policy has layers.
+    """Return what this rule would have changed; None for a policy with layers.
 
     The calls of its tool are read first. The end of the rule is left out: it is in the future, the calls are not.
     """

@@ -33,7 +33,7 @@ from toolcards.files import replace_file
 from toolcards.ids import new_id
 from toolcards.models import PolicyVersion
 
-KEPT = 8  # jobs; older files are removed
+MAX_JOBS = 8  # jobs; older files are removed
 SILENT = 60.0  # seconds without a word: the process is gone
 MOST = 100_000
 _ID = re.compile(r"sim_[A-Za-z0-9_\-]{4,60}", re.ASCII)
@@ -61,7 +61,7 @@ class Job:
         return self.state in {"waiting", "running"}
 
     def fits(self, draft: str, active: int) -> bool:
-        """Whether what it says is still about this draft and this active version."""
+        """Return whether the job is about this draft and active version."""
         return (self.draft, self.active) == (draft, active)
 
 
@@ -73,7 +73,7 @@ def get_folder() -> Path:
 
 
 def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
-    """Write a new job down; whatever else is going is told to stop."""
+    """Create a job and cancel all others."""
     for older_job in list_jobs():
         if older_job.going:
             cancel_job(older_job.id)
@@ -97,7 +97,7 @@ def start_job(job: Job) -> None:
 
 
 def run_job(pk: str, *, cores: int = 1) -> Job:
-    """Do the job here and now; with several cores only in a process without other threads."""
+    """Run the job here; several cores need a process without threads."""
     job = find_job(pk)
     if job is None or not job.going:
         raise LookupError(pk)
@@ -169,7 +169,7 @@ def list_jobs() -> list[Job]:
 
 
 def find_newest_job(draft: str, active: int) -> Job | None:
-    """Return the latest job about this draft, else the latest of all, which is then stale."""
+    """Return the latest job about this draft, else the latest of all."""
     all_jobs = list_jobs()
     return next((job for job in all_jobs if job.fits(draft, active)), all_jobs[0] if all_jobs else None)
 
@@ -187,7 +187,7 @@ def _write_file(name: str, text: str) -> None:
 
 
 def _delete_old_jobs() -> None:
-    for job in list_jobs()[KEPT:]:
+    for job in list_jobs()[MAX_JOBS:]:
         for path in get_folder().glob(f"{job.id}.*"):
             with suppress(OSError):
                 path.unlink()

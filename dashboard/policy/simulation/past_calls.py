@@ -84,20 +84,20 @@ def iterate_calls_of_tool_first(call: ToolCall, span: Span) -> Iterator[PastCall
     of_run = ToolCall.objects.filter(run=call.run_id).order_by("-ordinal").values_list("pk", "tool", "removed")
     pks = [pk for pk, tool, removed in of_run[: 5 * MAX_OF_RUN] if tool == call.tool and not removed]
     first = ToolCall.objects.filter(pk__in=pks[:MAX_OF_RUN])
-    others = replace(span, tool="").rows().exclude(tool=call.tool)
+    other_tools = replace(span, tool="").rows().exclude(tool=call.tool)
     of_tool = replace(span, tool=call.tool)
-    known: set[int] = set()
-    for rows in (first, of_tool.rows(), others):
+    yielded: set[int] = set()
+    for rows in (first, of_tool.rows(), other_tools):
         for past_call in iterate_past_calls(span, rows):
-            if past_call.pk not in known:
-                known.add(past_call.pk)
+            if past_call.pk not in yielded:
+                yielded.add(past_call.pk)
                 yield past_call
-            if len(known) >= span.calls:
+            if len(yielded) >= span.calls:
                 return
 
 
 def iterate_past_calls(span: Span, rows: ToolCallQuerySet | None = None) -> Iterator[PastCall]:
-    """Yield the calls of the span, newest first, or of these rows within its number and age.
+    """Yield the calls of the span, or of these rows, newest first.
 
     Reads by key, so a long read holds no lock and little memory.
     """
@@ -182,7 +182,7 @@ def _read_answer(card_data: dict[str, Any]) -> str:
 
 
 def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
-    """Return what policy is asked about one call; whether its arguments are known is said there."""
+    """Return one call as a request to the policy."""
     arguments = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
     whose = {"env": source.env, "user": list_identities(source.owner) if source.owner else ()}

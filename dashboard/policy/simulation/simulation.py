@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 class SimulationCancelled(Exception):
-    """Somebody does not want the result any more."""
+    """The simulation was cancelled."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class ReversedAnswers:
 
 @dataclass
 class SimulationResult:
-    """What came of it so far. `hits`, `would`: for each new rule of the draft, the calls it decides or notes."""
+    """The result so far. `hits`, `would`: for each new rule, the calls that it decides or notes."""
 
     total: int = 0
     judged: int = 0
@@ -79,7 +79,7 @@ class SimulationResult:
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """How often each kind of change, the most frequent first: ("ask → allow", 31)."""
+        """Return the count of each change ("ask → allow", 31), most frequent first."""
         counter: Counter[str] = Counter()
         for group in self.groups:
             counter[f"{group.old} → {group.new}"] += group.count
@@ -94,7 +94,7 @@ class SimulationResult:
 
     @property
     def percent(self) -> int:
-        """How far it is."""
+        """Return the progress in percent."""
         return min(100, self.seen * 100 // self.total) if self.total else 100
 
     def as_json(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def simulate(
     on_progress: Callable[[SimulationResult], None] | None = None,
     seconds: float = 0.0,
 ) -> SimulationResult:
-    """Return what would change in the span, or in these calls of it.
+    """Return what would change in the span, or in these calls.
 
     `on_progress` gets the result so far and may raise SimulationCancelled; `seconds` limits the time.
     """
@@ -210,14 +210,14 @@ class _CachedPolicy(Generic[Answer]):
 
 
 def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
-    """Count the call, and keep it as an example while there is room."""
+    """Count the call and keep it as an example if there is room."""
     target.count += 1
     if len(target.examples) < EXAMPLES:
         target.examples.append(pk)
 
 
 def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
-    """Return a policy of only those rules that one of both has alone; None where every call has to be judged."""
+    """Return the rules that only one policy has; None if all calls may differ."""
     heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
         return None
@@ -232,7 +232,7 @@ def _list_rules(policy: RuleSet) -> dict[tuple[Any, ...], Any]:
 
 
 def can_affect(rules: RuleSet, question: PolicyRequest) -> bool:
-    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
+    """Return whether one of the rules may match the call or cannot read it.
 
     Rules that never match a large call may still cost so much that the others cannot be finished.
     """
@@ -257,7 +257,10 @@ _pair: list[RuleSet] = []  # what a forked process judges by
 def simulate_in_processes(
     old: RuleSet, new: RuleSet, span: Span, on_progress: Callable[[SimulationResult], None], cores: int = 2
 ) -> SimulationResult:
-    """Return what `look` does, slice by slice, in `cores` processes. Only for a process without other threads."""
+    """Return what `simulate` does, in several processes.
+
+    Only for a process without other threads.
+    """
     began, total = time.monotonic(), SimulationResult()
     parts = split_span(span)
     total.total = sum(part.calls for part in parts)
@@ -276,7 +279,7 @@ def _simulate_slice(span: Span) -> SimulationResult:
 
 
 def merge_results(total: SimulationResult, part: SimulationResult) -> None:
-    """Add what came of older calls to the whole."""
+    """Add the result of older calls to the total."""
     for name in ("judged", "unknown", "changed", "other"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("hits", "would"):

@@ -1,4 +1,4 @@
-"""Simulations of the draft over the past, as jobs: begin one, see how far it is, stop it."""
+"""Simulations of the draft over past calls, as jobs: start, watch and cancel them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dashboard.policy.simulation.past_calls import Span
 @require_POST
 @needs(EDIT_POLICY)
 def begin_simulation(request: HttpRequest) -> HttpResponse:
-    """Compare the draft with what is active, over as many calls as the person wants."""
+    """Start a comparison of the draft with the active policy."""
     form, review = SimulationForm(request.POST), view_models.review_draft()
     if not form.is_valid() or review.policy is None:
         return redirect("policy-draft")
@@ -34,7 +34,7 @@ def begin_simulation(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs(EDIT_POLICY)
 def simulation(request: HttpRequest, pk: str) -> HttpResponse:
-    """How far it is, or what came of it."""
+    """Show the progress or the result."""
     return _render_job(request, _find_job(pk))
 
 

@@ -292,3 +292,14 @@ def test_rule_ids_are_made_up_for_documents_without_them(admin: Client, first: P
 
 def test_without_any_policy_the_page_says_that_everything_is_denied(admin: Client) -> None:
     assert "every gated call is denied" in admin.get("/policy/").content.decode()
+
+
+@pytest.mark.parametrize(("calls", "words"), [(1, "1 open call was denied."), (2, "2 open calls were denied.")])
+def test_the_kill_switch_counts_the_calls_that_it_denied(
+    client: Client, a_person: Any, a_call: Any, calls: int, words: str
+) -> None:
+    client.force_login(a_person("admin"))
+    for number in range(calls):
+        a_call("approval-requested", call_id=f"c{number}")
+    page = client.post("/settings/killswitch/", {"to": "on", "reason": "a test"}, follow=True).content.decode()
+    assert f"Every tool call is stopped. {words}" in page

@@ -17,6 +17,7 @@ from django.test import Client
 from dashboard.sources import connect
 from tests.support.server import PATIENCE, with_curl
 from toolcards.connect import RECIPES, recipes
+from toolcards.core.calls import facts as f
 from toolcards.gate.decisions.tool_register import check_tool
 from toolcards.models import AgentKey, Source
 
@@ -219,3 +220,11 @@ def test_a_tool_without_a_server_says_so_once(admin: Client, source: Source) -> 
     page = re.sub(r"<[^>]+>|\s+", " ", admin.get(f"/sources/{source.pk}/").content.decode())
     page = " ".join(page.split())
     assert "no server" in page and "no server server" not in page and "github server" in page
+
+
+@pytest.mark.django_db
+def test_a_source_counts_no_call_without_a_result_as_failed(admin: Client, a_run: Any, source: Source) -> None:
+    calls = [f.InputReady(f"c{number}", "Read", {"path": "a"}, True) for number in range(3)]
+    a_run("lost", *calls, f.OutputFailed("c0", "it broke"), f.RunEnded(outcome="truncated"))
+    page = " ".join(admin.get(f"/sources/{source.pk}/").content.decode().split())
+    assert "3, 1 failed" in page and page.split("Latest failures")[1].split("</section>")[0].count("<li>") == 1
