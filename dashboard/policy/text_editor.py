@@ -22,7 +22,7 @@ from toolcards.gate import policy_draft, policy_store
 @needs(EDIT_POLICY)
 def edit_text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML; POST checks it, and `save` stores it."""
-    draft = policy_store.load_draft()
+    draft = policy_draft.load_draft()
     if request.method == "GET":
         text = write_with_comments(draft, policy_store.load_draft_text())
         return _render_editor(request, {"text": text, "based_on": digest(draft)}, [])

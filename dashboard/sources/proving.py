@@ -21,7 +21,7 @@ class AbilityRow:
     @property
     def icon(self) -> str:
         """Return a warning icon if the source runs tools without a decision."""
-        has_open_proof = any(proof.words.startswith(proofs.OPEN) for proof in self.proofs)
+        has_open_proof = any(proof.words.startswith(proofs.FAILS_OPEN) for proof in self.proofs)
         return "triangle-alert" if self.name == proofs.FAILS and has_open_proof else "circle-check"
 
 
