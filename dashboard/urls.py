@@ -31,6 +31,9 @@ RUN_PAGES = [
     path("runs/<path:name>/", runs.run, name="run"),
     path("calls/", call_views.calls, name="calls"),
     path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
+    path(
+        "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/", call_views.picture, name="call-picture"
+    ),
     path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
     path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
 ]

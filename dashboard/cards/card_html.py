@@ -14,7 +14,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import url_helpers
 from dashboard.cards.icons import render_icon, render_time
-from dashboard.cards.payload_view import PayloadView
+from dashboard.cards.payloads.ansi import render_colors
+from dashboard.cards.payloads.body import render_body
+from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.safe_text import mark_html, mark_text
 from toolcards.core.calls.card import ToolCallState
 
@@ -109,33 +111,34 @@ class CardHtml:
     @property
     def open_input(self) -> SafeString:
         """The input in the open: of a call that waits for an answer."""
-        return _to_html(self._body(self.view.input)) if self.view.input else _to_html("")
+        return _to_html(self._body(self.view.input, "in")) if self.view.input else _to_html("")
 
     def _folded(self, part: str, label: str, body: PayloadView, size: str) -> str:
         return (
             f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.view.full}><summary>'
             f'{render_icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
             f'<span class="hint">{mark_html(body.hint)}</span><span class="size">{escape(size)}</span></summary>'
-            f'<div class="body">{self._body(body)}</div></details>\n'
+            f'<div class="body">{self._body(body, part)}</div></details>\n'
         )
 
-    def _body(self, body: PayloadView) -> str:
-        if body.rows:
-            rows = "".join(
-                f"<div><dt>{mark_html(name)}</dt><dd><pre>{mark_html(value)}</pre></dd></div>"
-                for name, value in body.rows
-            )
-            html = f'<dl class="args">{rows}</dl>'
-        else:
-            text = mark_html(body.text) if body.text else '""'
-            html = f'<pre class="text">{text}</pre>'
+    def _body(self, body: PayloadView, part: str) -> str:
+        url = escape(url_helpers.build_call_url(self.call.public_id))
+        html = render_body(
+            body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,
+            pictures_url=f"{url}pictures/{part}/",
+        )  # fmt: skip
         if not body.left:
             return html
-        url = escape(url_helpers.build_call_url(self.call.public_id))
         return (
             f'{html}<p class="more"><a href="{url}">Show all {body.size}'
             f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
         )
+
+    @property
+    def message(self) -> SafeString:
+        """The error in the tool's own words."""
+        text = self.view.message or "No error message given"
+        return _to_html(render_colors(text))
 
     @property
     def attempts(self) -> str:

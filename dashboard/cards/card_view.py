@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dashboard import url_helpers
-from dashboard.cards import duration_bar, labels, payload_view, safe_text
+from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards import risk as risks
-from dashboard.cards.payload_view import PayloadView
+from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads.payload_view import PayloadView
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.cards import labels, payload_view
+from dashboard.cards import labels
+from dashboard.cards.payloads import payload_view
 from toolcards.core.calls import facts as f
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, ToolCall

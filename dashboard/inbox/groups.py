@@ -16,8 +16,9 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dashboard.cards import payload_view, risk
+from dashboard.cards import risk
 from dashboard.cards.card_view import CardView
+from dashboard.cards.payloads import payload_view
 from dashboard.policy.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.shell.script import read_line

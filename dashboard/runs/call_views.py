@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import event_log, labels
+from dashboard.cards.payloads import media
 from dashboard.runs import tables
 from dashboard.runs.filters import CallFilters
 from dashboard.runs.views import read_query_number
@@ -42,3 +43,22 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     return render(
         request, "calls/call.html", {"call": call_row, "story": event_log.list_event_lines(call_row), "socket": socket}
     )
+
+
+@require_GET
+@needs()
+def picture(request: HttpRequest, run: int, ordinal: int, part: str, number: int) -> HttpResponse:
+    """A picture in the input or output of a call, as bytes of the type that they prove."""
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source")
+    card = get_object_or_404(rows, run_id=run, ordinal=ordinal).as_shown_card()
+    pictures = media.list_pictures({"in": card.input, "out": card.output}.get(part))
+    try:
+        content, media_type = media.decode_picture(pictures[number])
+    except (IndexError, ValueError) as error:
+        raise Http404("no such picture") from error
+    headers = {
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+    }
+    return HttpResponse(content, content_type=media_type, headers=headers)

@@ -77,6 +77,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "runs/<path:name>/": (VIEWER, NO),
     "calls/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/": (VIEWER, NO),
+    "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/why/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/rule/": (ADMIN, NO),
     "calls/<number:run>-<number:ordinal>/settle": (NO, APPROVER),
@@ -244,6 +245,7 @@ def furnished(a_call: Any, key: AgentKey, a_person: Any) -> dict[str, str]:
     )  # fmt: skip
     return {
         "<path:name>": call.run.name, "<number:run>": str(call.run_id), "<number:ordinal>": "1",
+        "<str:part>": "in", "<int:number>": "0",
         "<str:public_id>": call.public_id, "<number:pk>": "1", "<number:number>": "1", "<slug:name>": "watch",
         "<slug:slug>": "curl", "<str:rule_id>": "r", "<str:action>": "off", "<str:token>": "x",
         "<str:pk>": Approval.objects.get().pk, "<path:object_id>": "1", "<path:content_type_id>": "1", "<id>": "1",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cards import labels, payload_view, rendering, safe_text
+from dashboard.cards import labels, rendering, safe_text
 from dashboard.cards.card_view import CardView
 from tests.support.cards import a_card, call_of
 from toolcards.client.common import error_codes
@@ -328,11 +328,6 @@ def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
 )
 def test_what_people_write_stays(text: str) -> None:
     assert safe_text.mark_html(text) == text
-
-
-def test_a_flat_object_is_a_table_and_a_deep_one_is_text() -> None:
-    assert payload_view.build_payload_view({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
-    assert payload_view.build_payload_view({"a": {"b": 1}}, None).rows == []
 
 
 def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None:

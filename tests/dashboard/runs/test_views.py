@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from typing import Any
@@ -276,3 +277,22 @@ def test_a_timeline_draws_every_call_in_its_lane(viewer: Client, a_run: Callable
     picture = html.split('id="timeline"')[1]
     assert picture.count('<a href="/calls/') == 8 and "4 calls, 2 agents" in picture  # bars, and the table of them
     assert picture.count('class="glyph output-available"') == 1 and picture.count('class="glyph output-error"') == 1
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+
+
+def test_a_picture_is_served_as_what_its_bytes_prove_and_may_do_nothing(
+    viewer: Client, a_call: Callable[..., ToolCall]
+) -> None:
+    block = {"type": "image", "data": PNG, "mimeType": "text/html"}
+    call = a_call("output-available", input={"content": [block]})
+    address = f"/calls/{call.public_id}/pictures/in/0/"
+    assert address in viewer.get(f"/calls/{call.public_id}/").content.decode()
+    answer = viewer.get(address)
+    assert answer.status_code == 200 and answer.headers["Content-Type"] == "image/png"
+    assert answer.content == base64.b64decode(PNG)
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+    for missing in ("in/1", "in/99999999999", "out/0", "other/0"):
+        assert viewer.get(f"/calls/{call.public_id}/pictures/{missing}/").status_code == 404

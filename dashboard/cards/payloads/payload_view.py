@@ -1,11 +1,13 @@
-"""Inputs and outputs as people read them: a table where the value is flat, else text; capped, never silently."""
+"""Inputs and outputs as text, with their sizes; capped, never silently."""
 
 from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from dashboard.cards.payloads.ansi import strip_colors
 
 MAX_CHARACTERS = 2_000  # characters of a body in a card that is pushed
 MAX_CHARACTERS_WAITING = 24_000  # a person must be able to read what they approve
@@ -14,15 +16,15 @@ TAIL_CHARACTERS = 1_200  # of an input that is being written
 
 @dataclass(frozen=True, slots=True)
 class PayloadView:
-    """A value to show: `rows` for a flat object, else `text`; `left` characters did not fit."""
+    """A value to show, and the start of its text: `left` characters did not fit."""
 
     text: str = ""
-    rows: list[tuple[str, str]] = field(default_factory=list)
     left: int = 0
     size: int = 0
     lines: int = 0
     hint: str = ""  # one line that says what is inside
     word: str = ""  # what kind of value it is
+    value: Any = None
     empty: bool = False  # null, "", 0, false, [] and {} are results too
 
 
@@ -30,11 +32,10 @@ def build_payload_view(value: Any, cap: int | None) -> PayloadView:
     """Return the value for people; `cap` characters of it, None for all."""
     text = format_value(value)
     excerpt = text if cap is None else text[:cap]
-    flat = isinstance(value, dict) and value and not any(_is_nested(part) for part in value.values())
-    rows = _list_rows(value, cap) if flat else []
     return PayloadView(
-        text=excerpt, rows=rows, left=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
+        text=excerpt, left=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
         hint=_build_hint(value, text), word=_get_type_word(value), empty=not value and value is not True,
+        value=value,
     )  # fmt: skip
 
 
@@ -67,23 +68,6 @@ def diff_lines(before: Any, after: Any) -> list[tuple[str, str]]:
     return [(line[0], line[2:]) for line in lines if line[0] in "+- "][:400]
 
 
-def _is_nested(part: Any) -> bool:
-    return isinstance(part, (dict, list)) and bool(part)
-
-
-def _list_rows(value: dict[str, Any], cap: int | None) -> list[tuple[str, str]]:
-    """Names and values, as far as the cap goes."""
-    rows, room = [], cap
-    for name, part in value.items():
-        if room is not None and room <= 0:
-            break
-        text = format_value(part) if not isinstance(part, str) or part == "" else part
-        text = '""' if text == "" else text
-        rows.append((name, text if room is None else text[:room]))
-        room = None if room is None else room - len(name) - len(text)
-    return rows
-
-
 def _get_type_word(value: Any) -> str:
     if isinstance(value, dict):
         return f"{len(value)} field{'s' * (len(value) != 1)}"
@@ -96,7 +80,7 @@ def _build_hint(value: Any, text: str) -> str:
     if value == "":
         return '""  (empty text)'
     if isinstance(value, dict) and value:
-        pairs = (f"{name}: {' '.join(format_value(part)[:80].split())}" for name, part in list(value.items())[:4])
-        return ", ".join(pairs)[:160]
-    flat = " ".join(text[:400].split())
+        parts = ((name, strip_colors(format_value(part)[:120])) for name, part in list(value.items())[:4])
+        return ", ".join(f"{name}: {' '.join(part[:80].split())}" for name, part in parts)[:160]
+    flat = " ".join(strip_colors(text[:600])[:400].split())
     return flat[:140] + ("…" if len(flat) > 140 else "")

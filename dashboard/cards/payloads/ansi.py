@@ -1,0 +1,111 @@
+"""Terminal colors as HTML (ECMA-48 SGR): the 16 named colors, bold, italic and underline.
+
+Colors of larger palettes become the nearest named one; backgrounds are left out, so that text keeps its contrast.
+Sequences that move the cursor are left out as well: no text is hidden by them. Everything else is drawn as a mark.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from dashboard.cards.safe_text import mark_html
+
+SPANS = 2_000  # of one text; the rest is drawn without colors
+_CONTROL = re.compile(r"\x1b\[([0-?]*)[ -/]*([@-~])")  # CSI: parameters and the final character
+_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_HALF = 128  # of a color of 24 bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    color: str = ""
+    bold: bool = False
+    italic: bool = False
+    underline: bool = False
+
+    @property
+    def classes(self) -> str:
+        flags = {"ansi-bold": self.bold, "ansi-italic": self.italic, "ansi-underline": self.underline}
+        names = [f"ansi-{self.color}"] if self.color else []
+        return " ".join(names + [name for name, is_set in flags.items() if is_set])
+
+
+def has_colors(text: str) -> bool:
+    """Return whether the text holds terminal sequences."""
+    return "\x1b[" in text
+
+
+def strip_colors(text: str) -> str:
+    """Return the text without terminal sequences that print nothing."""
+    return _CONTROL.sub("", text) if has_colors(text) else text
+
+
+def render_colors(text: str) -> str:
+    """Return the text as escaped HTML with a span for each change of its style."""
+    parts: list[str] = []
+    style, place, spans = _Style(), 0, 0
+    for match in _CONTROL.finditer(text):
+        parts.append(_render_run(text[place : match.start()], style))
+        place = match.end()
+        if match[2] == "m":
+            spans += 1
+            style = _apply(style, match[1]) if spans < SPANS else _Style()
+    parts.append(_render_run(text[place:], style))
+    return "".join(parts)
+
+
+def _render_run(text: str, style: _Style) -> str:
+    html = mark_html(text)
+    return f'<span class="{style.classes}">{html}</span>' if text and style.classes else html
+
+
+def _apply(style: _Style, parameters: str) -> _Style:
+    """Return the style after one SGR sequence; unknown codes change nothing."""
+    codes = [int(code) if code.isdigit() and len(code) < 4 else 0 for code in re.split("[;:]", parameters)][:32]
+    while codes:
+        code = codes.pop(0)
+        if code in (38, 48, 58):  # a color of a larger palette follows
+            color = _take_color(codes)
+            style = replace(style, color=color) if code == 38 else style
+        else:
+            style = _apply_code(style, code)
+    return style
+
+
+def _apply_code(style: _Style, code: int) -> _Style:
+    if code == 0:
+        return _Style()
+    if 30 <= code <= 37 or 90 <= code <= 97:
+        return replace(style, color=_NAMES[code % 10])
+    match code:
+        case 1 | 22:
+            return replace(style, bold=code == 1)
+        case 3 | 23:
+            return replace(style, italic=code == 3)
+        case 4 | 24:
+            return replace(style, underline=code == 4)
+        case 39:
+            return replace(style, color="")
+    return style
+
+
+def _take_color(codes: list[int]) -> str:
+    """Remove the color of a larger palette from the codes and return the nearest name, "" for gray."""
+    form = codes.pop(0) if codes else 0
+    if form == 5 and codes:
+        index = codes.pop(0)
+        if index < 16:
+            return _NAMES[index % 8]
+        cube = index - 16
+        return _name_color(cube // 36 > 2, cube // 6 % 6 > 2, cube % 6 > 2) if cube < 216 else ""
+    if form == 2 and len(codes) >= 3:
+        red, green, blue = codes[:3]
+        del codes[:3]
+        return _name_color(red >= _HALF, green >= _HALF, blue >= _HALF)
+    return ""
+
+
+def _name_color(red: bool, green: bool, blue: bool) -> str:
+    index = red + 2 * green + 4 * blue
+    return "" if index in (0, 7) else _NAMES[index]

@@ -1,0 +1,157 @@
+"""Choose how a value is read: as text, picture, patch, Markdown, table or tree; add its raw text where it differs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dashboard.cards.payloads import ansi, markdown, media, patch
+from dashboard.cards.payloads.payload_view import PayloadView, format_value
+from dashboard.cards.payloads.tree import Tree
+from dashboard.cards.safe_text import mark_html
+
+MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
+PROSE = ("fetch", "think", "other", "switch_mode")  # kinds of tools whose output may be Markdown
+LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls, and must be reachable by keyboard
+
+
+def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str, pictures_url: str) -> str:
+    """Return a value of a call as HTML.
+
+    `part` is "in" or "out", `kind` the tool's kind, `dom` the id of the fold it is in; pictures are at
+    `{pictures_url}{number}/`.
+    """
+    if view.size > MAX_CHARACTERS and not view.left:
+        return render_text(view.text)
+    pictures = media.list_pictures(value)
+    shown = _Excerpt(len(view.text)).cut(value) if view.left else value
+    html, differs = _Body(shown, dom, kind, part, pictures_url, pictures, is_whole=not view.left).render()
+    return html + _render_raw(view.text, dom) if differs else html
+
+
+def render_text(text: str) -> str:
+    """Return a text with terminal colors; one that scrolls can be reached by keyboard."""
+    shown = ansi.render_colors(text) if ansi.has_colors(text) else mark_html(text)
+    is_long = text.count("\n") > LONG_LINES or len(text) > LONG_SIZE
+    focus = ' tabindex="0"' if is_long else ""
+    return f'<pre class="text"{focus}>{shown or "&quot;&quot;"}</pre>'
+
+
+def _render_raw(text: str, dom: str) -> str:
+    shown = f'<pre class="text" tabindex="0">{mark_html(text)}</pre>'
+    return f'<details class="raw" id="{dom}-raw"><summary>Raw</summary>{shown}</details>'
+
+
+class _Excerpt:
+    """Cuts a value to its first characters; pictures stay, for they are shown from elsewhere."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def cut(self, value: Any, depth: int = 0) -> Any:
+        if media.get_picture_text(value):
+            return value
+        if isinstance(value, str):
+            text = value[: max(0, self.room)]
+            self.room -= len(value)
+            return text if len(text) == len(value) else text + "…"
+        if not isinstance(value, (dict, list)) or depth > media.MAX_DEPTH:
+            self.room -= 8
+            return value
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        parts = []
+        for name, part in pairs:
+            if self.room <= 0:
+                break
+            self.room -= len(str(name)) + 4
+            parts.append((name, self.cut(part, depth + 1)))
+        return dict(parts) if isinstance(value, dict) else [part for _, part in parts]
+
+
+class _Body:
+    """One value on its way to HTML."""
+
+    def __init__(
+        self, value: Any, dom: str, kind: str, part: str, pictures_url: str, pictures: list[str], *, is_whole: bool
+    ) -> None:
+        self.value, self.dom, self.kind, self.part, self.pictures_url = value, dom, kind, part, pictures_url
+        self.pictures = {text: number for number, text in reversed(list(enumerate(pictures)))}
+        self.is_whole = is_whole
+
+    def render(self) -> tuple[str, bool]:
+        """Return the HTML, and whether it says something else than the raw text."""
+        value = self.value
+        if self.part == "in" and self.is_whole:
+            edits, rest = patch.list_edits(value)
+            if edits:
+                fields = Tree(self.dom, render_text, self._render_leaf).render(rest) if rest else ""
+                return fields + "".join(map(patch.render_edit, edits)), True
+        if isinstance(value, str):
+            return self._render_string(value)
+        blocks = _list_content_blocks(value)
+        if blocks is not None:
+            return "".join(self._render_block(block) for block in blocks), True
+        if not isinstance(value, (dict, list)) or not value:
+            return render_text(format_value(value)), False
+        tree = Tree(self.dom, self._render_value, self._render_leaf)
+        return tree.render(value), _is_nested(value) or tree.folds > 0
+
+    def _render_string(self, text: str) -> tuple[str, bool]:
+        if leaf := self._render_leaf(text):
+            return leaf, False
+        if (parsed := _parse_json(text)) is not None and self.part == "out":
+            return Tree(self.dom, self._render_value, self._render_leaf).render(parsed), True
+        html = self._render_value(text)
+        return html, not html.startswith("<pre") or ansi.has_colors(text)
+
+    def _render_value(self, text: str) -> str:
+        """Return one text of the value."""
+        if self.part == "out" and patch.is_unified_diff(text):
+            return patch.render_unified_diff(ansi.strip_colors(text))
+        if self.part == "out" and self.kind in PROSE and markdown.is_markdown(text):
+            return f'<div class="prose">{markdown.render_markdown(text)}</div>'
+        return render_text(text)
+
+    def _render_block(self, block: dict[str, Any]) -> str:
+        if leaf := self._render_leaf(block):
+            return leaf
+        text = block.get("text")
+        if isinstance(text, str) and set(block) <= {"type", "text", "annotations"}:
+            return self._render_string(text)[0] if text else ""
+        return Tree(f"{self.dom}-b", self._render_value, self._render_leaf).render(block)
+
+    def _render_leaf(self, value: Any) -> str:
+        """Return a picture, "" for anything else."""
+        number = self.pictures.get(media.get_picture_text(value)) if self.pictures else None
+        if number is None:
+            return ""
+        address = f"{self.pictures_url}{number}/"
+        return (
+            f'<a class="picture" href="{address}"><img src="{address}" alt="Picture {number + 1}" loading="lazy"></a>'
+        )
+
+
+def _list_content_blocks(value: Any) -> list[dict[str, Any]] | None:
+    """Return the content blocks of an MCP result (2025-06-18) that holds nothing else, else None."""
+    if isinstance(value, dict) and set(value) <= {"content", "isError", "_meta"} and not value.get("isError"):
+        value = value.get("content")
+    known = ("text", "image", "audio", "resource", "resource_link")
+    if not isinstance(value, list) or not value:
+        return None
+    return value if all(isinstance(block, dict) and block.get("type") in known for block in value) else None
+
+
+def _parse_json(text: str) -> Any:
+    """Return the object or list that the text spells, None for any other text."""
+    if text.strip()[:1] not in ("{", "["):
+        return None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, (dict, list)) and parsed else None
+
+
+def _is_nested(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value
+    return isinstance(value, list) or any(isinstance(part, (dict, list)) and part for part in parts)

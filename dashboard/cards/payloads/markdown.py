@@ -1,0 +1,41 @@
+"""Markdown of agents as HTML (markdown-it, CommonMark with tables): no HTML, no pictures, and links stay text."""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+
+from dashboard.cards.safe_text import mark_text
+
+MAX_CHARACTERS = 20_000
+_SIGNS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (r"^#{1,4} \S", r"^```", r"^(?:[-*] \S.*\n){2}", r"\*\*\S[^*\n]*\*\*", r"^\|.*\|\s*$\n^\|[ :|-]+\|$")
+)
+_CODE = re.compile(
+    r"^(?:#!|#include|import |from \S+ import|def |class |function |const |let |package |use )", re.MULTILINE
+)
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "autolink", "image", "reference"])
+
+
+def is_markdown(text: str) -> bool:
+    """Return whether the text shows at least two signs of Markdown and none of source code."""
+    if len(text) > MAX_CHARACTERS or _CODE.search(_without_fences(text)):
+        return False
+    return sum(bool(sign.search(text)) for sign in _SIGNS) > 1
+
+
+def render_markdown(text: str) -> str:
+    """Return the text as HTML without links, pictures, attributes or identifiers of the agent's choice."""
+    tokens = _PARSER.parse(mark_text(text))
+    for token in tokens:
+        token.info = ""  # of a fence: it would become a class
+        token.attrs = {}  # of table cells: an inline style
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = "h4"  # the page has its own outline
+    return str(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+
+
+def _without_fences(text: str) -> str:
+    return "".join(text.split("```")[::2])

@@ -1,0 +1,70 @@
+"""Pictures inside outputs: found in document order, served from an address of their own.
+
+A picture is a `data:` URL, an MCP image content block (2025-06-18) or an image block of the Anthropic API, of a type
+that its first bytes prove. SVG is none: it is a program.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_PICTURES = 24
+MAX_BASE64 = 12_000_000  # characters
+MAX_DEPTH = 16
+_DATA_URL = re.compile(r"data:image/[a-z+.-]{1,20};base64,", re.IGNORECASE)
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+               (b"GIF89a", "image/gif"))  # fmt: skip
+
+
+def list_pictures(value: Any) -> list[str]:
+    """Return the base64 text of each picture inside the value, in document order."""
+    return [text for text, _ in zip(_find_pictures(value, 0), range(MAX_PICTURES), strict=False)]
+
+
+def get_picture_text(value: Any) -> str:
+    """Return the base64 text if this value itself is a picture, else ""."""
+    text: Any = ""
+    if isinstance(value, str):
+        match = _DATA_URL.match(value[:64])
+        text = value[match.end() :] if match else ""
+    elif isinstance(value, dict) and value.get("type") == "image":
+        source = value.get("source")
+        text = source.get("data") if isinstance(source, dict) else value.get("data")
+    return text if isinstance(text, str) and _find_type(text) and len(text) <= MAX_BASE64 else ""
+
+
+def decode_picture(text: str) -> tuple[bytes, str]:
+    """Return the bytes and the media type; raises ValueError for what is no picture."""
+    try:
+        content = base64.b64decode(re.sub(r"\s", "", text), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("not base64") from error
+    media_type = _identify(content)
+    if not media_type:
+        raise ValueError("not a picture of a type that is shown")
+    return content, media_type
+
+
+def _find_pictures(value: Any, depth: int) -> Iterator[str]:
+    if text := get_picture_text(value):
+        yield text
+    elif isinstance(value, (dict, list)) and depth < MAX_DEPTH:
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _find_pictures(part, depth + 1)
+
+
+def _find_type(text: str) -> str:
+    try:
+        return _identify(base64.b64decode(text[:32], validate=True))
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _identify(content: bytes) -> str:
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((name for signature, name in _SIGNATURES if content.startswith(signature)), "")

@@ -1,0 +1,123 @@
+"""Edits as differences: the input of a tool that changes files, and text that is a unified diff."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.cards.icons import render_icon
+from dashboard.cards.payloads.syntax import render_code_lines
+from dashboard.cards.safe_text import mark_html
+
+MAX_CHARACTERS = 24_000
+MAX_LINES = 1_000  # of either side: comparing costs their product
+_PAIRS = (("old_string", "new_string"), ("old_text", "new_text"), ("oldText", "newText"), ("old_str", "new_str"))
+_PATHS = ("file_path", "path", "filePath", "filename", "file")
+_CONTENTS = ("content", "contents", "file_text")
+_UNIFIED = re.compile(r"^--- .*\n\+\+\+ .*\n@@ |^diff --git ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement in a file; `before` is None where the whole content is written."""
+
+    path: str
+    before: str | None
+    after: str
+
+
+def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
+    """Return the edits that an input asks for, and its other fields; no edits if it is of another shape."""
+    if not isinstance(arguments, dict):
+        return [], {}
+    path_name = next((name for name in _PATHS if isinstance(arguments.get(name), str)), "")
+    if not path_name:
+        return [], arguments
+    path, rest = arguments[path_name], {name: part for name, part in arguments.items() if name != path_name}
+    edits = [edit for names in _PAIRS if (edit := _take_pair(rest, names, path))]
+    if not edits and isinstance(rest.get("edits"), list):
+        edits = _take_list(rest, path)
+    if not edits:
+        name = next((name for name in _CONTENTS if isinstance(rest.get(name), str)), "")
+        edits = [Edit(path, None, rest.pop(name))] if name else []
+    fits = all(_fits(edit.before or "") and _fits(edit.after) for edit in edits)
+    return (edits, rest) if edits and fits else ([], arguments)
+
+
+def is_unified_diff(text: str) -> bool:
+    """Return whether the text is a unified diff, as git prints it."""
+    return bool(_UNIFIED.search(text[:4_000]))
+
+
+def render_edit(edit: Edit) -> str:
+    """Return the edit as HTML: removed and added lines between unchanged ones, nothing left out."""
+    after = render_code_lines(edit.after, edit.path)
+    if edit.before is None:
+        lines = [("+", line) for line in after]
+    else:
+        before = render_code_lines(edit.before, edit.path)
+        lines = _compare(edit.before.split("\n"), edit.after.split("\n"), before, after)
+    if len(lines) > 1 and lines[-1][1] == "" and lines[-1][0] != "-":
+        del lines[-1]  # what follows the last line's end
+    title = f"<h4>{render_icon('file-pen')}<code>{mark_html(edit.path)}</code>{_render_counts(lines)}</h4>"
+    return f'<div class="patch">{title}<pre tabindex="0">{_render_lines(lines)}</pre></div>'
+
+
+def render_unified_diff(text: str) -> str:
+    """Return a unified diff as HTML."""
+    lines = []
+    for line in text.removesuffix("\n").split("\n"):
+        sign = line[:1] if line[:1] in "+-@" and not line.startswith(("+++ ", "--- ")) else " "
+        lines.append((sign, mark_html(line if sign in " @" else line[1:])))
+    return f'<div class="patch"><pre tabindex="0">{_render_lines(lines)}</pre></div>'
+
+
+def _take_pair(fields: dict[str, Any], names: tuple[str, str], path: str) -> Edit | None:
+    if not all(isinstance(fields.get(name), str) for name in names):
+        return None
+    return Edit(path, fields.pop(names[0]), fields.pop(names[1]))
+
+
+def _take_list(fields: dict[str, Any], path: str) -> list[Edit]:
+    """Return the edits of a list, none where one of them holds more than a pair of texts."""
+    edits = []
+    for item in fields["edits"]:
+        rest = dict(item) if isinstance(item, dict) else {}
+        edit = next((edit for names in _PAIRS if (edit := _take_pair(rest, names, path))), None)
+        if edit is None or rest:
+            return []
+        edits.append(edit)
+    if edits:
+        del fields["edits"]
+    return edits
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= MAX_CHARACTERS and text.count("\n") <= MAX_LINES
+
+
+def _compare(old: list[str], new: list[str], old_html: list[str], new_html: list[str]) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    for operation, i1, i2, j1, j2 in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if operation == "equal":
+            lines += [(" ", line) for line in new_html[j1:j2]]
+        else:
+            lines += [("-", line) for line in old_html[i1:i2]] + [("+", line) for line in new_html[j1:j2]]
+    return lines
+
+
+def _render_counts(lines: list[tuple[str, str]]) -> str:
+    added, removed = (sum(sign == wanted for sign, _ in lines) for wanted in "+-")
+    return f'<span class="size">+{added} −{removed}</span>'
+
+
+def _render_lines(lines: Sequence[tuple[str, str]]) -> str:
+    tags = {"+": ("ins", "+ "), "-": ("del", "− "), "@": ("b", "")}
+    parts = []
+    for sign, html in lines:
+        tag, prefix = tags.get(sign, ("span", "  "))
+        parts.append(f"<{tag}>{prefix}{html}</{tag}>\n")
+    return "".join(parts)

@@ -1,0 +1,285 @@
+"""Inputs and outputs as people read them: what each kind of value becomes, and that hostile ones stay text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.cards import rendering
+from dashboard.cards.payloads import ansi, markdown, media, patch, syntax
+from tests.support.cards import a_card, call_of
+from toolcards.core.calls.card import CardError, CardTool, ToolCallState
+
+S = ToolCallState
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`"
+
+
+def render_output(output: Any, kind: str = "other", **how: Any) -> str:
+    card = a_card(S.OUTPUT_AVAILABLE, output=output, tool=CardTool("tool", kind))
+    return rendering.render_uncached(call_of(card), full=how.pop("full", True), **how)
+
+
+def render_input(arguments: Any, state: ToolCallState = S.INPUT_AVAILABLE, **how: Any) -> str:
+    card = a_card(state, input=arguments, tool=CardTool("Edit", "edit"))
+    return rendering.render_uncached(call_of(card), full=how.pop("full", True))
+
+
+def read_text(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", "", html).replace("&quot;", '"').replace("&#x27;", "'").split())
+
+
+def list_elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
+    found: list[tuple[str, dict[str, str | None]]] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.append((tag, dict(attrs)))
+
+    Reader().feed(html)
+    return found
+
+
+# ---------------------------------------------------------------- terminal colors
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("\x1b[31mred\x1b[0m plain", '<span class="ansi-red">red</span> plain'),
+        ("\x1b[1;32mok\x1b[m!", '<span class="ansi-green ansi-bold">ok</span>!'),
+        ("\x1b[91mbright\x1b[39m", '<span class="ansi-red">bright</span>'),
+        ("\x1b[38;5;196mcube\x1b[0m", '<span class="ansi-red">cube</span>'),
+        ("\x1b[38;2;10;250;10mrgb\x1b[0m", '<span class="ansi-green">rgb</span>'),
+        ("\x1b[48;5;196mno background\x1b[0m", "no background"),
+        ("\x1b[2K\x1b[1Gline", "line"),
+        ("\x1b[38;5mcut short", "cut short"),
+        ("\x1b[999999999999mbig", "big"),
+        ("\x1b[3", '<span class="mark">U+001B</span>[3'),
+    ],
+)
+def test_terminal_sequences_become_classes(text: str, html: str) -> None:
+    assert ansi.render_colors(text) == html
+
+
+@given(st.text(alphabet=st.sampled_from("\x1b[]0123456789;:mKHJ<>&\"'abc\n\x07"), max_size=200))
+def test_no_terminal_text_is_lost_or_becomes_markup(text: str) -> None:
+    html = ansi.render_colors(text)
+    assert {tag for tag, _ in list_elements(html)} <= {"span"}
+    kept = read_text(html).replace("U+001B", "\x1b").replace("U+0007", "\x07").replace("&lt;", "<").replace("&gt;", ">")
+    assert kept.replace("&amp;", "&") == " ".join(ansi.strip_colors(text).split())
+
+
+def test_a_failing_test_run_keeps_its_colors_in_the_card_and_none_in_its_preview() -> None:
+    text = "\x1b[31mFAILED\x1b[0m test_cart.py"
+    html = render_output({"stdout": text, "exit_code": 1}, "execute")
+    assert '<span class="ansi-red">FAILED</span>' in html and "U+001B" not in html.split('class="raw"')[0]
+    error = a_card(S.OUTPUT_ERROR, error=CardError(text, authority="tool"))
+    assert '<span class="ansi-red">FAILED</span>' in rendering.render_uncached(call_of(error))
+
+
+def test_a_megabyte_of_sequences_is_drawn_in_bounded_size_and_time() -> None:
+    began = time.process_time()
+    html = ansi.render_colors("\x1b[31mx\x1b[0m" * 100_000)
+    assert html.count("<span") <= ansi.SPANS and time.process_time() - began < 20
+
+
+# ---------------------------------------------------------------- trees and tables
+
+
+def test_a_nested_object_is_a_tree_of_folds_with_its_raw_text() -> None:
+    value = {"user": {"name": "Kim", "roles": [{"a": {"b": 1}}, 2]}, "ok": True}
+    html = render_output(value)
+    assert html.count('<details class="node"') == 4 and read_text(html).count("Kim") > 1
+    ids = [attributes["id"] for _, attributes in list_elements(html) if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    raw = html.split('class="raw"')[1]
+    assert read_text(raw.split("</pre>")[0]).endswith(" ".join(json.dumps(value, indent=2).split()))
+
+
+def test_a_flat_object_is_a_list_of_fields_without_a_raw_twin() -> None:
+    html = render_output({"a": 1, "b": "x", "c": None, "d": ""})
+    assert html.count("<dt>") >= 4 and 'class="raw"' not in html and "null" in html
+
+
+def test_a_list_of_like_objects_is_a_table() -> None:
+    html = render_output([{"sku": "a<b", "cents": 12}, {"sku": "c", "stock": None}])
+    assert (
+        html.count("<th ") == 3 and html.count("<tr>") == 3 and '<td class="num">12</td>' in html and "a&lt;b" in html
+    )
+
+
+def test_text_that_spells_json_is_a_tree() -> None:
+    assert '<details class="node"' in render_output('{"a": {"b": [1, 2, {"c": 3}]}}')
+
+
+@pytest.mark.parametrize("value", ["[" * 10_000 + "]" * 10_000, '{"a":' * 3_000 + "1" + "}" * 3_000])
+def test_text_that_is_nested_without_end_stays_text(value: str) -> None:
+    html = render_output(value)
+    assert html.count("<details") < 40
+
+
+def test_a_deep_value_stops_at_a_limit_and_says_where_the_rest_is() -> None:
+    value: Any = 1
+    for _ in range(40):
+        value = {"a": value}
+    assert "Nested deeper than shown here" in render_output(value)
+
+
+def test_a_wide_value_stops_at_a_limit_and_says_how_much_is_left() -> None:
+    html = render_output([0] * 5_000)
+    assert "2000 more: see the raw text" in html and html.count("<dt>") < 3_100
+
+
+# ---------------------------------------------------------------- edits
+
+
+def test_an_edit_is_a_patch_with_every_character_of_both_sides() -> None:
+    html = render_input({"file_path": "a.py", "old_string": "x = 1\ny = 2\n", "new_string": "x = 1\ny = 3\n"})
+    assert "<del>" in html and "<ins>" in html and "a.py" in html and "+1 −1" in html
+    assert '<span class="tok-number">3</span>' in html
+
+
+def test_several_edits_and_a_whole_file_are_patches() -> None:
+    html = render_input({"path": "a.js", "edits": [{"oldText": "a", "newText": "b"}, {"oldText": "c", "newText": "d"}]})
+    assert html.count('class="patch"') == 2
+    assert render_input({"path": "a.js", "content": "let a = 1"}).count("<ins>") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a", "edits": [{"oldText": "a", "newText": "b", "hidden": "rm -rf /"}]},
+        {"path": "a", "old_string": 1, "new_string": "b"},
+        {"old_string": "a", "new_string": "b"},
+    ],
+)
+def test_an_input_of_another_shape_shows_all_its_fields(arguments: dict[str, Any]) -> None:
+    html = render_input(arguments)
+    assert 'class="patch"' not in html
+    for name in arguments:
+        assert name in html
+
+
+def test_what_waits_shows_fields_beside_the_patch() -> None:
+    arguments = {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True, "sudo": "yes"}
+    html = render_input(arguments, S.APPROVAL_REQUESTED)
+    shown = html.split('class="raw"')[0]
+    assert "replace_all" in shown and "sudo" in shown and "<del>" in shown
+
+
+@given(st.text(max_size=300), st.sampled_from(["a.py", "b.html", "c.sh", "d.json", "e.md", "f"]))
+def test_code_is_shown_character_by_character(text: str, path: str) -> None:
+    plain = [re.sub(r"<[^>]*>", "", line) for line in syntax.render_code_lines(text, path)]
+    without = [re.sub(r"<[^>]*>", "", line) for line in syntax.render_code_lines(text, "none")]
+    assert plain == without and {tag for tag, _ in list_elements("".join(plain))} == set()
+
+
+def test_a_unified_diff_is_a_patch() -> None:
+    text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new <b>\n"
+    html = render_output(text, "execute")
+    assert "<del>− old</del>" in html and "<ins>+ new &lt;b&gt;</ins>" in html and patch.is_unified_diff(text)
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def test_prose_of_a_tool_that_fetches_is_markdown_and_code_of_one_that_reads_is_not() -> None:
+    text = "# Title\n\nSome **bold** words and [a link](https://example.com/).\n\n- one\n- two\n"
+    html = render_output(text, "fetch")
+    assert "<h4>Title</h4>" in html and "<strong>bold</strong>" in html and "<li>one</li>" in html
+    assert "https://example.com/" in html and 'href="https://example.com/' not in html
+    assert 'class="prose"' not in render_output(text, "read")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a\n\n**b** " + MARKUP,
+        "# a\n\n```" + '"onclick="x" \u202e' + "\ncode\n```\n",
+        "# a\n\n|a|b|\n|:-|-:|\n|" + MARKUP + "|d|\n",
+        "# a\n\n**b** ![x](https://example.com/a.png) <https://example.com> [a]: https://example.com",
+        "# a\n\n**b** [x](javascript:alert(1))",
+    ],
+)
+def test_hostile_markdown_has_no_attributes_links_or_pictures(text: str) -> None:
+    html = markdown.render_markdown(text)
+    allowed = {"h4", "p", "strong", "em", "code", "pre", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td",
+               "span", "br", "hr", "blockquote"}  # fmt: skip
+    for tag, attributes in list_elements(html):
+        assert tag in allowed and not attributes, (tag, attributes)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        f"data:image/png;base64,{PNG}",
+        {"content": [{"type": "text", "text": "Here:"}, {"type": "image", "data": PNG, "mimeType": "image/png"}]},
+        [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}],
+        {"shot": f"data:image/png;base64,{PNG}", "width": 1},
+    ],
+)
+@pytest.mark.parametrize("full", [True, False])
+def test_a_picture_is_shown_from_its_own_address(output: Any, full: bool) -> None:
+    html = render_output(output, full=full)
+    assert 'src="/calls/7-1/pictures/out/0/"' in html
+    assert media.decode_picture(media.list_pictures(output)[0])[1] == "image/png"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+        b"<!doctype html><script>1</script>",
+        b"",
+        b"\x89PN",
+    ],
+)
+def test_what_is_no_picture_is_text(content: bytes) -> None:
+    text = base64.b64encode(content).decode()
+    output = {"content": [{"type": "image", "data": text, "mimeType": "image/png"}]}
+    assert "<img" not in render_output(output)
+    with pytest.raises(ValueError):
+        media.decode_picture(text)
+
+
+# ---------------------------------------------------------------- everything
+
+
+TEXT = st.text(max_size=30) | st.sampled_from(
+    [MARKUP, "\x1b[31mred", "# a\n\n**b**", f"data:image/png;base64,{PNG}", "\u202egnp.exe"]
+)
+NAMES = st.text(max_size=8) | st.just(MARKUP)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(NAMES, parts, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON, st.sampled_from(["fetch", "read", "execute"]), st.booleans())
+def test_whatever_comes_is_escaped(value: Any, kind: str, full: bool) -> None:
+    html = render_output(value, kind, full=full)
+    for tag, attributes in list_elements(html):
+        assert tag not in ("script", "iframe", "object", "style"), html
+        assert not any(name.startswith("on") or name == "style" for name in attributes), html
+        if tag == "img":
+            assert re.fullmatch(r"/calls/7-1/pictures/(in|out)/\d+/", attributes["src"] or "")
+    ids = [attributes["id"] for _, attributes in list_elements(html) if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_long_value_is_cut_and_says_how_much_is_left() -> None:
+    html = render_output({"text": "line\n" * 5_000, "tail": "hidden"}, full=False)
+    assert "not shown here" in html and html.count("line") < 1_000 and "<dt>text</dt>" in html
