@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_bad_answers import tampering
-from tests.support.bad_answers import BadAnswer, rows
+from tests.support.bad_answers import BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE, until
 from tests.support.silent_server import Hole
@@ -98,14 +97,14 @@ def test_an_honest_gate_is_believed(effect: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_a_bad_answer_allows_nothing(impatient: None, row: BadAnswer, stage: str) -> None:
-    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=make_tamper(row, stage)) as gate:
         assert outcome(gate) == "no" and stage in gate.stages()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
 def test_an_answer_that_does_not_end_allows_nothing_and_ends(impatient: None, row: BadAnswer, stage: str) -> None:
-    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=make_tamper(row, stage)) as gate:
         assert outcome(gate, timeout=0.4) == "no"
 
 

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from tests.audit.test_verification import reset_counters
+from tests.support.id_counters import reset_counters
 from tests.support.server import Server
 from tests.support.services import postgres
 from toolcards import gate

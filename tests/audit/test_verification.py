@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.id_counters import reset_counters
 from toolcards.audit import anchor, copies, verification, witnesses
 from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
 from toolcards.models import AgentKey, KillSwitch
@@ -189,14 +190,6 @@ def _sql(*statements: str) -> None:
     with connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
-
-
-def reset_counters() -> None:
-    """As if nothing had ever been in the tables; PostgreSQL's counters know of no rollback."""
-    if connection.vendor == "sqlite":
-        return _sql("DELETE FROM sqlite_sequence")
-    tables = ("agentkey", "policyversion", "killswitch", "breakglass", "vote")
-    return _sql(*(f"ALTER SEQUENCE toolcards_{table}_id_seq RESTART" for table in tables))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.bad_answers import BRIEF, BadAnswer, rows
+from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Answer, Gate
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
@@ -47,14 +47,9 @@ def function(cards: Toolcards) -> list[Any]:
 CLIENTS: dict[str, Client] = {"ask": ask, "aask": aask, "gated": function}
 
 
-def tampering(row: BadAnswer | None, stage: str) -> Callable[[str, Any], Answer | None]:
-    """Make this stage lie; every time, as long as somebody asks."""
-    return lambda now, honest: row.make(honest) if row is not None and now == stage else None
-
-
 def ran(client: Client, row: BadAnswer | None, stage: str, *, timeout: float = PATIENCE, **more: Any) -> list[Any]:
     effects = {"bash": "ask" if stage == "poll" else "allow"}
-    with Gate(effects, tamper=tampering(row, stage)) as gate:
+    with Gate(effects, tamper=make_tamper(row, stage)) as gate:
         result = client(Toolcards(gate.url, "key", timeout=timeout, **more))
         assert stage in gate.stages()  # else nothing bad was said
         return result

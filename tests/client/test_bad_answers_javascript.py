@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_bad_answers import tampering
-from tests.support.bad_answers import BRIEF, BadAnswer, rows
+from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Gate
 from tests.support.javascript import CLIENTS, NODE, Node
 from tests.support.silent_server import Hole
@@ -31,7 +30,7 @@ def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: fl
     """A run of its own each time: the modules remember ids."""
     run = f"run-{uuid.uuid4().hex}"
     call = {"tool": "bash", "id": "c1", "args": ARGS}
-    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=make_tamper(row, stage)) as gate:
         result = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
         assert stage in gate.stages(), result  # else nothing bad was said
     assert len(result["ran"]) + len(result["said"]) == 1

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_fail_closed import AWAY, first
-from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.fake_gate import AWAY, Answer, Gate, answer_in_order, plain
 from tests.support.server import PATIENCE
 from toolcards.client import Toolcards, gate_client, gated
 
@@ -37,14 +36,14 @@ def bodies(gate: Gate, stage: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("lost", LOST, ids=["closed", "half", "away", "throttled"])
 def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(gate: Gate, cards: Toolcards, lost: Answer) -> None:
-    gate.tamper = first(lost, None, stage="claim")
+    gate.tamper = answer_in_order(lost, None, stage="claim")
     assert cards.ask("r1", "c1", "bash", {}).allowed
     claims = bodies(gate, "claim")
     assert len(claims) == 2 and claims[0] == claims[1] and claims[0]["claim_id"]
 
 
 def test_a_claim_whose_answers_are_all_lost_runs_nothing(gate: Gate, cards: Toolcards) -> None:
-    gate.tamper = first(Answer([]), stage="claim")
+    gate.tamper = answer_in_order(Answer([]), stage="claim")
     assert not cards.ask("r1", "c1", "bash", {}).allowed
     assert len(bodies(gate, "claim")) == 3
 
@@ -52,7 +51,7 @@ def test_a_claim_whose_answers_are_all_lost_runs_nothing(gate: Gate, cards: Tool
 def test_a_claim_that_was_refused_or_answered_wrongly_is_not_sent_again(gate: Gate, cards: Toolcards) -> None:
     for answer in (plain({}, status="410 Gone"), plain({"state": "claimed"})):
         gate.asked.clear()
-        gate.tamper = first(answer, stage="claim")
+        gate.tamper = answer_in_order(answer, stage="claim")
         assert not cards.ask("r1", "c1", "bash", {}).allowed
         assert len(bodies(gate, "claim")) == 1
 

@@ -11,23 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.fake_gate import AWAY, Answer, Gate, answer_in_order, plain
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
 from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
 from toolcards.client.plain import Tools
-
-AWAY = plain({"error": {"code": "away", "message": "later"}}, status="503 Away")
-
-
-def first(*answers: Answer | None, stage: str = "poll") -> Callable[[str, Any], Answer | None]:
-    """Give these answers in their order at this stage, the last one again and again; None is the honest one."""
-    left = list(answers)
-
-    def tamper(now: str, honest: Any) -> Answer | None:
-        return None if now != stage else left.pop(0) if len(left) > 1 else left[0]
-
-    return tamper
 
 
 def asks(tamper: Callable[[str, Any], Answer | None]) -> Gate:
@@ -85,7 +73,7 @@ def test_a_server_that_does_not_hold_a_poll_is_not_hammered(monkeypatch: pytest.
 
 def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_client, "PAUSE", 0.05)
-    with asks(first(AWAY, Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), None)) as gate:
+    with asks(answer_in_order(AWAY, Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), None)) as gate:
         cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
 
@@ -94,7 +82,7 @@ def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch: pytest.Mon
     """It took the question, then it hangs: nobody waits for ever, however long a person might have had."""
     monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.5)
     for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
-        with asks(first(AWAY)) as gate:
+        with asks(answer_in_order(AWAY)) as gate:
             decision = ask(Toolcards(gate.url, "key", timeout=PATIENCE), "r1", "c1", "bash", {})
         assert (decision.effect, decision.code) == ("deny", "gate_unavailable")
         assert "has not answered" in decision.text
@@ -117,21 +105,21 @@ def test_a_server_that_takes_connections_and_never_answers_denies() -> None:
 
 
 def test_a_forgotten_question_denies_at_once() -> None:
-    with asks(first(plain({}, status="404 Not Found"))) as gate:
+    with asks(answer_in_order(plain({}, status="404 Not Found"))) as gate:
         cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         assert cards.wait(cards.decide("r1", "c1", "bash", {})).effect == "deny"
 
 
 def test_a_permit_that_expired_meanwhile_denies() -> None:
     gone = plain({"error": {"code": "expired", "message": "This permit has expired."}}, status="410 Gone")
-    with Gate(tamper=first(gone, stage="claim")) as gate:
+    with Gate(tamper=answer_in_order(gone, stage="claim")) as gate:
         decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert decision.effect == "deny" and "expired" in decision.text
 
 
 def test_a_denied_function_does_not_run() -> None:
     ran: list[str] = []
-    with Gate(tamper=first(AWAY, stage="decide")) as gate:
+    with Gate(tamper=answer_in_order(AWAY, stage="decide")) as gate:
 
         @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1")
         def delete(path: str) -> None:

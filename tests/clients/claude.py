@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import subprocess
+import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.clients import models, npm
 from tests.clients.models import Call
+from tests.support.server import PATIENCE
 from toolcards import connect
 
 VERSION = "2.1.329"
@@ -120,3 +123,43 @@ def _here(part: str | Call, project: Path) -> str | Call:
         for name, value in part.input.items()
     }
     return Call(part.id, part.tool, by_name, part.raw)
+
+
+@dataclass
+class Claude:
+    """A headless session of Claude Code in a place of its own."""
+
+    program: Path
+    place: Place
+    session: str = field(default_factory=lambda: str(uuid.uuid4()))
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def project(self) -> Path:
+        return self.place.project
+
+    @property
+    def model(self) -> models.FakeModel:
+        return self.place.model
+
+    def start(self, scenario: str, *flags: str) -> Claude:
+        """Start a headless session; `finish` waits for it."""
+        command = [
+            str(self.program), "-p", f"SCENARIO:{scenario}", "--session-id", self.session, "--model",
+            "claude-sonnet-4-5", "--output-format", "stream-json", "--verbose", *flags,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            command, cwd=self.project, env=self.place.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return self
+
+    def finish(self) -> str:
+        """Wait for the end; return what the program printed."""
+        assert self.process is not None
+        try:
+            result, wrong = self.process.communicate(timeout=3 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            result, wrong = self.process.communicate()
+        return result + wrong

@@ -8,65 +8,22 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.clients import claude as claude_code
-from tests.clients import models
+from tests.clients.claude import Claude
 from tests.support import gating
 from tests.support.bad_answers import TABLE
 from tests.support.fake_gate import Gate
-from tests.support.server import PATIENCE, Server, until
+from tests.support.server import Server, until
 from tests.support.silent_server import Hole
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
-
-
-@dataclass
-class Claude:
-    """The program in a place of its own."""
-
-    program: Path
-    place: claude_code.Place
-    session: str = field(default_factory=lambda: str(uuid.uuid4()))
-    process: subprocess.Popen[str] | None = None
-
-    @property
-    def project(self) -> Path:
-        return self.place.project
-
-    @property
-    def model(self) -> models.FakeModel:
-        return self.place.model
-
-    def start(self, scenario: str, *flags: str) -> Claude:
-        """Start a headless session; `finish` waits for it."""
-        command = [
-            str(self.program), "-p", f"SCENARIO:{scenario}", "--session-id", self.session, "--model",
-            "claude-sonnet-4-5", "--output-format", "stream-json", "--verbose", *flags,
-        ]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, cwd=self.project, env=self.place.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        return self
-
-    def finish(self) -> str:
-        """Wait for the end; return what the program printed."""
-        assert self.process is not None
-        try:
-            result, wrong = self.process.communicate(timeout=3 * PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            result, wrong = self.process.communicate()
-        return result + wrong
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients import claude as claude_code
 from tests.clients import models
-from tests.clients.test_claude_code import Claude
+from tests.clients.claude import Claude
 from tests.support import gating
 from tests.support.server import PATIENCE, ROOT, Server, until
 from toolcards.connect.probe import RUN_PREFIX

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_bad_answers import tampering
 from tests.clients import models, npm
 from tests.clients.models import Call
 from tests.support import gating
-from tests.support.bad_answers import rows
+from tests.support.bad_answers import make_tamper, rows
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE, Server, told_address, until
 from tests.support.silent_server import Hole
@@ -355,7 +354,7 @@ def test_nothing_runs_on_a_bad_answer(tmp_path_factory: pytest.TempPathFactory) 
     with Gate() as gate, running(gate.url, "tck_a_liar_listens", tmp_path_factory) as opencode:
         ran = opencode.project / "ran.txt"
         for row, stage in [case for case in rows("decide") if case[0].name in BUN]:
-            gate.tamper = tampering(row, stage)
+            gate.tamper = make_tamper(row, stage)
             opencode.model.results.clear()
             opencode.start("touch")
             until(lambda: "call_t" in opencode.model.results)

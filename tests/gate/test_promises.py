@@ -12,7 +12,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.db import DatabaseError, connection
 from django.test import Client
 
-from tests.gate.decisions.test_recheck import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
+from tests.support.gated_calls import ALLOW, ASK, DECIDE, PUSH, QUESTION, end_leases, get_approval
 from toolcards import gate
 from toolcards.core.runs import sequence_set
 from toolcards.gate import policy_store
@@ -91,12 +91,12 @@ async def test_a_lost_run_takes_its_questions_and_unused_answers_with_it(
     call: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     await in_thread(policy)({"rules": [ASK]})
-    path, proof, pk = await approved(call, an_approver, ballot)
+    path, proof, pk = await get_approval(call, an_approver, ballot)
     await call("POST", DECIDE, QUESTION | {"call_id": "d"})
     waits = await ToolCall.objects.aget(call_id="d")
     vote = ballot(waits, "approve")
     await call("POST", "/api/v1/runs/r/beat", {})
-    await in_thread(let_time_pass)()
+    await in_thread(end_leases)()
     await in_thread(gate.sweep)()
     states = {row.call_id: row.state async for row in Approval.objects.all()}
     assert set(states.values()) == {"cancelled"}

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
@@ -26,6 +28,7 @@ from django.urls import path as django_path
 from dashboard import urls
 from dashboard.accounts import access, roles
 from dashboard.live.routing import websocket_urlpatterns
+from tests.support.odd_numbers import ODD_NUMBERS
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.models import AgentKey, Approval, Source, ToolCall
@@ -577,3 +580,17 @@ async def test_an_agents_socket_is_for_keys_that_may_ingest(a_person: Any, secre
     assert await closed_with(f"{path}&key={secret}", origin="") == 4401
     for scope in set(SCOPES) - {"ingest"}:
         assert await closed_with(path, origin="", authorization=f"Bearer {await with_scopes(scope)}") == 4403
+
+
+QUERIES = ["version", "before", "around", "after", "call", "from", "limit", "cursor", "wait", "days", "page", "id"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ODD_NUMBERS)
+def test_no_page_breaks_on_an_odd_number(a_person: Any, client: Client, a_call: Any, text: str) -> None:
+    client.force_login(a_person("admin", "ada"))
+    call: ToolCall = a_call("approval-requested")
+    for address in sorted(READ_BY_PEOPLE | {page for page, (read, _) in PAGES.items() if read != NO}):
+        path = "/" + address.replace("<path:name>", call.run.name)
+        path = re.sub("<[^>]+>", lambda _: quote(text), path)
+        assert client.get(path, dict.fromkeys(QUERIES, text)).status_code < 500, path

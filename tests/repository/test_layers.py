@@ -158,3 +158,21 @@ def test_only_retention_changes_or_deletes_events() -> None:
 )  # fmt: skip
 def test_a_change_of_events_is_found(source: str) -> None:
     assert list(find_log_changes(source))
+
+
+def test_no_test_module_imports_a_test_module_or_a_conftest() -> None:
+    """What tests share is in `tests/support` or next to them, in a module that holds no tests."""
+    wrong = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        members = (
+            f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        )
+        for name in (*list_imports(tree), *members):
+            module = name.rpartition(".")[2]
+            if name.startswith("tests.") and (module.startswith("test_") or module == "conftest"):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong

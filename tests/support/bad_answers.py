@@ -225,3 +225,8 @@ TABLE = [*WRONG, *UNREADABLE, *ENVELOPES, *FRAMES]
 def rows(*stages: str, sooner: bool = False, table: Sequence[BadAnswer] = TABLE) -> list[tuple[BadAnswer, str]]:
     """Return every row at every one of these stages where it is told."""
     return [(row, stage) for row in table if row.sooner == sooner for stage in stages if stage in row.stages]
+
+
+def make_tamper(row: BadAnswer | None, stage: str) -> Callable[[str, Any], Answer | None]:
+    """Return a `Gate.tamper` that gives this bad answer at this stage, every time."""
+    return lambda now, honest: row.make(honest) if row is not None and now == stage else None

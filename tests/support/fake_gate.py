@@ -334,3 +334,16 @@ def _send(connection: socket.socket, answer: Answer) -> None:
             time.sleep(piece)
         else:
             connection.sendall(piece)
+
+
+AWAY = plain({"error": {"code": "away", "message": "later"}}, status="503 Away")
+
+
+def answer_in_order(*answers: Answer | None, stage: str = "poll") -> Callable[[str, Any], Answer | None]:
+    """Return a `Gate.tamper` with these answers at this stage, then the last one; None is the honest one."""
+    remaining = list(answers)
+
+    def tamper(now: str, honest: Any) -> Answer | None:
+        return None if now != stage else remaining.pop(0) if len(remaining) > 1 else remaining[0]
+
+    return tamper

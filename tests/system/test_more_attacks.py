@@ -1,6 +1,6 @@
 """More attacks, each through a real server's own doors and on two databases: none gets through, and none is a 500."""
 
-# ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
+# ruff: noqa: E501 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
 import json
@@ -17,21 +17,9 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.attacked_site import DECIDE, MAKE, PASSWORD, POLICY, Person, ask, permit, question, waiting
 from tests.support.server import PATIENCE, Server
 from tests.support.services import postgres
-from tests.system.test_attacks import (  # noqa: F401 - fixtures
-    DECIDE,
-    MAKE,
-    PASSWORD,
-    POLICY,
-    Person,
-    ask,
-    people,
-    permit,
-    question,
-    site,
-    waiting,
-)
 
 JSON = "application/json"
 

@@ -13,8 +13,8 @@ from channels.db import database_sync_to_async as in_thread
 from django.core import mail as outbox
 from django.test import Client
 
-from tests.gate.decisions.test_recheck import ASK, PUSH, approved
 from tests.support.agents import wait_for_senders
+from tests.support.gated_calls import ASK, PUSH, get_approval
 from tests.support.server import PATIENCE
 from toolcards import doorbell, feed, gate
 from toolcards.audit.trail import AuditRow
@@ -197,7 +197,7 @@ async def test_a_permit_that_was_not_claimed_in_time_says_so(
     call: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     await in_thread(policy)({"rules": [ASK]})
-    path, proof, pk = await approved(call, an_approver, ballot)
+    path, proof, pk = await get_approval(call, an_approver, ballot)
     with allow_log_writes():
         await Approval.objects.aupdate(permit_expires_at=time.time() - 1)
     status, body, _ = await call("POST", path, proof)

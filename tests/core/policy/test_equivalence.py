@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.policy.test_decision_laws import documents, named, questions
+from tests.support.policy_strategies import add_ids, documents, questions
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.equivalence import MAX_CHARACTERS, collect_criteria
 from toolcards.core.policy.language.document import parse
@@ -20,7 +20,7 @@ from toolcards.core.policy.language.document import parse
     st.sampled_from(["input", "has_input", "now", "run", "counts", "env", "agent_path"]),
 )
 def test_calls_with_the_same_footprint_are_answered_alike(document, question, other, part):
-    policy = parse(named(document))
+    policy = parse(add_ids(document))
     changed = replace(question, **{part: getattr(other, part)})
     looks_at = collect_criteria(policy.rules)
     if looks_at.key(question) == looks_at.key(changed):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.policy.test_decision_laws import documents, named, questions
+from tests.support.policy_strategies import add_ids, documents, questions
 from toolcards.core.policy import evaluation_context
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
@@ -132,7 +132,7 @@ def test_rules_that_only_watch_decide_nothing_by_being_slow():
 @settings(deadline=None, max_examples=300)
 @given(documents, questions, limits)
 def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
-    rules = parse(named(document))
+    rules = parse(add_ids(document))
     whole, cut = decide(rules, question), decide(rules, question, limit=limit)
     if cut.code in {"over_budget", "no_approver"} and not cut.complete:
         assert cut.effect.strictness >= whole.effect.strictness and not cut.liftable
@@ -149,7 +149,7 @@ def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
 @settings(deadline=None, max_examples=300)
 @given(documents, questions, limits | st.none(), st.randoms())
 def test_names_and_order_of_rules_are_nothing_to_the_answer(document, question, limit, random):
-    document, more = named(document), {} if limit is None else {"limit": limit}
+    document, more = add_ids(document), {} if limit is None else {"limit": limit}
     ids = random.sample([f"x{n}" for n in range(20)], len(document["rules"]))
     renamed = [rule | {"id": name} for rule, name in zip(document["rules"], ids, strict=True)]
     one = decide(parse(document), question, **more)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.policy.test_decision_laws import documents, named, questions
+from tests.support.policy_strategies import add_ids, disable_index, documents, questions
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.language.document import parse as compiled
@@ -54,33 +54,18 @@ calls = st.builds(
 )
 
 
-class Everything:
-    """No index at all: every rule could match."""
-
-    def __init__(self, rules):
-        self.rules = rules
-
-    def find_candidates(self, context):
-        return self.rules
-
-
-def one_by_one(policy):
-    policy.__dict__["_index"] = Everything(policy.rules)
-    return policy
-
-
 @settings(deadline=None, max_examples=200)
 @given(about_commands, calls)
 def test_rules_about_commands_answer_as_if_each_were_asked(document, question):
-    document = named(document)
-    assert decide(compiled(document), question) == decide(one_by_one(compiled(document)), question)
+    document = add_ids(document)
+    assert decide(compiled(document), question) == decide(disable_index(compiled(document)), question)
 
 
 @settings(deadline=None, max_examples=100)
 @given(documents, questions)
 def test_all_rules_answer_as_if_each_were_asked(document, question):
-    document = named(document)
-    assert decide(compiled(document), question) == decide(one_by_one(compiled(document)), question)
+    document = add_ids(document)
+    assert decide(compiled(document), question) == decide(disable_index(compiled(document)), question)
 
 
 @settings(deadline=None, max_examples=200)
@@ -88,7 +73,7 @@ def test_all_rules_answer_as_if_each_were_asked(document, question):
 def test_no_rule_that_matches_is_missing(more, command):
     entries = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
     rules = [{"effect": "ask", "match": {"args": [one]}} for one in entries]
-    policy, question = compiled(named({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
+    policy, question = compiled(add_ids({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
     could = {rule.id for rule in policy.candidates(EvaluationContext(question))}
     assert could >= {
         rule.id

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.policy.test_rule_index import one_by_one
+from tests.support.policy_strategies import disable_index
 from toolcards.client.common.lookalikes import make_skeleton
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
@@ -139,4 +139,4 @@ questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["",
 @given(documents, questions)
 def test_rules_about_names_answer_as_if_each_were_asked(document, question):
     document = document | {"rules": [rule | {"id": f"r{n}"} for n, rule in enumerate(document["rules"])]}
-    assert decide(parse(document), question) == decide(one_by_one(parse(document)), question)
+    assert decide(parse(document), question) == decide(disable_index(parse(document)), question)

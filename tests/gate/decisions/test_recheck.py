@@ -12,6 +12,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from tests.support.gated_calls import ALLOW, ASK, DECIDE, DENY, QUESTION, end_leases, get_approval
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.gate import policy_store
@@ -20,33 +21,17 @@ from toolcards.models import (
     Approval,
     BreakGlass,
     Grant,
-    Run,
     SeenTool,
     Source,
     ToolCall,
 )
-from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db(transaction=True)
-DECIDE = "/api/v1/calls/decide"
-QUESTION = {"run": "r", "call_id": "c", "tool": {"name": "bash"}, "args": {"command": "git push"}}
-ASK = {"id": "push", "effect": "ask", "match": {"tool": ["bash"]}}
-ALLOW = {"id": "may", "effect": "allow", "match": {"tool": ["bash"]}}
-DENY = {"id": "never", "effect": "deny", "match": {"tool": ["bash"]}}
-PUSH = {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {"command": "git push"}}
-
-
-async def approved(call: Any, person: Any, ballot: Any, **more: Any) -> tuple[str, dict[str, Any], str]:
-    _, decision, _ = await call("POST", DECIDE, QUESTION | more)
-    await in_thread(lambda: gate.vote(person, ballot(ToolCall.objects.get(), "approve")))()
-    _, decision, _ = await call("GET", decision["approval"]["poll"])
-    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
-    return f"/api/v1/permits/{decision['permit']['id']}/claim", proof, decision["approval"]["id"]
 
 
 async def test_what_is_denied_by_now_is_taken_back(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
-    path, proof, pk = await approved(call, an_approver, ballot)
+    path, proof, pk = await get_approval(call, an_approver, ballot)
     await in_thread(policy)({"rules": [ASK, DENY]})
     status, body, _ = await call("POST", path, proof)
     assert (status, body["error"]["code"]) == (412, "policy_changed")
@@ -71,7 +56,7 @@ async def test_what_is_asked_more_strictly_by_now_is_asked_anew(
 ) -> None:
     await in_thread(a_person)("approver", "bob")
     await in_thread(policy)({"rules": [ASK]})
-    path, proof, pk = await approved(call, an_approver, ballot)
+    path, proof, pk = await get_approval(call, an_approver, ballot)
     await in_thread(policy)({"rules": later})
     status, body, _ = await call("POST", path, proof)
     anew = body["error"]["detail"]["approval"]
@@ -168,25 +153,20 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
 ) -> None:
     await in_thread(policy)({"rules": [rule]})
     if rule is ASK:
-        path, proof, _ = await approved(call, an_approver, ballot)
+        path, proof, _ = await get_approval(call, an_approver, ballot)
     else:
         _, decision, _ = await call("POST", DECIDE, QUESTION)
         path = f"/api/v1/permits/{decision['permit']['id']}/claim"
         proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     assert (await call("POST", path, proof))[0] == 200
     assert (await call("POST", "/api/v1/runs/r/beat", {}))[0] == 200
-    await in_thread(let_time_pass)()
+    await in_thread(end_leases)()
     await in_thread(gate.sweep)()
     row = await Approval.objects.aget()
     assert row.state == "unknown"
     if rule is ASK:
         _, decision, _ = await call("GET", f"/api/v1/approvals/{row.pk}?wait=0")
         assert (decision["decision"], decision["reason"]["code"]) == ("deny", "lost")
-
-
-def let_time_pass() -> None:
-    with allow_log_writes():
-        Run.objects.update(alive_until=time.time() - 1)
 
 
 async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_accepts_it(

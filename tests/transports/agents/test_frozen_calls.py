@@ -8,7 +8,7 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 from django.test import Client
 
-from tests.gate.decisions.test_recheck import ALLOW, ASK, DECIDE, QUESTION
+from tests.support.gated_calls import ALLOW, ASK, DECIDE, QUESTION
 from toolcards import gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.models import AgentKey, Approval, ToolCall
