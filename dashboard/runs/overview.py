@@ -1,8 +1,10 @@
-"""The first page: what waits for people, what runs, what went wrong."""
+"""The first page: what waits for people, what runs, what went wrong, and how many calls came, all on one screen."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,10 +17,17 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
-from dashboard.runs.tables import build_run_row, compute_state_bar, get_shown_state, list_waiting_calls
+from dashboard.runs.tables import RunRow, build_run_row, compute_state_bar, get_shown_state
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.summary import summarize
 from toolcards.models import Run, ToolCall
 
-FIRST_WAITING_CALLS = 5
+FIRST_WAITING_CALLS = 3
+FAILURES = 5  # lines
+TILES = 8
+MINUTES = 60
+BAR_HEIGHT = 48  # of the picture's 50
+_ACTIVE = ("running", "waiting")
 
 
 @require_GET
@@ -33,72 +42,170 @@ def now(request: HttpRequest) -> HttpResponse:
 
 
 def list_first_waiting_calls() -> list[ToolCall]:
-    """Return the longest-waiting calls, as many as the first page shows."""
-    return list_waiting_calls(FIRST_WAITING_CALLS)
+    """Return the newest waiting calls, as many as the first page shows."""
+    return list(ToolCall.objects.waiting().reverse().select_related("run", "run__source")[:FIRST_WAITING_CALLS])
 
 
 def _get_base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{request.get_host()}"
 
 
-@dataclass(frozen=True, slots=True)
-class MinuteBar:
-    """One bar: calls that began in that minute, those that failed or were denied among them, and their heights."""
-
-    at: datetime
-    calls: int
-    bad: int
-    x: float
-    high: float
-    high_bad: float
-
-
 def build_overview() -> dict[str, Any]:
     """Return what the first page shows below its waiting strip."""
     hour = timezone.now() - timedelta(hours=1)
-    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour).values_list("started_at", "state", "soft")
-    rows = recent.order_by("-pk")[:20_000]
-    started_calls = [(started_at, get_shown_state(state, soft=soft)) for started_at, state, soft in rows]
+    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour)
+    rows = recent.values_list("started_at", "state", "soft", "requested_at").order_by("-pk")[:20_000]
+    started_calls = [StartedCall(at, get_shown_state(state, soft=soft), bool(asked)) for at, state, soft, asked in rows]
     bars = count_by_minute(started_calls)
     failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
-    runs = Run.objects.select_related("source")
-    active = runs.filter(status__in=("running", "waiting"))
-    over = runs.exclude(status__in=("running", "waiting")).order_by("-pk")
+    tiles, left = list_run_tiles()
+    effects = Counter(call.effect for call in started_calls)
     return {
-        "running": [build_run_row(run) for run in active.order_by("-updated_at")[:8]],
-        "finished": [build_run_row(run) for run in over[:5]],
+        "tiles": tiles, "left": left, "active": any(tile.row.run.status in _ACTIVE for tile in tiles),
         "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(started_calls),
-        "shares": compute_state_bar(Counter(state for _, state in started_calls)),
-        "failed": [_describe_failure(call) for call in failed.select_related("run__source").order_by("-pk")[:6]],
+        "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
+        "shares": compute_state_bar(Counter(call.state for call in started_calls)),
+        "failed": [_describe_failure(call) for call in failed.select_related("run__source").order_by("-pk")[:FAILURES]],
         "any": Run.objects.exists(),
     }  # fmt: skip
 
 
-def count_by_minute(started_calls: list[tuple[datetime | None, str]]) -> list[MinuteBar]:
+# ---------------------------------------------------------------- runs as tiles
+
+
+@dataclass(frozen=True, slots=True)
+class RunTile:
+    """A run with the call that it waits for or made last, which may be missing."""
+
+    row: RunRow
+    call: ToolCall | None
+
+    @property
+    def card(self) -> Card | None:
+        """The call as it is shown."""
+        return self.call.as_shown_card() if self.call else None
+
+    @property
+    def summary(self) -> str:
+        """The call's input in one line."""
+        return summarize(self.card) if self.card else ""
+
+
+class TileOrder:
+    """Which run has which place, so that no tile moves: a run gives its place up only after its end."""
+
+    def __init__(self) -> None:
+        self._places: list[int] = []
+        self._lock = threading.Lock()
+
+    def arrange(self, active: list[int], recent: list[int]) -> list[int]:
+        """Return the runs in their places; `active` and `recent`, the ended ones, have the newest first."""
+        known = {*active, *recent}
+        with self._lock:
+            places = [pk for pk in self._places if pk in known]
+            for pk in [*reversed(active), *reversed(recent)]:
+                if pk in places:
+                    continue
+                ended = [other for other in places if other not in active]
+                if len(places) < TILES:
+                    places.append(pk)
+                elif pk in active and ended:
+                    places[places.index(min(ended))] = pk
+            self._places = places
+            return list(places)
+
+
+tile_order = TileOrder()
+
+
+def list_run_tiles() -> tuple[list[RunTile], int]:
+    """Return the runs of the first page in their places, and how many active runs have no place."""
+    runs = Run.objects.order_by("-pk")
+    active = list(runs.filter(status__in=_ACTIVE).values_list("pk", flat=True)[:200])
+    recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", flat=True)[: 2 * TILES])
+    places = tile_order.arrange(active, recent)
+    by_pk = Run.objects.select_related("source").in_bulk(places)
+    tiles = [RunTile(build_run_row(by_pk[pk]), _find_current_call(pk)) for pk in places if pk in by_pk]
+    return tiles, len(set(active) - set(places))
+
+
+def _find_current_call(run: int) -> ToolCall | None:
+    calls = ToolCall.objects.not_removed().filter(run=run).order_by("-ordinal")
+    return calls.filter(waiting=True).first() or calls.first()
+
+
+# ---------------------------------------------------------------- calls per minute
+
+# What became of calls before they ran. A call that was asked about and then denied counts as asked.
+EFFECTS = {"allow": "Allowed", "ask": "Asked", "deny": "Denied"}
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCall:
+    """What is counted of a call: when it began, its state as bars show it, and whether a person was asked."""
+
+    started_at: datetime | None
+    state: str
+    asked: bool
+
+    @property
+    def effect(self) -> str:
+        """A name of `EFFECTS`; calls that nothing judged count as allowed."""
+        return "ask" if self.asked else "deny" if self.state == "output-denied" else "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """The calls of one effect in one minute, and where their part of the bar lies."""
+
+    effect: str
+    count: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteBar:
+    """One bar: the calls that began in that minute by effect, and how many of them failed."""
+
+    at: datetime
+    x: float
+    parts: list[BarPart]
+    failed: int
+
+    @property
+    def calls(self) -> int:
+        """How many calls began."""
+        return sum(part.count for part in self.parts)
+
+
+def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
     """Return sixty bars, oldest first."""
     end = timezone.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
-    calls, bad = [0] * 60, [0] * 60
-    for started_at, state in started_calls:
-        place = 59 - int((end - started_at).total_seconds() // 60) if started_at else -1
-        if 0 <= place < 60:
-            calls[place] += 1
-            bad[place] += state in ("output-error", "output-denied")
-    peak = max([*calls, 1])
+    counts = [Counter[str]() for _ in range(MINUTES)]
+    for call in started_calls:
+        place = MINUTES - 1 - int((end - call.started_at).total_seconds() // 60) if call.started_at else -1
+        if 0 <= place < MINUTES:
+            counts[place][call.effect] += 1
+            counts[place]["failed"] += call.state == "output-error"
+    peak = max([1, *(sum(count[effect] for effect in EFFECTS) for count in counts)])
     return [
-        MinuteBar(
-            end - timedelta(minutes=60 - n),
-            calls[n],
-            bad[n],
-            n * 10,
-            _scale_height(calls[n], peak),
-            _scale_height(bad[n], peak),
-        )
-        for n in range(60)
+        MinuteBar(end - timedelta(minutes=MINUTES - at), at * 10, _stack_parts(count, peak), count["failed"])
+        for at, count in enumerate(counts)
     ]
 
 
-def _scale_height(count: int, peak: int) -> float:
-    return round(max(2.0, count / peak * 48), 1) if count else 0.0
+def _stack_parts(count: Counter[str], peak: int) -> list[BarPart]:
+    """Return the parts of a bar from the ground up; each that has calls can be seen."""
+    parts, y = [], 0.0
+    for effect in EFFECTS:
+        height = round(max(2.0, count[effect] / peak * BAR_HEIGHT), 1) if count[effect] else 0.0
+        parts.append(BarPart(effect, count[effect], round(y, 1), height))
+        y += height
+    return parts
+
+
+# ---------------------------------------------------------------- failures
 
 
 def _describe_failure(call: ToolCall) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 // Nothing that the reader looks at moves: a place on screen keeps its height until it is out of sight.
 import {formatMinute} from './durations.js';
 import {drawQueue, findNextWaiting, findSelectedCard, hasQueue, isQueueBusy, selectCard} from './queue.js';
+import {hasSlots, passSlot} from './waiting_slots.js';
 import {findHeight, isOnScreen, watchSight} from './sight.js';
 
 const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
@@ -28,7 +29,8 @@ function foldPlace(place) {
   const time = Object.assign(document.createElement('span'), {className: 'departed-at muted'});
   time.textContent = formatMinute(new Date());
   place.append(time);
-  if (hasQueue()) return;  // the inbox shows one place at a time, so another's height moves nothing
+  place.classList.remove('opened');
+  if (hasQueue() || hasSlots(list)) return;  // another's height moves nothing there
   const keeper = document.createElementNS(SVG, 'svg');
   keeper.setAttribute('class', 'keeper');
   keeper.setAttribute('height', String(findHeight(place)));
@@ -100,9 +102,9 @@ function removeDeparted() {
     if (!place.isConnected) { departedSince.delete(place); continue; }
     if (performance.now() - since < SHOWN_FOR || isBusy(place)) continue;
     if (hasQueue() && lastWaiting >= 0 && place.contains(findSelectedCard())) continue;
-    if (isOnScreen(place) && isReadingWaiting && places.indexOf(place) < lastWaiting) continue;
+    if (!hasSlots(list) && isOnScreen(place) && isReadingWaiting && places.indexOf(place) < lastWaiting) continue;
     departedSince.delete(place);
-    if (list.dataset.board === 'now') place.remove();
+    if (hasSlots(list)) passSlot(place);
     else moveToEnd(place);
   }
 }

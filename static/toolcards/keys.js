@@ -8,6 +8,7 @@ import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
 import {findToastUndo} from './toast.js';
+import {openCard} from './waiting_slots.js';
 
 const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
 
@@ -26,6 +27,7 @@ const findCurrent = () => document.activeElement?.closest?.('article.card') || f
 function goToCard(card) {
   if (!card) return;
   selectCard(card);
+  openCard(card);
   card.focus({preventScroll: true});
   if (!hasQueue()) card.scrollIntoView({block: 'nearest'});
 }
@@ -63,6 +65,7 @@ function deny() {
   const place = findGroup() || findCard();
   /** @type {HTMLInputElement | null} */
   const reason = place?.querySelector('.reason input');
+  openCard(reason?.closest('article.card'));
   if (reason) reason.focus();
   else /** @type {HTMLElement} */ (place?.querySelector('button[name=decision][value=deny]'))?.click();
 }

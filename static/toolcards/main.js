@@ -12,12 +12,14 @@ import {startKeys} from './keys.js';
 import {startOwnVotes} from './own_votes.js';
 import {registerExtension, startPlace} from './place.js';
 import {startQueue} from './queue.js';
+import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
 
 registerExtension();
 document.body.classList.remove('no-js');
 startConnection();
 startPlace();
+startSlots();
 startApproveGuard();
 startActions();
 startWaitingCount();

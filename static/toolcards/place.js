@@ -6,6 +6,7 @@ import {findBoard, flash, insertCard, removeCard} from './boards.js';
 import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
 import {holdCard} from './held_cards.js';
+import {fillSlot, hasSlots, renewSpare} from './waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
 let htmxApi;
@@ -40,7 +41,10 @@ function putCard(card, style, list) {
     const hasNotice = Boolean(card.querySelector('[data-told]'));
     return isOutdated(present.dataset, card.dataset, hasNotice) ? null : morphCard(present, card);
   }
-  if (style === 'renew' || !list || 'frozen' in list.dataset || holdCard(list, card)) return null;
+  if (style === 'renew') renewSpare(card);
+  if (style === 'renew' || !list || 'frozen' in list.dataset) return null;
+  if (hasSlots(list)) return fillSlot(list, card);
+  if (holdCard(list, card)) return null;
   return insertCard(list, card);
 }
 

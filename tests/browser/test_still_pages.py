@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, path_of, tell, waiting
-from tests.support.server import Server, until
+from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
 
@@ -94,18 +94,40 @@ def test_calls_that_were_decided_elsewhere_become_one_line_and_go(server: Server
     withdraw_all(server)
 
 
-def test_the_first_page_shows_the_first_five_that_wait_and_the_next_as_they_go(
+def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_they_go(
     server: Server, visit: Open, run: str
 ) -> None:
     withdraw_all(server)
-    page = visit("/")
-    for n in range(7):
+    for n in range(5):
         ask(server, run, call_id=f"{run}-{n}")
-    page.wait_for_selector(f"article[data-call-id='{run}-4'][data-waiting]")
+    page = visit("/", viewport={"width": 1280, "height": 800})
+    shown = page.locator("article[data-waiting]")
+    assert [one.get_attribute("data-call-id") for one in shown.all()] == [f"{run}-{n}" for n in (4, 3, 2)]
+    assert {round(one.bounding_box()["height"]) for one in shown.all()} == {44}
+    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    page.evaluate(WATCH_SHIFTS)
+    ask(server, run, call_id=f"{run}-5")
     page.wait_for_timeout(1000)
-    assert page.locator("article[data-waiting]").count() == 5
-    server.request("POST", f"/api/v1/approvals/{waiting(server)[-1]}/withdraw", {})
-    until(lambda: page.locator("article[data-waiting]").count() == 5)
+    assert shown.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
+    card(page, f"{run}-3").locator("button[value=deny]").click()
+    page.mouse.move(5, 5)
+    page.wait_for_selector(f"li:nth-child(2) > article[data-call-id='{run}-5'][data-waiting]")
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    withdraw_all(server)
+
+
+def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Server, visit: Open, run: str) -> None:
+    withdraw_all(server)
+    body = {"run": run, "call_id": run, "tool": "delete_file", "args": {"path": "a.txt"}}
+    server.request("POST", "/api/v1/calls/decide", body)
+    page = visit("/", viewport={"width": 1280, "height": 800})
+    approve = card(page, run).locator("button[value=approve]")
+    page.wait_for_timeout(500)
+    approve.click()
+    assert "a.txt" in card(page, run).locator(".asked").inner_text() and "Approve delete" not in approve.inner_text()
+    page.wait_for_timeout(500)
+    approve.click()
+    assert "Approve delete_file?" in approve.inner_text()
     withdraw_all(server)
 
 

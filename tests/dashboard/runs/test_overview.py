@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from dashboard.runs.overview import StartedCall, TileOrder, count_by_minute
 from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
 
@@ -32,7 +34,13 @@ def test_a_call_without_a_result_is_not_counted_as_failed(viewer: Client, a_run:
     assert find_labels(html) == ["Failed 1, No result 2", "Failed 1, No result 2"]  # the last hour, and the run
     assert find_labels(viewer.get("/runs/").content.decode()) == ["Failed 1, No result 2"]
     rows = html.split('id="minutes-table"')[1].split("</details>")[0]
-    assert re.findall(r'<td class="num">(\d+)</td>', rows) == ["3", "1"]
+    assert re.findall(r'<td class="num">(\d+)</td>', rows) == [
+        "3",
+        "3",
+        "0",
+        "0",
+        "1",
+    ]  # allowed, asked, denied, failed
 
 
 def test_an_active_run_counts_its_calls_without_a_result(viewer: Client, a_run: Callable[..., Run]) -> None:
@@ -48,3 +56,29 @@ def test_an_active_run_counts_its_calls_without_a_result(viewer: Client, a_run: 
 def test_a_missing_reason_is_named(viewer: Client, a_run: Callable[..., Run], fact: Any, words: str) -> None:
     a_run("r", f.InputReady("c", "Read", {}, True), fact)
     assert ToolCall.objects.get().finished_at and words in viewer.get("/").content.decode()
+
+
+def test_calls_are_counted_by_what_was_decided_before_they_ran() -> None:
+    now = timezone.now()
+    calls = [StartedCall(now, "output-available", asked=False), StartedCall(now, "output-error", asked=False)]
+    calls += [StartedCall(now, "output-denied", asked=True), StartedCall(now, "output-denied", asked=False)]
+    bar = count_by_minute([*calls, StartedCall(None, "output-error", asked=False)])[-1]
+    assert {part.effect: part.count for part in bar.parts} == {"allow": 2, "ask": 1, "deny": 1}
+    assert (bar.calls, bar.failed) == (4, 1)
+    assert [part.y for part in bar.parts] == [0.0, 24.0, 36.0] and bar.parts[-1].height == 12.0
+
+
+def test_a_tile_keeps_its_place_until_its_run_has_ended_and_another_begins() -> None:
+    order = TileOrder()
+    assert order.arrange([9, 8, 7], []) == [7, 8, 9]
+    assert order.arrange([9, 7], [8]) == [7, 8, 9]  # an ended run stays
+    assert order.arrange([16, 15, 14, 13, 12, 9, 7], [8]) == [7, 8, 9, 12, 13, 14, 15, 16]
+    assert order.arrange([17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]
+    assert order.arrange([18, 17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]  # none has ended
+    assert order.arrange([18], []) == [18]
+
+
+def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("going", f.InputReady("c1", "Bash", {"command": "make test"}, True))
+    html = viewer.get("/").content.decode()
+    assert "Active runs" in html and "make test" in html.split('class="tile"')[1].split("</li>")[0]

@@ -1,0 +1,98 @@
+// Now: the newest calls that wait have three slots, one line each. No line moves; a free slot takes the next call.
+import {armCard} from './approve_guard.js';
+import {flash} from './boards.js';
+import {wasLive} from './connection.js';
+
+const SLOTS = 3;
+
+/** @type {Map<string, HTMLElement>} cards without a slot, the newest last */
+const spareCards = new Map();
+
+/** @param {Element | null | undefined} list */
+export const hasSlots = list => /** @type {HTMLElement} */ (list)?.dataset.board === 'now';
+
+/** @param {HTMLElement} card */
+function makePlace(card) {
+  const place = document.createElement('li');
+  place.append(card);
+  return place;
+}
+
+/** @param {HTMLElement} card */
+function showCard(card) {
+  armCard(card);
+  if (wasLive()) flash(card);
+  return card;
+}
+
+/**
+ * Give a new card a free slot, else keep it until there is one; return the card if it is on the page.
+ * @param {HTMLElement} list
+ * @param {HTMLElement} card
+ */
+export function fillSlot(list, card) {
+  spareCards.delete(card.id);
+  if (!card.hasAttribute('data-waiting')) return null;
+  if (list.children.length >= SLOTS) {
+    spareCards.set(card.id, card);
+    return null;
+  }
+  list.append(makePlace(card));
+  return showCard(card);
+}
+
+/**
+ * Take in what became of a card that has no slot.
+ * @param {HTMLElement} card
+ */
+export function renewSpare(card) {
+  if (!spareCards.has(card.id)) return;
+  if (card.hasAttribute('data-waiting')) spareCards.set(card.id, card);
+  else spareCards.delete(card.id);
+}
+
+/**
+ * Let the newest card without a slot take the place of one that waits no longer.
+ * @param {Element} place
+ */
+export function passSlot(place) {
+  const [id, card] = [...spareCards].at(-1) || [];
+  if (!card) { place.remove(); return; }
+  spareCards.delete(id);
+  place.replaceWith(makePlace(card));
+  htmx.process(card);
+  showCard(card);
+}
+
+/**
+ * Show the whole card, and the others as lines.
+ * @param {Element | null | undefined} card
+ */
+export function openCard(card) {
+  const place = card?.parentElement;
+  if (!place || !hasSlots(place.parentElement)) return;
+  for (const other of place.parentElement.children) other.classList.toggle('opened', other === place);
+}
+
+/** @param {MouseEvent} event */
+function handleClick(event) {
+  const target = /** @type {Element} */ (event.target);
+  const card = target.closest('#board > li > article.card');
+  const place = card?.parentElement;
+  if (!card || place.classList.contains('departed')) return;
+  const button = target.closest('button[value=approve]');
+  if (button && card.getAttribute('data-risk') === 'high' && !place.classList.contains('opened')) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    openCard(card);  // a high risk is read before it is approved
+  } else if (target.closest('.card-head') && !target.closest('a')) {
+    if (place.classList.contains('opened')) place.classList.remove('opened');
+    else openCard(card);
+  }
+}
+
+/** Let the lines open, on the page that has them. Must run before the guard of Approve. */
+export function startSlots() {
+  const list = document.getElementById('board');
+  if (hasSlots(list)) document.addEventListener('click', handleClick, true);
+}
