@@ -2,10 +2,11 @@
 // A plugin file (https://opencode.ai/docs/plugins); `toolcards connect opencode` writes it, and the modules that it
 // imports into a folder where opencode does not look for plugins. Read from and tested with opencode-ai 1.18.33.
 // Every failure on the way to a decision is a denial.
+import { readFileSync } from "node:fs"
 import { ask } from "../toolcards/gate-client.mjs"
 import { request } from "../toolcards/gate-http.mjs"
 
-const SETTINGS = {"url": "http://127.0.0.1:8000", "key": ""} // toolcards-connect
+const SETTINGS = {"url": "http://127.0.0.1:8000", "keyFile": ""} // toolcards-connect
 
 const DENIAL_PREFIX = "Stopped by Toolcards: " // toolcards/adapters/opencode.py reads it
 const POLL_SECONDS = 25
@@ -16,9 +17,18 @@ const RELEVANT = /^(session\.(created|idle|error)|message\.part\.delta|permissio
 
 const env = globalThis.process?.env ?? {}
 const url = env.TOOLCARDS_URL || SETTINGS.url
-const key = env.TOOLCARDS_AGENT_KEY || SETTINGS.key
+const key = env.TOOLCARDS_AGENT_KEY || readKey(SETTINGS.keyFile)
 const server = { url, key }
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+// Return the key in the file; "" if it cannot be read, and then the server denies every call.
+function readKey(path) {
+  try {
+    return path ? readFileSync(path, "utf8").trim() : ""
+  } catch {
+    return ""
+  }
+}
 
 // ---------------------------------------------------------------- frames to the server
 

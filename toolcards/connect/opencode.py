@@ -1,4 +1,4 @@
-"""opencode: a plugin file in its configuration folder, with the server's address and the key in its first lines.
+"""opencode: a plugin file in its configuration folder, and the key in a file that only its owner can read.
 
 The modules that it imports go into a folder next to the plugins, where opencode does not look for plugins.
 Tested with opencode-ai 1.18.33.
@@ -10,11 +10,12 @@ import json
 import re
 from pathlib import Path
 
-from toolcards.connect import offline_probe
+from toolcards.connect import hooks_file, offline_probe
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Target, Unreadable, read
 from toolcards.connect.project import copy_file, find_static_file, remove_copy
 from toolcards.connect.recipes import FORMER_GATE_MODULES, GATE_MODULES
 
+NAME = "opencode"
 PLUGIN = "toolcards.js"
 MODULES = tuple(f"toolcards/{name}" for name in GATE_MODULES)
 FORMER_MODULES = tuple(f"toolcards/{name}" for name in FORMER_GATE_MODULES)
@@ -30,17 +31,18 @@ _SETTINGS = re.compile(r"^const SETTINGS = (\{.*\}) // " + TAG + "$", re.MULTILI
 
 
 def plan(target: Target) -> list[Change]:
-    """Return the plugin file and the modules that it imports."""
+    """Return the key file, the plugin file and the modules that it imports."""
     path, before = plugin_path(target), read(plugin_path(target))
     if before is not None and TAG not in before:
         raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
     key = target.key or read_key(target)
-    settings = json.dumps({"url": target.url.rstrip("/"), "key": key})
+    key_file = str(hooks_file.key_path(target, NAME).absolute())
+    settings = json.dumps({"url": target.url.rstrip("/"), "keyFile": key_file})
     after, count = _SETTINGS.subn(lambda _: f"const SETTINGS = {settings} // {TAG}", read_source(), count=1)
     if not count:
         raise Unreadable("The plugin has no line for its settings.")
     modules = [copy_file(config_folder(target), name, find_static_file(Path(name).name)) for name in MODULES]
-    return [*modules, Change(path, before, after, secret=key)]
+    return [*modules, hooks_file.plan_key(target, NAME, key), Change(path, before, after, secret=_read_old_key(target))]
 
 
 def undo(target: Target) -> list[Change]:
@@ -48,11 +50,20 @@ def undo(target: Target) -> list[Change]:
     path, before = plugin_path(target), read(plugin_path(target))
     is_ours = before is not None and TAG in before
     removals = [remove_copy(config_folder(target), name) for name in (*MODULES, *FORMER_MODULES)]
-    return [*removals, Change(path, before, None if is_ours else before, secret=read_key(target))]
+    after = None if is_ours else before
+    return [
+        *removals,
+        hooks_file.plan_key(target, NAME, None),
+        Change(path, before, after, secret=_read_old_key(target)),
+    ]
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the plugin, "" if it is missing."""
+    """Return the key in the key file or, from an earlier version, in the plugin; "" if it is missing."""
+    return hooks_file.read_key(target, NAME) or _read_old_key(target)
+
+
+def _read_old_key(target: Target) -> str:
     match = _SETTINGS.search(read(plugin_path(target)) or "")
     return str(json.loads(match[1]).get("key", "")) if match else ""
 
@@ -82,13 +93,14 @@ def read_source() -> str:
 
 
 RECIPE = Recipe(
-    name="opencode",
+    name=NAME,
     title="opencode",
     version="1.18.33",
     can=Abilities(observe="yes", gate="yes", edit="yes", stream="shell output and text; arguments do not stream"),
     fails="closed",
     when_away="While Toolcards is down no tool runs: the plugin stops the call and tells the model why.",
     notes=(
+        "The key is in a file of its own, not in the plugin or in the environment that the model's commands see.",
         "opencode's own requests (permission: ask) can be answered there or here; `opencode run` refuses them.",
         "Denying one of opencode's own requests also denies the other open ones of its session; opencode does that.",
     ),
