@@ -165,7 +165,7 @@ class GateCall {
     let lastAnswerAt = readClock();
     while (decision.decision === 'ask') {
       this.approvalId = decision.approval.id;
-      if (readClock() > this.deadline) return this.giveUp('No one answered in time.');
+      if (readClock() > this.deadline) return this.giveUp('No one answered in time.', true);
       if (readClock() - lastAnswerAt > MAX_SILENCE_MS) {
         return this.giveUp('Toolcards has not answered for two minutes, so nothing was run.');
       }
@@ -241,9 +241,9 @@ class GateCall {
     }
   }
 
-  /** @param {string} reason @returns {Decision} */
-  giveUp(reason) {
-    this.withdraw();
+  /** @param {string} reason @param {boolean} [isTimedOut] @returns {Decision} */
+  giveUp(reason, isTimedOut = false) {
+    this.withdraw(isTimedOut);
     return this.deny(reason);
   }
 
@@ -253,10 +253,12 @@ class GateCall {
     return { allowed: false, reason, args: undefined, edited: false, by: '', call: this.call };
   }
 
-  withdraw() {
+  /** @param {boolean} [isTimedOut]  the agent's own time limit has passed, which is a denial on the card */
+  withdraw(isTimedOut = false) {
     if (!this.approvalId) return;
     const path = `/api/v1/approvals/${encodeURIComponent(this.approvalId)}/withdraw`;
-    const work = request({ ...this.options, signal: undefined }, 'POST', path, {}).catch(() => {});
+    const body = isTimedOut ? { timed_out: true } : {};
+    const work = request({ ...this.options, signal: undefined }, 'POST', path, body).catch(() => {});
     this.options.waitUntil?.(work);
   }
 }

@@ -238,3 +238,13 @@ def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: 
 def test_arguments_that_cannot_be_judged_are_not_asked_about(node: Node, gate: Gate, run: str, args: Any) -> None:
     result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"args": args}])
     assert result["ran"] == [] and "cannot be judged" in result["said"][0] and gate.asked == []
+
+
+@pytest.mark.parametrize("client", ["runs", "gated", "toolApproval", "tanstack"])
+def test_the_end_of_the_agents_own_time_is_said_to_be_that(node: Node, run: str, client: str) -> None:
+    """So the card reads denied, as it does for the Python client."""
+    with Gate({"lookup": "ask"}) as gate:
+        gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
+        result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], seconds=0.5)
+        assert result["ran"] == [] and "No one answered in time." in result["said"][0], result
+        until(lambda: ("withdraw", {"timed_out": True}) in gate.asked)
