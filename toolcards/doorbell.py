@@ -32,6 +32,9 @@ class Listener:
         self.runs = frozenset(runs)
         self._loop = asyncio.get_running_loop()
         self._rung: set[int] = set()
+        self._unheard: set[int] = set()
+        self._is_waking = False
+        self._lock = threading.Lock()  # of `_unheard`
         self._woken = asyncio.Event()
 
     def select(self, runs: Iterable[int]) -> set[int]:
@@ -41,11 +44,18 @@ class Listener:
         return set(self.runs.intersection(runs))
 
     def wake(self, runs: set[int]) -> None:
-        """Wake the listener, from any thread."""
-        with contextlib.suppress(RuntimeError):  # its loop has closed
-            self._loop.call_soon_threadsafe(self._hear, runs)
+        """Wake the listener, from any thread. Rings that it has not heard yet wake its event loop once."""
+        with self._lock:
+            is_first = not self._is_waking
+            self._is_waking = True
+            self._unheard |= runs
+        if is_first:
+            with contextlib.suppress(RuntimeError):  # its loop has closed
+                self._loop.call_soon_threadsafe(self._hear)
 
-    def _hear(self, runs: set[int]) -> None:
+    def _hear(self) -> None:
+        with self._lock:
+            runs, self._unheard, self._is_waking = self._unheard, set(), False
         self._rung |= runs
         self._woken.set()
 

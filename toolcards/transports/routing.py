@@ -20,11 +20,19 @@ INGEST = "/api/v1/ingest"
 agent_socket = AgentSocket.as_asgi()
 
 
+def _list_spellings(route: str) -> tuple[str, str]:
+    """Return the two paths of a route without parts: with and without a slash at the end."""
+    return f"/{route}", f"/{route}/"
+
+
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("/" + re.sub(r"<(\w+)>", r"(?P<\1>[^/]+)", pattern) + "/?")
 
 
-_routes = [(_compile_pattern(pattern), DirectView(view)) for pattern, view in ROUTES.items()]
+_routes = [(_compile_pattern(route), DirectView(view)) for route, view in ROUTES.items() if "<" in route]
+_fixed_routes = {
+    path: DirectView(view) for route, view in ROUTES.items() if "<" not in route for path in _list_spellings(route)
+}
 
 
 class MachineRouter:
@@ -39,6 +47,10 @@ class MachineRouter:
         path = get_raw_path(scope)
         if path.rstrip("/") == INGEST:
             await answer_ingest(scope, receive, send)
+            return
+        fixed = _fixed_routes.get(path)
+        if fixed is not None:
+            await fixed(scope, receive, send, {})
             return
         for pattern, application in _routes:
             match = pattern.fullmatch(path)

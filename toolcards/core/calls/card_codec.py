@@ -18,11 +18,11 @@ from toolcards.core.calls.card import (
     ToolCallState,
 )
 from toolcards.core.calls.facts import Actor
+from toolcards.core.calls.shared_json import SHARED, encode_record
 from toolcards.core.calls.text_rope import Rope
 
 _PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
 _DEFAULTS = Card("").__dict__
-_encoded = json.JSONEncoder(separators=(",", ":")).encode
 _NESTED = {
     "tool": CardTool, "error": CardError, "approval": CardApproval, "decision": CardDecision, "times": Milestones,
     "denied_by": Actor, "by_hand": CardManualOutcome, "permit": CardPermit,
@@ -32,16 +32,21 @@ _NESTED = {
 def dump_card(card: Card, *, with_text: bool = True) -> str:
     """Return the card as ASCII JSON without default values."""
     record: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
     values = card.__dict__
     for name in _PLAIN_FIELDS:
         value = values[name]
-        if value is not _DEFAULTS[name]:
+        if value is _DEFAULTS[name]:
+            continue
+        if name in SHARED:
+            shared[name] = value
+        else:
             record[name] = _encode_part(value) if type(value) in _PART_DEFAULTS else value
     if with_text:
         record["text"] = str(card.text)
     if card.segment is not None:
         record["segment"] = str(card.segment)
-    return _encoded(record)
+    return encode_record(record, shared)
 
 
 def load_card(record: str, text: str | None = None) -> Card:

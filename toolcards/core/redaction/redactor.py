@@ -139,6 +139,9 @@ class Redactor:
         result: dict[str, Any] = {}
         hidden = list_secret_members(members)
         for name, value in members.items():
+            if name not in hidden and _is_plain_name(name):  # so is nearly every name
+                result[name] = self._value(value, depth)
+                continue
             new_name = self.text(name) if len(name) > 8 else name
             if name in hidden or new_name is not name or OPEN in name or is_secret_value(name, value):
                 weak = name not in hidden and new_name is name and classify_name(name) == "weak"
@@ -271,6 +274,16 @@ def _decode_text(text: str, plain: bool) -> str:
 def _is_harmless(text: str) -> bool:
     """Return whether nothing in the text begins like a secret. Names, states and reasons come again and again."""
     return FIND.search(text.encode("utf-8", "surrogatepass")) is None
+
+
+def _is_plain_name(name: str) -> bool:
+    return len(name) <= SHORT and _is_short_plain_name(name)
+
+
+@lru_cache(maxsize=4_096)
+def _is_short_plain_name(name: str) -> bool:
+    """Return whether the name holds no secret and does not make its value one."""
+    return OPEN not in name and not classify_name(name) and _is_harmless(name)
 
 
 def _find_free_name(name: str, members: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ _VOID_PERMIT_STATES = frozenset({"void", "expired", "revoked", "superseded"})
 def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
     """Return the decision object (docs/api.md); `more` adds permit and attempt."""
     verdict, ask = card.decision, card.approval
-    decider = _find_decider(card)
+    decider, code = _find_decider(card), _get_reason_code(card)
     return (
         {
             "v": 1,
@@ -79,8 +79,8 @@ def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]
             "policy": {"version": verdict.version, "sha256": _get_policy_sha256(verdict.version)} if verdict else None,
             "by": {"kind": decider.kind, "name": decider.name, "ids": [decider.name] if decider.name else []},
             "reason": {
-                "code": _get_reason_code(card),
-                "text": _get_reason_text(card),
+                "code": code,
+                "text": _get_reason_text(card, code),
                 "suggest": _get_suggestion(card),
             },
             "approval": build_approval(card),
@@ -188,8 +188,8 @@ def _get_reason_code(card: Card) -> str:
     return card.decision.code if card.decision else "gate_error"
 
 
-def _get_reason_text(card: Card) -> str:
-    code, comment = _get_reason_code(card), card.approval.reason if card.approval else ""
+def _get_reason_text(card: Card, code: str) -> str:
+    comment = card.approval.reason if card.approval else ""
     if is_stopped(card) and card.error:
         return card.error.message
     if _is_revoked(card):

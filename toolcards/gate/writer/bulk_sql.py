@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -206,18 +206,13 @@ def clean_text(text: str) -> str:
 
 def adapt_timestamp(at: float) -> Any:
     """Convert epoch seconds to the database's timestamp, 0 to None."""
-    return _adapt_moment(at, connection.vendor) if at else None
-
-
-@lru_cache(maxsize=1_024)
-def _adapt_moment(at: float, vendor: str) -> Any:
-    return adapt_datetime(datetime.fromtimestamp(at, UTC))
+    return adapt_datetime(datetime.fromtimestamp(at, UTC)) if at else None
 
 
 def adapt_datetime(moment: datetime) -> Any:
     """Convert a time in UTC to the database's timestamp."""
     if _is_text_in_utc():  # what Django makes of it, a tenth of the time
-        return str(moment.replace(tzinfo=None))
+        return str(moment).removesuffix("+00:00")
     return connection.ops.adapt_datetimefield_value(moment)
 
 

@@ -13,6 +13,7 @@ from toolcards.core.calls.facts.approval_facts import ApprovalFact
 from toolcards.core.calls.facts.input_facts import InputDelta, InputFact
 from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 from toolcards.core.calls.facts.run_facts import RunFact
+from toolcards.core.calls.shared_json import SHARED, encode_record
 
 CallFact: TypeAlias = InputFact | ApprovalFact | OutcomeFact
 AnyFact: TypeAlias = CallFact | RunFact
@@ -20,8 +21,6 @@ AnyFact: TypeAlias = CallFact | RunFact
 CALL_FACTS: tuple[Any, ...] = get_args(CallFact)
 RUN_FACTS: tuple[Any, ...] = get_args(RunFact)
 BY_TYPE: dict[str, Any] = {cls.type: cls for cls in CALL_FACTS + RUN_FACTS}
-
-_encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _get_default(field: Any) -> Any:
@@ -47,11 +46,15 @@ def dump(fact: AnyFact) -> str:
     if type(fact) is InputDelta:  # the hot path: nine of ten facts
         return f'{{"type":"input-delta","call_id":{quoted(fact.call_id)},"text":{quoted(fact.text)}}}'
     record: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
     get_values, named_defaults = _FIELDS[type(fact)]
     for (name, default), value in zip(named_defaults, get_values(fact), strict=True):
         if value is not default and not (value == default and type(value) is type(default)):
-            record[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
-    return _encoded(record)
+            if name in SHARED:
+                shared[name] = value
+            else:
+                record[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
+    return encode_record(record, shared)
 
 
 def load(text: str, at: float = 0.0) -> AnyFact:

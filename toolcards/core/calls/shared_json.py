@@ -1,0 +1,37 @@
+"""The JSON of inputs and outputs, which the log and the card share, so that each value is encoded once.
+
+The values are never changed in place: an edit or a repair is a new value.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+SHARED = frozenset({"input", "output"})  # fields of facts and cards
+MAX_LENGTH = 16_384  # characters of a text that is kept
+MAX_VALUES = 256
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_known: dict[int, tuple[Any, str]] = {}  # by identity; the value is kept, so that no other one gets its identity
+
+
+def encode_value(value: Any) -> str:
+    """Return the value as ASCII JSON."""
+    known = _known.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    text = _encode(value)
+    if len(text) <= MAX_LENGTH:
+        if len(_known) >= MAX_VALUES:
+            _known.clear()
+        _known[id(value)] = (value, text)
+    return text
+
+
+def encode_record(record: dict[str, Any], shared: dict[str, Any]) -> str:
+    """Return an object with the members of both as ASCII JSON; `shared`: those whose values are encoded once."""
+    text = _encode(record)
+    if not shared:
+        return text
+    members = [f'"{name}":{encode_value(value)}' for name, value in shared.items()]
+    return f"{text[:-1]}{',' if record else ''}{','.join(members)}}}"
