@@ -247,7 +247,7 @@ class RunsBoard(LiveBoard):
     def render_throttled(self) -> dict[str, str]:
         """Return the first page's rows."""
         rows = render_to_string("runs/_rows.html", {"rows": tables.list_run_rows(self.filters)[0]})
-        return {"rows": build_part("#runs-body", "innerMorph", rows)}
+        return {"rows": build_part("#runs-body", "rows", rows)}
 
 
 class ChecklistBoard(LiveBoard):

@@ -7,6 +7,7 @@ import {releaseHeldCards} from './held_cards.js';
 import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
+import {releaseRows} from './runs_table.js';
 import {findToastUndo} from './toast.js';
 import {openCard} from './waiting_slots.js';
 
@@ -115,7 +116,7 @@ function openPage() {
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
   arrowdown: () => step(1), arrowup: () => step(-1), b: goToBar,
-  x: picking(pickCard), s: picking(pickShape), '.': releaseHeldCards, '?': showHelp, t: switchTheme,
+  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
 

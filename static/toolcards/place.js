@@ -6,6 +6,7 @@ import {findBoard, flash, insertCard, removeCard} from './boards.js';
 import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
 import {holdCard} from './held_cards.js';
+import {renewRows} from './runs_table.js';
 import {fillSlot, hasSlots, renewSpare} from './waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
@@ -70,6 +71,10 @@ export function registerExtension() {
     },
     /** @type {(style: string, target: Element, fragment: DocumentFragment) => false | Element[]} */
     handle_swap(style, target, fragment) {
+      if (style === 'rows') {
+        renewRows(/** @type {HTMLElement} */ (target), fragment, (row, next) => htmxApi.morph(row, next, false));
+        return [];
+      }
       if (style !== 'place' && style !== 'renew') return false;
       /** @type {HTMLElement[]} */
       const cards = [...fragment.querySelectorAll('article[id]')].map(card => /** @type {HTMLElement} */ (card));

@@ -81,10 +81,11 @@ function handleClick(event) {
   const place = card?.parentElement;
   if (!card || place.classList.contains('departed')) return;
   const button = target.closest('button[value=approve]');
-  if (button && card.getAttribute('data-risk') === 'high' && !place.classList.contains('opened')) {
+  const needsReading = card.getAttribute('data-risk') === 'high' || Boolean(card.querySelector('form.acts fieldset'));
+  if (button && needsReading && !place.classList.contains('opened')) {
     event.preventDefault();
     event.stopImmediatePropagation();
-    openCard(card);  // a high risk is read before it is approved
+    openCard(card);  // a high risk is read before it is approved, and a question is answered
   } else if (target.closest('.card-head') && !target.closest('a')) {
     if (place.classList.contains('opened')) place.classList.remove('opened');
     else openCard(card);

@@ -131,6 +131,44 @@ def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Ser
     withdraw_all(server)
 
 
+def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Server, visit: Open, run: str) -> None:
+    tell(server, f"{run}-old", *done("a"))
+    page = visit("/runs/")
+    page.evaluate(WATCH_SHIFTS)
+    row = page.locator(f".run-row:has-text('{run}-old')")
+    place = row.bounding_box()
+    for n in range(3):
+        tell(server, f"{run}-new{n}", *done("a"))
+    page.wait_for_selector("button[data-held='3'] >> text=3 new runs")
+    tell(server, f"{run}-old", {"type": "run.finished", "outcome": "success"})
+    page.wait_for_selector(f".run-row:has-text('{run}-old') >> text=Finished")
+    assert row.bounding_box() == place and page.evaluate(SUM_SHIFTS) <= 0.1
+    page.keyboard.press(".")
+    page.wait_for_selector(f".run-row:has-text('{run}-new2')")
+    names = page.locator(".run-row .name a").all_inner_texts()
+    assert names[:4] == [f"{run}-new{n}" for n in (2, 1, 0)] + [f"{run}-old"]
+    assert page.locator("button[data-held]").count() == 0
+
+
+def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, *done("first"))
+    paths = ["/", "/approvals/", "/runs/", "/calls/", "/sources/", "/policy/", path_of(run)]
+    pages = {path: visit(path, viewport={"width": 1280, "height": 800}) for path in paths}
+    for page in pages.values():
+        page.evaluate(WATCH_SHIFTS)
+    for n in range(12):
+        tell(server, run, *done(f"b{n}"))
+        tell(server, f"{run}-{n}", *done("a"), {"type": "run.finished", "outcome": "success" if n % 2 else "error"})
+        ask(server, f"{run}-{n % 3}", call_id=f"{run}-{n}", path=f"{n}.py")
+        if n % 3 == 2:
+            server.request("POST", f"/api/v1/approvals/{waiting(server)[0]}/withdraw", {})
+        pages["/"].wait_for_timeout(400)
+    pages["/"].wait_for_timeout(2000)
+    shifts = {path: round(page.evaluate(SUM_SHIFTS), 3) for path, page in pages.items()}
+    assert all(value <= 0.1 for value in shifts.values()), shifts
+    withdraw_all(server)
+
+
 @pytest.mark.parametrize("path", ["/", "/approvals/", "/runs/", "/calls/", "/sources/"])
 def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
     server: Server, visit: Open, run: str, path: str
