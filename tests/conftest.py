@@ -1,6 +1,6 @@
 """What all tests share: a data directory of their own, Django, the gate's helpers, and one check after every test.
 
-A test that touched the database ends with the log folded once more: it must be what is stored.
+A test that uses the database ends with a rebuild from the log, which must match what is stored.
 """
 
 # ruff: noqa: E402 - Django is set up before its models are imported
@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Tests start this program dozens of times. Where no bytecode may be kept, each start compiles all of it anew, and
-# each worker rewrites the assertions of all tests anew. No commit holds what is kept.
+# Tests start this program dozens of times. Where no bytecode may be kept, each start compiles all of it again, and
+# each worker rewrites the assertions of all tests again. The cache is not committed.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -67,9 +67,9 @@ _options = connections.settings["default"].get("OPTIONS", {})
 if "init_command" in _options:
     _options["init_command"] = _options["init_command"].replace("synchronous=FULL", "synchronous=OFF")
 
-# A password's hash is slow on purpose; of the tests' own people nobody steals one. (Servers of tests hash as always.)
+# A password's hash is slow on purpose, which the tests' own people do not need. (Servers of tests hash as always.)
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# Each test's client builds the middleware anew, which would look at every static file. (Servers of tests serve them.)
+# Each test's client builds the middleware again, which would look at every static file. (Servers of tests serve them.)
 settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_AUTOREFRESH = settings.SERVESTATIC_USE_STATIC_ROOT = False
 # Made-up examples may take their time: a busy machine is no fault. New ones for people, the same ones for CI.
 examples.register_profile(
@@ -81,7 +81,7 @@ KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 
 
 def _emptied(case: TransactionTestCase) -> None:
-    """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions anew."""
+    """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions again."""
     connection = connections["default"]
     with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
         for table in set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT:
@@ -144,7 +144,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
-    """Row ids start anew with every test: what processes remember of rows does not."""
+    """Clear what this process remembers of rows, whose ids start again with every test."""
     from dashboard.accounts import throttle
     from dashboard.cards import rendering
     from toolcards import models, outages

@@ -1,4 +1,4 @@
-"""What agents and people say is sealed at rest: nobody reads it in the files, every key of ours opens it, no other."""
+"""Texts of agents and people are encrypted at rest: only the keys of this server decrypt them."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_what_an_agent_writes_cannot_pass_for_sealed() -> None:
         lambda: Run.objects.filter(context__contains="x"), lambda: Delivery.objects.filter(payload__contains="x"),
     ],
 )  # fmt: skip
-def test_nobody_searches_in_what_is_sealed(value: Callable[[], Any]) -> None:
+def test_encrypted_texts_cannot_be_searched(value: Callable[[], Any]) -> None:
     with pytest.raises(FieldError):
         list(value())
 

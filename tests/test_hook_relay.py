@@ -1,4 +1,4 @@
-"""`toolcards hook`: what it lets run is an answer to these very bytes; everything else is a deny."""
+"""`toolcards hook`: what it lets run is an answer to exactly these bytes; everything else is a deny."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def said(gate: Gate | str, event: str, program: str = "claude-code", *, limit: f
 
 
 def lets_run(output: dict[str, Any]) -> bool:
-    """Whether the program goes on by it: all but a plain deny."""
+    """Whether the program continues after it: all but a plain deny."""
     result = output.get("hookSpecificOutput", {})
     return result.get("permissionDecision") != "deny" and result.get("decision", {}).get("behavior") != "deny"
 
@@ -172,7 +172,7 @@ def test_an_answer_to_something_else_lets_nothing_run(event: str, name: str) -> 
 
 
 @pytest.mark.parametrize("decision", ["ask", "ALLOW", "approve", True, None, ["allow"], ...])
-def test_a_decision_that_is_none_lets_nothing_run(decision: Any) -> None:
+def test_an_invalid_decision_lets_nothing_run(decision: Any) -> None:
     change = {"hookSpecificOutput.permissionDecision": decision}
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, change)) as gate:
         assert not lets_run(said(gate, "PreToolUse"))

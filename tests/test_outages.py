@@ -91,7 +91,7 @@ def test_a_part_that_works_only_now_and_then_is_one_outage(clock: Clock, caplog:
     assert outage is not None and outage.started == began and outage.tries == 300
 
 
-def test_a_part_that_came_back_for_good_is_no_outage_soon(clock: Clock) -> None:
+def test_a_part_that_stays_back_is_soon_no_outage(clock: Clock) -> None:
     outages.report_failure(WRITING, "full")
     outages.report_success(WRITING)
     outages.report_failure(WRITING, "full")

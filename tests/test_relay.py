@@ -44,7 +44,7 @@ def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Re
 
 
 def crosses(relays: tuple[Relay, Relay, set[int]], run: int) -> bool:
-    """Ring the run at one relay, again and again; whether the other one has heard it."""
+    """Ring the run at one relay, repeatedly; return whether the other one received it."""
     ours, theirs, heard = relays
     theirs.start()
     ours.send({run})
@@ -61,7 +61,7 @@ def test_a_ring_crosses_over_whatever_became_of_redis_meanwhile(a_redis: Redis, 
         until(lambda: crosses(relays, run))
         outages.reset()  # how long a part must work until an outage that came back is over, is not the question here
 
-    until(away)  # there is none yet
+    until(away)  # no connection yet
     a_redis.start()
     until(lambda: crosses(relays, 2) and not outages.get_outage(outages.BELL))
     a_redis.signal(signal.SIGSTOP)

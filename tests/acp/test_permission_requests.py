@@ -189,7 +189,7 @@ def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
 # ---------------------------------------------------------------- a mirror: the dashboard's word
 
 
-def told(**other: Any) -> dict[str, Any]:
+def build_answer(**other: Any) -> dict[str, Any]:
     """What the server says once a person has approved."""
     args = {"command": "ls"}
     outcome = {"outcome": "selected", "optionId": "yes"}
@@ -219,9 +219,9 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
 def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, value: Any, taken: str | None) -> None:
     agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
     agent.sessions.copy_agent_message(agent.request(1, "c1"))
-    result = agent.sessions.check_vote("1", told(**value))
+    result = agent.sessions.check_vote("1", build_answer(**value))
     assert (None if result is None else _option(result)) == taken
 
 
 def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:
-    assert agent.sessions.check_vote("1", told()) is None
+    assert agent.sessions.check_vote("1", build_answer()) is None

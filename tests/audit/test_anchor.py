@@ -43,7 +43,7 @@ def sql(*statements: str) -> None:
 
 
 def cut(keep: int) -> None:
-    """Remove the rows after that one, and set the head back, as somebody would who knows the tables."""
+    """Remove the rows after that one, and set the head back, as an attacker who knows the tables does."""
     sql(f"DELETE FROM toolcards_auditrow WHERE seq > {keep}")
     end = AuditRow.objects.filter(seq=keep).values_list("seq", "hash").first() or (0, anchor.GENESIS)
     AuditHead.objects.filter(pk=1).update(seq=end[0], hash=end[1])
@@ -167,7 +167,7 @@ def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
     assert finding.fault == "the anchor was set back: it ends at row 5, and the last verification saw row 6"
 
 
-def test_a_note_of_the_last_verification_that_nobody_signed_is_none(five: None) -> None:
+def test_a_stored_result_without_a_valid_signature_does_not_count(five: None) -> None:
     verification.verify_and_store()
     document = json.loads(verification.get_path().read_text())
     verification.get_path().write_text(json.dumps(document | {"text": document["text"].replace("whole", "Whole")}))

@@ -42,7 +42,7 @@ def last(act: str) -> AuditRow:
 # ---------------------------------------------------------------- what is written
 
 
-def test_a_question_its_vote_and_its_claim_are_told(a_call: Any) -> None:
+def test_an_approval_its_vote_and_its_claim_are_recorded(a_call: Any) -> None:
     call = a_call("approval-responded")
     assert acts()[-3:] == ["decision", "vote", "approval.approved"]
     vote = last("vote")
@@ -52,32 +52,32 @@ def test_a_question_its_vote_and_its_claim_are_told(a_call: Any) -> None:
     assert last("decision").details["effect"] == "ask"
 
 
-def test_a_rules_no_is_told_with_its_rule(policy: Any, source: Source) -> None:
+def test_a_denial_is_recorded_with_its_rule(policy: Any, source: Source) -> None:
     policy({"default": "deny"})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
     row = last("decision")
     assert row.details["effect"] == "deny" and row.details["tool"] == "bash" and row.actor_kind == "default"
 
 
-def test_keys_policies_and_switches_are_told(policy: Any, key: AgentKey) -> None:
+def test_keys_policies_and_switches_are_recorded(policy: Any, key: AgentKey) -> None:
     policy({"default": "ask"})
     AgentKey.objects.filter(pk=key.pk).update(revoked_at="2026-01-01T00:00:00Z")
     assert {"key.created", "policy.activated", "key.revoked"} <= set(acts())
     assert last("policy.activated").actor == "a test"
 
 
-def test_using_a_key_is_not_told(key: AgentKey) -> None:
+def test_using_a_key_is_not_recorded(key: AgentKey) -> None:
     before = acts()
     AgentKey.objects.filter(pk=key.pk).update(used_at="2026-01-01T00:00:00Z")
     assert acts() == before
 
 
-def test_a_key_that_is_ended_on_its_page_is_told(signed_in: Any, key: AgentKey) -> None:
+def test_a_key_that_is_revoked_on_its_page_is_recorded(signed_in: Any, key: AgentKey) -> None:
     assert signed_in("admin").post(f"/sources/keys/{key.pk}/revoke/").status_code == 302
     assert (last("key.revoked").actor_kind, last("key.revoked").actor) == ("human", "a-admin")
 
 
-def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
+def test_every_edit_of_the_draft_is_recorded(policy: Any, signed_in: Any) -> None:
     policy({"default": "ask"})
     admin = signed_in("admin")
     rule = {"id": "r", "effect": "ask", "match": {"tool": ["bash"]}}
@@ -112,7 +112,7 @@ def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
     assert acts() == before and not policy_draft.set_rule_enabled("none", True, author="ann") and acts() == before
 
 
-def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:
+def test_an_unused_permit_of_a_rule_is_recorded(policy: Any, source: Source) -> None:
     policy({"default": "allow"})
     for run in ("lapses", "ends"):
         gate.decide(source, gate.DecisionRequest(run=run, call_id="c", tool="bash", args={}))
@@ -127,7 +127,7 @@ def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: 
     assert states == {"lapses": "expired", "ends": "cancelled"}
 
 
-def test_keys_sources_and_people_that_are_deleted_are_told(client: Client, key: AgentKey, a_person: Any) -> None:
+def test_deleted_keys_sources_and_people_are_recorded(client: Client, key: AgentKey, a_person: Any) -> None:
     gone, root = a_person("approver", "gone"), a_person("admin", "root")
     root.is_superuser = True
     root.save()
@@ -144,7 +144,7 @@ def test_keys_sources_and_people_that_are_deleted_are_told(client: Client, key: 
     assert AuditRow.objects.filter(act="person.deleted").count() == 1 and verify().fault == ""
 
 
-def test_an_approval_that_expired_is_told_as_the_clocks(a_call: Any) -> None:
+def test_an_expired_approval_is_recorded_as_a_timeout(a_call: Any) -> None:
     call = a_call("approval-requested")
     with allow_log_writes():
         Approval.objects.filter(call=call).update(expires_at=1.0)
@@ -167,7 +167,7 @@ def _fields(ballot: gate.Ballot) -> dict[str, Any]:
     return {name: getattr(ballot, name) for name in ballot.__dataclass_fields__}
 
 
-def test_what_is_rolled_back_was_never_told() -> None:
+def test_what_is_rolled_back_is_not_recorded() -> None:
     write_acts(Act("first"))
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         write_acts(Act("never"))
@@ -238,7 +238,7 @@ def test_tampering_shows(statements: list[str], fault: str) -> None:
     assert error.value.returncode == 1 and fault in str(error.value)
 
 
-def test_a_trail_written_anew_does_not_fit_the_anchor(settings: Any) -> None:
+def test_a_rewritten_trail_does_not_match_the_anchor(settings: Any) -> None:
     for number in range(3):
         write_acts(Act(f"act {number}"))
     anchor.note_end(3, AuditRow.objects.get(seq=3).hash)
@@ -259,7 +259,7 @@ def test_the_anchor_is_its_owners_alone_and_never_goes_back() -> None:
     assert anchor.get_path().stat().st_mode & 0o777 == 0o600
 
 
-def test_a_new_key_goes_on_with_the_old_chain(settings: Any) -> None:
+def test_a_new_key_continues_the_old_chain(settings: Any) -> None:
     write_acts(Act("old"))
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key"
@@ -336,7 +336,7 @@ def never_verified() -> Iterator[None]:
     verifying.get_path().unlink(missing_ok=True)
 
 
-def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
+def test_the_page_shows_when_the_trail_was_verified_and_the_result(
     client: Client, a_person: Any, five: None, never_verified: None
 ) -> None:
     client.force_login(a_person("admin"))
@@ -346,7 +346,7 @@ def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
     page = client.get("/settings/audit/").content.decode()
     assert 'data-verified="yes"' in page and f"{rows} rows, verified" in page and "; 1 came since" in page
     sql("UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3")
-    assert 'data-verified="yes"' in client.get("/settings/audit/").content.decode()  # nobody has looked again
+    assert 'data-verified="yes"' in client.get("/settings/audit/").content.decode()  # not verified again
     assert 'data-verified="no"' in client.post("/settings/audit/verify/").content.decode()
     page = client.get("/settings/audit/").content.decode()
     assert 'data-verified="no"' in page and "row 3 is bad: it was changed" in page
@@ -364,12 +364,12 @@ def test_the_clock_verifies_once_an_hour_and_complains(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"at": "x", "finding": {}}', '{"at": 1, "finding": {"seq": 1}}'])
-def test_a_note_that_cannot_be_read_is_none(never_verified: None, text: str) -> None:
+def test_an_unreadable_result_does_not_count(never_verified: None, text: str) -> None:
     verifying.get_path().write_text(text)
     assert verifying.get_last_result() is None
 
 
-def test_signing_in_is_told_and_to_vote_too(client: Client, a_person: Any) -> None:
+def test_signing_in_is_recorded_also_before_a_vote(client: Client, a_person: Any) -> None:
     a_person("approver", "bea")
     client.login(username="bea", password="wrong")
     assert last("signin.refused").details["typed"] == "bea"
@@ -379,7 +379,7 @@ def test_signing_in_is_told_and_to_vote_too(client: Client, a_person: Any) -> No
     assert last("signout").actor == "bea"
 
 
-def test_revealing_shows_the_original_and_is_told(signed_in: Any, a_call: Any) -> None:
+def test_revealing_shows_the_original_and_is_recorded(signed_in: Any, a_call: Any) -> None:
     call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
     admin = signed_in("admin")
     answer = admin.post(f"/calls/{call.public_id}/reveal")

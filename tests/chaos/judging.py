@@ -21,7 +21,7 @@ ANSWERS = {"approve": "allow", "deny": "deny"}
 
 @dataclass
 class Row:
-    """What came of one scenario."""
+    """The result of one scenario."""
 
     scenario: str
     setup: str
@@ -116,7 +116,7 @@ def _judge_calls(row: Row, run: str, book: Book, calls: list[dict[str, Any]]) ->
 
 
 def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
-    """An answer is right where it was told once, is the vote's, and its permit was claimed; or was refused visibly."""
+    """An answer is right if it was delivered once, is the vote's, and its permit was claimed; or was refused."""
     votes = [vote for vote in ledger.votes if (vote.run, vote.call_id) == (question.run, question.call_id)]
     counted = [ANSWERS[vote.answer] for vote in votes if vote.status == 200]
     # Without a counted vote, the question ended in another way, or the vote's own answer was lost.

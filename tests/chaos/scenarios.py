@@ -22,7 +22,7 @@ from tests.chaos.stage import Machines, NotRun, Setup, Stage, missing, staged
 from tests.chaos.streams import KeyedPoster, NumberedStreamer, Poster, SlowKeyedPoster, Streamer
 
 PAUSE = 1.0  # seconds of load before each fault
-WAIT = 25.0  # seconds that a server has to recover before it counts as broken for good
+WAIT = 25.0  # seconds that a server has to recover before it counts as broken
 CLIENTS: list[type[Client]] = [
     Streamer, Streamer, NumberedStreamer, NumberedStreamer, Poster, KeyedPoster, SlowKeyedPoster, Gated, Gated,
     Poller, Poller, Voter, Refused,

@@ -78,7 +78,7 @@ class NumberedStreamer(Streamer):
         """Send until everything is acknowledged."""
         book = self.ledger.book(self.run)
         frames: list[str] = []
-        first = 0  # frames that are acknowledged for good
+        first = 0  # frames that are acknowledged
         while self.goes_on() or (first < len(frames) and self.may_finish()):
             base = following = first
             try:

@@ -59,7 +59,7 @@ def a_value(dice: random.Random, depth: int = 0) -> Any:
     return dice.choice([None, True, False, 0, 1, 1.0, 2.5, 9, "a", "b", "", "Rome", "{}", -3])
 
 
-def told(value: Any) -> list[Any]:
+def list_errors(value: Any) -> list[Any]:
     return sorted((one.pointer, one.keyword, sorted(one.unexpected), one.missing) for one in value)
 
 
@@ -69,9 +69,9 @@ def test_the_agents_side_finds_what_the_server_finds() -> None:
         dice = random.Random(seed)
         against = dice.choice(SCHEMAS)
         value = a_value(dice) if seed % 3 else {name: a_value(dice, 1) for name in dice.sample(NAMES, 3)}
-        expected = told(whole.find_errors(against, value))
+        expected = list_errors(whole.find_errors(against, value))
         wrong += bool(expected)
-        assert told(part.find_errors(against, value)) == expected, (against, value)
+        assert list_errors(part.find_errors(against, value)) == expected, (against, value)
     assert wrong > 1000
 
 

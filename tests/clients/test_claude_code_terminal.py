@@ -50,7 +50,7 @@ class Session:
         until(lambda: self.card(call).get("state") == state, PATIENCE)
         return self.card(call)
 
-    def told(self, call: str) -> str:
+    def wait_for_result(self, call: str) -> str:
         """Return what the model was told of the call, once it was."""
         until(lambda: call in self.place.model.results, PATIENCE)
         return self.place.model.results[call]
@@ -82,7 +82,7 @@ def test_a_persons_yes_lets_the_held_call_run_and_leaving_ends_the_run(
 ) -> None:
     session = claude("ask")
     gating.vote(server, session.run, "approve")
-    assert session.told("toolu_ask") == "ask"
+    assert session.wait_for_result("toolu_ask") == "ask"
     card = session.ended("toolu_ask", "output-available")
     assert (card["approval"]["by"]["kind"], card["approval"]["state"], card["anomalies"]) == ("human", "succeeded", [])
     session.sees("Done.")
@@ -93,7 +93,7 @@ def test_a_persons_yes_lets_the_held_call_run_and_leaving_ends_the_run(
 def test_a_persons_no_reaches_the_model(server: Server, claude: Callable[..., Session]) -> None:
     session = claude("ask")
     gating.vote(server, session.run, "deny", reason="not on a Friday")
-    assert "A person declined: not on a Friday" in session.told("toolu_ask")
+    assert "A person declined: not on a Friday" in session.wait_for_result("toolu_ask")
     assert session.ended("toolu_ask", "output-denied")["approval"]["by"]["kind"] == "human"
 
 
@@ -101,7 +101,7 @@ def test_what_a_person_edited_is_what_runs(server: Server, claude: Callable[...,
     session = claude("ask")
     edited = {"command": "echo edited", "description": "run toolu_ask"}
     gating.vote(server, session.run, "edit", edited=edited)
-    assert session.told("toolu_ask") == "edited"
+    assert session.wait_for_result("toolu_ask") == "edited"
     assert session.ended("toolu_ask", "output-available")["input"] == edited
 
 
@@ -118,7 +118,7 @@ def test_a_question_to_the_user_is_answered_from_the_inbox(
     session = claude("question")
     status, page = answer(server, gating.waiting(server, session.run), **fields)
     assert status == 200, page[:1000]
-    assert words in session.told("toolu_q")
+    assert words in session.wait_for_result("toolu_q")
     card = session.ended("toolu_q", "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
     session.sees("Done.")
@@ -137,7 +137,7 @@ def test_a_question_that_is_answered_at_the_terminal_waits_here_no_more(
     call = gating.waiting(server, session.run)
     session.sees("Type something")
     session.terminal.press(ENTER)
-    assert '"Which color?"="Red"' in session.told("toolu_q")
+    assert '"Which color?"="Red"' in session.wait_for_result("toolu_q")
     assert session.ended("toolu_q", "output-available")["approval"]["by"]["kind"] == "host"
     assert answer(server, call, **{"answer-0": "1"})[0] in {409, 410, 412}
 
@@ -145,7 +145,7 @@ def test_a_question_that_is_answered_at_the_terminal_waits_here_no_more(
 def test_a_question_that_is_denied_here_is_not_asked_there(server: Server, claude: Callable[..., Session]) -> None:
     session = claude("question")
     gating.vote(server, session.run, "deny", reason="decide yourself")
-    assert "decide yourself" in session.told("toolu_q")
+    assert "decide yourself" in session.wait_for_result("toolu_q")
 
 
 def test_a_question_cannot_be_approved_without_an_answer(server: Server, claude: Callable[..., Session]) -> None:
@@ -166,7 +166,7 @@ def test_esc_takes_the_question_back_and_the_session_goes_on(server: Server, cla
     session.terminal.press("SCENARIO:success")
     session.sees("SCENARIO:success")
     session.terminal.press(ENTER)
-    assert session.told("toolu_ok") == "hello" and session.told("toolu_ask") != "ask"
+    assert session.wait_for_result("toolu_ok") == "hello" and session.wait_for_result("toolu_ask") != "ask"
     session.ended("toolu_ok", "output-available")
 
 
@@ -179,7 +179,7 @@ def test_esc_while_a_tool_runs_is_seen_at_the_next_prompt(claude: Callable[..., 
     session.terminal.press("SCENARIO:success")
     session.sees("SCENARIO:success")
     session.terminal.press(ENTER)
-    session.told("toolu_ok")
+    session.wait_for_result("toolu_ok")
     assert session.ended("toolu_l", "output-error")["cause"] == "aborted"
 
 
@@ -190,7 +190,7 @@ def test_the_question_on_the_screen_is_answered_here(
     session = claude("write")
     session.sees("Do you want to create")
     gating.vote(server, session.run, decision, reason="because")
-    result = session.told("toolu_w")
+    result = session.wait_for_result("toolu_w")
     assert session.ended("toolu_w", state)["approval"]["by"]["kind"] == "human"
     assert (session.place.project / "out.txt").exists() is (decision == "approve")
     assert decision == "approve" or "because" in result
@@ -201,7 +201,7 @@ def test_the_question_on_the_screen_is_answered_there(server: Server, claude: Ca
     gating.waiting(server, session.run)
     session.sees("Do you want to create")
     session.terminal.press(ENTER)
-    session.told("toolu_w")
+    session.wait_for_result("toolu_w")
     card = session.ended("toolu_w", "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
     assert (session.place.project / "out.txt").exists()
@@ -223,7 +223,7 @@ def test_without_the_server_nothing_runs_and_the_model_is_told_why(
     server.stop()
     try:
         session = claude("touch", "--allowedTools=Bash")
-        result = session.told("toolu_t")
+        result = session.wait_for_result("toolu_t")
     finally:
         server.start()
     assert "gave no answer that can be used" in result and "Connection refused" in result

@@ -22,7 +22,7 @@ from tests.clients.models import Call
 from tests.support import gating
 from tests.support.bad_answers import make_tamper, rows
 from tests.support.fake_gate import Gate
-from tests.support.server import PATIENCE, Server, told_address, until
+from tests.support.server import PATIENCE, Server, read_address, until
 from tests.support.silent_server import Hole
 from toolcards import connect
 
@@ -156,7 +156,7 @@ def _settings(model: str) -> dict[str, Any]:
 
 
 def _told(process: subprocess.Popen[str]) -> str:
-    base, result = told_address(process)
+    base, result = read_address(process)
     assert base, f"opencode did not start: {result}"
     return base
 

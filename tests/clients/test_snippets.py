@@ -22,7 +22,7 @@ import pytest
 from tests.clients import models, npm, pip
 from tests.clients.nodeapp import ZOD
 from tests.support import gating
-from tests.support.server import KEY, PATIENCE, ROOT, Server, held_port, told_address, until
+from tests.support.server import KEY, PATIENCE, ROOT, Server, held_port, read_address, until
 from toolcards import connect
 from toolcards.connect import snippet_text
 
@@ -306,7 +306,7 @@ def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path)
             ["sh", "-c", command], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         try:
-            base, result = told_address(serving)
+            base, result = read_address(serving)
             assert base, result
             fields = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
             headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}

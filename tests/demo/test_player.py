@@ -31,7 +31,7 @@ def playing(server: Server, *more: str) -> subprocess.Popen[str]:
 
 
 def _heeds_ctrl_c() -> None:
-    """Whoever runs us in the background may have made us deaf to it, and our children with us."""
+    """Restore the default handler, which a parent in the background can disable for its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -86,7 +86,7 @@ def test_it_says_what_it_does(played: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
+def test_an_approval_without_an_answer_expires(tmp_path: Path) -> None:
     with Server(tmp_path, decide_ttl=2) as server:
         demo = playing(server, "--speed", "25")
         result = demo.communicate(timeout=3 * PATIENCE)[0]
@@ -118,7 +118,7 @@ def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
     assert "TOOLCARDS_AGENT_KEY" in completed.stderr
 
 
-def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
+def test_a_wrong_key_is_reported_in_one_line(server: Server) -> None:
     demo = playing(server, "--key", "tck_wrong", "--speed", "50")
     result = demo.communicate(timeout=2 * PATIENCE)[0]
     assert demo.returncode == 1

@@ -91,13 +91,13 @@ def test_without_a_policy_nothing_is_allowed(source: Any) -> None:
     assert (decision["decision"], decision["by"]["kind"]) == ("deny", "gate_error")
 
 
-def test_nobody_there_to_ask_means_no(source: Any, policy: Any) -> None:
+def test_no_one_to_ask_means_a_denial(source: Any, policy: Any) -> None:
     policy(ASK)
     decision = gate.decide(source, asking(can_wait=False))
     assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")
 
 
-def test_the_second_answer_loses_and_is_told_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+def test_the_second_answer_loses_and_learns_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
     call = a_call("approval-requested")
     gate.vote(an_approver, ballot(call, "deny"))
     with pytest.raises(gate.AlreadyDecided) as error:
@@ -182,7 +182,7 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
     assert Run.objects.get(pk=run.pk).alive_until
 
 
-def test_rebuilding_finds_and_mends_a_card_that_is_not_what_the_log_says(a_call: Any) -> None:
+def test_rebuilding_repairs_a_card_that_differs_from_the_log(a_call: Any) -> None:
     call = a_call("output-available")
     with allow_log_writes():
         ToolCall.objects.filter(pk=call.pk).update(
@@ -201,9 +201,7 @@ def test_rebuilding_finds_and_mends_a_card_that_is_not_what_the_log_says(a_call:
         ("waiting", True), ("removed", True), ("beyond_control", True),
     ],
 )  # fmt: skip
-def test_rebuilding_finds_and_mends_a_call_that_is_found_by_what_it_is_not(
-    a_call: Any, column: str, wrong: Any
-) -> None:
+def test_rebuilding_repairs_wrong_search_columns(a_call: Any, column: str, wrong: Any) -> None:
     call = a_call("output-available")
     with allow_log_writes():
         ToolCall.objects.filter(pk=call.pk).update(**{column: wrong})
@@ -230,7 +228,7 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
     assert gate.rebuild(check=True) == [] and len(folded) == 2
 
 
-def test_rebuilding_finds_and_mends_a_wrong_count(a_call: Any) -> None:
+def test_rebuilding_repairs_a_wrong_count(a_call: Any) -> None:
     run = a_call("output-available").run
     with allow_log_writes():
         Run.objects.filter(pk=run.pk).update(counts='{"output-error": 2}')

@@ -68,7 +68,7 @@ def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, po
     assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))["decision"] == "allow"
 
 
-async def test_an_idempotency_key_stands_for_one_call(call: Any, policy: Any, an_approver: Any) -> None:
+async def test_an_idempotency_key_belongs_to_one_call(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     decision = QUESTION | {"idempotency_key": "k"}
     _, first, _ = await call("POST", DECIDE, decision)

@@ -143,7 +143,7 @@ def test_plugins_are_asked_before_policy_and_deny_beats_a_quiet_plugin(policy: A
 # ---------------------------------------------------------------- observers
 
 
-def told() -> list[tuple[str, str]]:
+def list_deliveries() -> list[tuple[str, str]]:
     return list(Delivery.objects.order_by("id").values_list("event", "event_id"))
 
 
@@ -212,7 +212,7 @@ def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing
         "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotReceived("c", "oops", error="failed"),
         f.SnapshotReceived("c", "oops", error="failed"),
     )  # fmt: skip
-    assert [event for event, _ in told()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
+    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
     delivery = Delivery.objects.get(event=h.CORRECTED).decoded_payload
     assert (delivery["outcome"], delivery["error"]["message"], delivery["retryable"]) == ("error", "oops", False)
     assert delivery["attempt"] == 1 and delivery["seq"] > Delivery.objects.get(event=h.SETTLED).decoded_payload["seq"]
@@ -238,7 +238,7 @@ def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Sourc
 def test_an_interruption_is_settled_and_no_error(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="aborted"))
-    assert [event for event, _ in told()] == [h.BEFORE, h.SETTLED]
+    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.SETTLED]
     assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "aborted"
 
 
@@ -258,7 +258,7 @@ def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source:
         events='["tool.execute.after", "tool.execute.error", "tool.execute.settled"]',
     )
     a_run("r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeReported("", "failed", "m"))
-    assert [event for event, _ in told()] == [h.ERROR, h.SETTLED]
+    assert [event for event, _ in list_deliveries()] == [h.ERROR, h.SETTLED]
 
 
 @pytest.mark.django_db
@@ -446,7 +446,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         group_commit.execute(RecordFacts(source, "r", [fact]))
         if forgotten:
             run_cache.clear()
-    assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
+    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
     rows = [row.decoded_payload for row in Delivery.objects.order_by("id")]
     assert [one.get("outcome") for one in rows if one["event"] == h.SETTLED] == ["error", "ok"]
     assert [one["seq"] for one in rows] == sorted({one["seq"] for one in rows})
@@ -460,7 +460,7 @@ def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any,
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
     teller = EventReplay(Run.objects.get())
     streamed = [one for event in Event.objects.order_by("seq") for one in teller.convert(event) if one.name == "hook"]
-    assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == told()
+    assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == list_deliveries()
     assert [one.data["hook"]["seq"] for one in streamed] == [
         row.decoded_payload["seq"] for row in Delivery.objects.order_by("id")
     ]

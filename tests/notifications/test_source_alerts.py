@@ -32,15 +32,15 @@ def hears(*events: str, name: str = "w", **more: Any) -> Webhook:
     return Webhook.objects.create(name=name, url="https://example.com/", events=json.dumps(events), **more)
 
 
-def told() -> list[str]:
+def list_events() -> list[str]:
     return list(Delivery.objects.order_by("id").values_list("event", flat=True))
 
 
-def look(later: float = 0.0) -> list[str]:
-    """What one look tells, so many minutes from now."""
-    before = len(told())
+def check_sources(later: float = 0.0) -> list[str]:
+    """Return the alerts of one check, so many minutes from now."""
+    before = len(list_events())
     source_alerts.write_source_alerts(time.time() + later * MINUTES)
-    return told()[before:]
+    return list_events()[before:]
 
 
 def say(source: Source, run: str, *facts: Any) -> None:
@@ -52,16 +52,16 @@ def say(source: Source, run: str, *facts: Any) -> None:
 ALERTS = (h.SILENT, h.FAILING, h.FAILS_OPEN, h.RECOVERED)
 
 
-def test_a_silence_is_told_once_and_so_is_its_end(a_run: Any, source: Source) -> None:
+def test_lost_contact_is_sent_once_and_so_is_its_end(a_run: Any, source: Source) -> None:
     hears(*ALERTS)
     a_run("r", f.InputReady("c", "bash", {}, True))
     a_run("another", f.InputReady("c", "bash", {}, True))
-    assert look() == []
-    assert look(11) == [h.SILENT] and look(11) == [] and look(25) == []
+    assert check_sources() == []
+    assert check_sources(11) == [h.SILENT] and check_sources(11) == [] and check_sources(25) == []
     say(source, "r", f.TextDelta("I am back"))
     say(source, "another", f.RunEnded())
-    assert look() == [h.RECOVERED] and look() == []
-    assert look(11) == [h.SILENT] and look(30) == []
+    assert check_sources() == [h.RECOVERED] and check_sources() == []
+    assert check_sources(11) == [h.SILENT] and check_sources(30) == []
     ids = set(Delivery.objects.values_list("event_id", flat=True))
     assert ids == {f"evt_s{source.pk}-silent-{n}" for n in ("1", "1-over", "2")}
 
@@ -72,29 +72,29 @@ def test_a_run_that_waits_for_a_person_is_not_silent(policy: Any, an_approver: A
     hears(*ALERTS)
     policy({"default": "ask"})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    assert look(11) == []
+    assert check_sources(11) == []
 
 
-def test_a_source_that_fails_is_told_once_until_it_does_better(a_run: Any, source: Source) -> None:
+def test_a_failing_source_is_sent_once_until_it_recovers(a_run: Any, source: Source) -> None:
     hears(*ALERTS)
     for number in range(5):
         call = f"c{number}"
         a_run(f"r{number}", f.InputReady(call, "bash", {}, True), f.OutputFailed(call, "no", "timeout"), f.RunEnded())
-    assert look() == [h.FAILING] and look() == []
+    assert check_sources() == [h.FAILING] and check_sources() == []
     for number in range(6):
         a_run(f"ok{number}", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1), f.RunEnded())
-    assert look() == [h.RECOVERED] and look() == []
+    assert check_sources() == [h.RECOVERED] and check_sources() == []
 
 
-def test_a_source_that_fails_open_is_told_once_for_all(a_run: Any, source: Source) -> None:
+def test_a_source_that_fails_open_is_sent_only_once(a_run: Any, source: Source) -> None:
     hears(*ALERTS)
     a_run("r", f.RunEnded())
     with allow_log_writes():
         Run.objects.update(protocol="claude-code")
-    assert look() == [h.FAILS_OPEN] and look() == [] and look(60) == []
+    assert check_sources() == [h.FAILS_OPEN] and check_sources() == [] and check_sources(60) == []
     with allow_log_writes():
         Run.objects.update(protocol="native")
-    assert look() == []
+    assert check_sources() == []
 
 
 def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
@@ -103,11 +103,11 @@ def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
     hears(h.SILENT, name="louder", severity="high")
     ours = hears(h.SILENT, h.RECOVERED, name="ours")
     a_run("r", f.InputReady("c", "bash", {}, True))
-    assert look(11) == [h.SILENT]
+    assert check_sources(11) == [h.SILENT]
     assert Delivery.objects.get().webhook == ours
 
 
-def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_queries: Any) -> None:
+def test_without_receivers_nothing_is_checked(a_run: Any, django_assert_num_queries: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True))
     subscriptions.list_webhooks()
     with django_assert_num_queries(0):

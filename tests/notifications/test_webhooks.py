@@ -1,4 +1,4 @@
-"""Webhooks: signed so that the public library agrees, sent to nobody inside, tried again, told once."""
+"""Webhooks: signed as the public library expects, never sent into private networks, retried, delivered."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_the_connection_goes_to_the_address_that_was_vetted(monkeypatch: pytest.
 
 
 class Receiver(ThreadingHTTPServer):
-    """A webhook receiver that answers what it is told to."""
+    """A webhook receiver with configurable answers."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[dict[str, str], bytes]] = []
@@ -178,9 +178,7 @@ def test_a_failure_is_tried_again_later_with_the_same_id(webhook: Webhook, recei
     assert len(receiver.heard) == 2 and len(ids) == 1
 
 
-def test_it_gives_up_after_the_last_try_and_can_be_sent_once_more(
-    webhook: Webhook, receiver: Receiver, a_run: Any
-) -> None:
+def test_it_gives_up_after_the_last_try_and_can_be_sent_again(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     receiver.status = 500
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
@@ -227,7 +225,7 @@ def test_only_the_hosts_that_are_allowed_may_be_private(receiver: Receiver, limi
         webhooks.post(receiver.url, b"{}", {})
 
 
-def test_only_what_is_wanted_is_told(db: None, a_run: Any, source: Any) -> None:
+def test_only_subscribed_events_are_sent(db: None, a_run: Any, source: Any) -> None:
     Webhook.objects.create(name="errors", url="https://example.com/", events='["tool.execute.error"]')
     Webhook.objects.create(name="loud", url="https://example.com/", severity="critical")
     Webhook.objects.create(name="another", url="https://example.com/", sources="[999999]")
@@ -242,7 +240,7 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
     a_run("r", f.InputReady("c", "bash", {}, True))
     pk, now = Delivery.objects.get().pk, time.time() + 1
     assert Delivery.objects.take(pk, now, 30) and not Delivery.objects.take(pk, now, 30)
-    assert Delivery.objects.take(pk, now + 31, 30)  # whoever took it died
+    assert Delivery.objects.take(pk, now + 31, 30)  # the process that took it died
 
 
 @pytest.mark.parametrize(("text", "seconds"), [

@@ -144,7 +144,7 @@ def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_a_socket_and_a_body_are_told_is_written_down(server: Any) -> None:
+def test_what_a_socket_and_a_body_receive_is_documented(server: Any) -> None:
     import json
 
     body = '{"type":"tool.input.available","call_id":"c","tool":"bash","input":{}}\n{broken\n'

@@ -1,6 +1,6 @@
 """The lines that import-linter cannot draw: who writes, what the core calls, and what the client needs.
 
-Who may import whom is in `.importlinter`, which one test here runs.
+The import contracts are in `.importlinter`, which one test here runs.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ call_command("agentkey", "create", "limited", "--scopes", "read")
 
 
 class Person:
-    """Somebody in a browser."""
+    """A person in a browser."""
 
     def __init__(self, site: Server, name: str, password: str = PASSWORD) -> None:
         self.site, self.jar = site, http.cookiejar.CookieJar()
@@ -119,7 +119,7 @@ def ask(site: Server, tool: Any, args: Any, *, key: str | None = None, **more: A
 def waiting(
     site: Server, tool: str = "bash", args: Any = None, **more: Any
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """An approval that waits, the form of a person who sees it, and what the agent was told."""
+    """Return a pending approval, the form of a person who sees it, and the agent's decision."""
     decision = ask(site, tool, {"command": "git push"} if args is None else args, **more)
     assert decision["decision"] == "ask", decision
     _, run, _ = site.request("GET", f"/api/v1/runs/{decision['run']}/calls", key=more.get("key") or site.key)

@@ -1,8 +1,7 @@
 """One table of answers on which nothing may run. Every client is tested against all of it.
 
-A row says at which stages it is told (`decide`: an allow at once; `poll`: after a question; `claim`; `message`: over a
-socket) and makes the bad answer out of the honest one. `sooner` rows take the client's patience: they are told to
-clients whose time is cut short.
+A row has the stages at which it is given (`decide`: an allow at once; `poll`: after a question; `claim`; `message`:
+over a socket) and makes the bad answer out of the honest one. `sooner` rows are for clients with a short time limit.
 """
 
 from __future__ import annotations
@@ -223,7 +222,7 @@ TABLE = [*WRONG, *UNREADABLE, *ENVELOPES, *FRAMES]
 
 
 def rows(*stages: str, sooner: bool = False, table: Sequence[BadAnswer] = TABLE) -> list[tuple[BadAnswer, str]]:
-    """Return every row at every one of these stages where it is told."""
+    """Return every row with each of these stages that it has."""
     return [(row, stage) for row in table if row.sooner == sooner for stage in stages if stage in row.stages]
 
 

@@ -135,7 +135,7 @@ def serve(address: str) -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     assert "dashboard.settings" not in sys.modules, "a module of the parent reads the settings"
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for watchers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no one waits for watchers
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)

@@ -76,7 +76,7 @@ class Server:
                 self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
             else:
                 self.process = forge.start(arguments, self._env(), log)
-        self.base = self._told()
+        self.base = self._wait_for_address()
 
     def stop(self) -> None:
         """End it politely."""
@@ -110,9 +110,9 @@ class Server:
             "TOOLCARDS_STATIC": "plain", "PYTHONUNBUFFERED": "1",
         } | ours  # fmt: skip
 
-    def _told(self) -> str:
+    def _wait_for_address(self) -> str:
         assert self.process is not None
-        base, result = told_address(self.process)
+        base, result = read_address(self.process)
         assert base, f"the server did not start: {result} {(self.data / 'server.log').read_text()[-2000:]}"
         return base
 
@@ -160,7 +160,7 @@ def with_curl() -> dict[str, str]:
 
 @functools.cache
 def migrated() -> Path:
-    """Return a database with all tables and nobody in it, made once for all servers: it takes most of a second."""
+    """Return a database with all tables and no people, made once for all servers: it takes most of a second."""
     folder = tempfile.TemporaryDirectory(prefix="toolcards-migrated-")
     atexit.register(folder.cleanup)
     env = os.environ | {"TOOLCARDS_DATA_DIR": folder.name, "TOOLCARDS_DATABASE_URL": ""}
@@ -169,7 +169,7 @@ def migrated() -> Path:
     return Path(folder.name) / "toolcards.sqlite3"
 
 
-def told_address(process: subprocess.Popen[str] | forge.ForgedProcess) -> tuple[str, str]:
+def read_address(process: subprocess.Popen[str] | forge.ForgedProcess) -> tuple[str, str]:
     """Return the address that the program says it serves at, "" if it never does, and all that it said."""
     assert process.stdout is not None
     # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
@@ -185,9 +185,9 @@ def told_address(process: subprocess.Popen[str] | forge.ForgedProcess) -> tuple[
 
 
 def held_port() -> sockets.socket:
-    """Return a socket that keeps a free port free: nobody else is given it, and a server may listen on it.
+    """Return a socket that keeps a free port free: no one else gets it, and a server may listen on it.
 
-    While it is bound the system hands its port to no connection and to nobody who asks for any port; it does not
+    While it is bound the system hands its port to no connection and to no program that asks for any port; it does not
     listen itself, so who asks for exactly this port (with SO_REUSEADDR, as servers do) gets it, again after a restart.
     """
     holder = sockets.socket()

@@ -130,7 +130,7 @@ class Postgres:
         subprocess.run(command, check=True, capture_output=True)
 
     def close(self) -> None:
-        """End it for good."""
+        """Stop it permanently."""
         self.stop()
         self._held.close()
 
@@ -194,7 +194,7 @@ class Redis:
         self.close()
 
     def close(self) -> None:
-        """End it for good."""
+        """Stop it permanently."""
         self.kill()
         self._held.close()
 

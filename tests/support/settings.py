@@ -1,6 +1,6 @@
 """The settings of servers that tests start: the product's own, but passwords are hashed quickly.
 
-Of such a server's people nobody steals a hash; its half second of CPU at every start and sign-in was a tenth of the
+The people of such a server need no slow hash; its half second of CPU at every start and sign-in was a tenth of the
 suite. `Server(…, bare=True)` starts the product as it is.
 """
 

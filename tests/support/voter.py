@@ -15,7 +15,7 @@ from tests.support.server import PATIENCE, Server, until
 
 
 class Voter:
-    """Somebody signed in as admin."""
+    """A person signed in as admin."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

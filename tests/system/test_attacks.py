@@ -135,12 +135,12 @@ BODIES: list[tuple[Any, set[int]]] = [
 
 
 @pytest.mark.parametrize(("body", "statuses"), BODIES, ids=[str(n) for n in range(len(BODIES))])
-def test_a_question_that_is_none_is_refused(site: Server, body: Any, statuses: set[int]) -> None:
+def test_an_invalid_request_is_refused(site: Server, body: Any, statuses: set[int]) -> None:
     status, decision, _ = site.request("POST", DECIDE, body, Content_Type="application/json")
     assert status in statuses and decision["error"]["code"], (status, decision)
 
 
-def test_fields_nobody_knows_and_odd_names_change_nothing(site: Server) -> None:
+def test_unknown_fields_and_odd_names_change_nothing(site: Server) -> None:
     odd = {"decision": "allow", "approved": True, "by": {"kind": "human"}, "\u202e": "\x00", "__class__": "x"}
     assert ask(site, "bash", {"command": "git push"}, **odd)["decision"] == "ask"
     for name in ("c\x00", "\u202e", "../../x", "<script>", "a" * 5000, "\U0001f600", "%2F"):
@@ -218,7 +218,7 @@ VOTES: list[tuple[dict[str, Any], set[int]]] = [
 
 
 @pytest.mark.parametrize(("wrong", "statuses"), VOTES, ids=[str(n) for n in range(len(VOTES))])
-def test_a_vote_that_is_none_decides_nothing(
+def test_an_invalid_vote_decides_nothing(
     site: Server, people: dict[str, Person], wrong: dict[str, Any], statuses: set[int]
 ) -> None:
     approval, form, _ = waiting(site)
@@ -339,7 +339,7 @@ BAD_RULES = [
 
 
 @pytest.mark.parametrize("bad", BAD_RULES, ids=[str(n) for n in range(len(BAD_RULES))])
-def test_a_policy_that_is_none_is_refused(site: Server, people: dict[str, Person], bad: Any) -> None:
+def test_an_invalid_policy_is_refused(site: Server, people: dict[str, Person], bad: Any) -> None:
     rules = [bad | {"id": "bad"} if isinstance(bad, dict) else bad]
     document = {"v": 1, "default": "ask", "rules": rules}
     status, value = people["admin"].send("POST", "/api/v1/policy/validate", document)

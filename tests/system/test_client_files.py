@@ -1,4 +1,4 @@
-"""The files that agents' programs copy from us: served as what they are, to nobody's web page."""
+"""The files that agents' programs copy from us: served with the right type, and to no web page."""
 
 from __future__ import annotations
 

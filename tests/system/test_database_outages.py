@@ -206,9 +206,7 @@ def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutt
     assert server.manage("replay", "--check").returncode == 0
 
 
-def test_frames_whose_fate_nobody_knew_are_there_once_when_their_sender_comes_back(
-    server: Server, cutter: Cutter
-) -> None:
+def test_frames_of_an_unknown_commit_are_there_once_when_their_sender_returns(server: Server, cutter: Cutter) -> None:
     """PostgreSQL commits, its answer is lost, and then it cannot be asked for longer than a request waits."""
     frames = [json.dumps({"type": "text.delta", "text": f"[{n}]", "n": n}) for n in (1, 2)]
     cutter.closed = True

@@ -78,7 +78,7 @@ REFUSED = [
 
 
 def test_no_rule_lets_these_pass(site: Server) -> None:
-    assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is none
+    assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is empty
     assert ask(site, "browse", {"url": "http://93.184.216.34/"})["decision"] == "allow"
     assert ask(site, "all_of", {"paths": ["/data/x"] * 2000})["decision"] == "allow"
     decision = [(tool, args) for tool, args in REFUSED if ask(site, tool, args)["decision"] not in {"ask", "deny"}]
@@ -318,7 +318,7 @@ ELSEWHERE_AFTER = [
 
 
 @pytest.mark.parametrize("target", ELSEWHERE_AFTER)
-def test_after_signing_in_or_voting_nobody_is_sent_elsewhere(site: Server, target: str) -> None:
+def test_after_signing_in_or_voting_no_one_is_sent_elsewhere(site: Server, target: str) -> None:
     ann = Person(site, "ann")
     approval, form, _ = waiting(site)
     assert landed(ann, f"/approvals/{approval}/vote", form | {"next": target}).startswith(f"{site.base}/")
@@ -329,7 +329,7 @@ def test_after_signing_in_or_voting_nobody_is_sent_elsewhere(site: Server, targe
 
 
 def landed(person: Person, path: str, form: dict[str, Any]) -> str:
-    """Send the form, follow where it leads, and return the address; elsewhere is nobody to answer."""
+    """Send the form, follow where it leads, and return the address; nothing answers elsewhere."""
     sent = urllib.parse.urlencode(form).encode()
     request = urllib.request.Request(person.site.base + path, sent, {"X-CSRFToken": person.token})
     try:
@@ -391,7 +391,7 @@ def test_fifty_activations_at_once_are_one_version(site: Server, people: dict[st
     assert json.loads(root.send("GET", "/api/v1/policy/versions")[1])["active"] == active + 1
 
 
-def test_a_yes_and_its_question_taken_back_at_once_have_one_end(site: Server, people: dict[str, Person]) -> None:
+def test_an_approval_and_a_withdrawal_at_once_have_one_end(site: Server, people: dict[str, Person]) -> None:
     for _ in range(5):
         approval, form, _ = waiting(site)
         with ThreadPoolExecutor(2) as threads:

@@ -60,7 +60,7 @@ def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
 
 
 def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) -> None:
-    with socket.socket() as held:  # bound, and nobody listens
+    with socket.socket() as held:  # bound, without a listener
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         completed = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
@@ -75,7 +75,7 @@ def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tm
         )  # more to the point than the port
         assert completed.returncode == 1 and "Traceback" not in completed.stderr
         assert f"Another server uses {tmp_path}: process {server.process.pid} at {server.base}" in completed.stderr
-        assert server.manage("replay", "--check").returncode == 0  # commands may run beside a server
+        assert server.manage("replay", "--check").returncode == 0  # commands can run next to a server
         server.kill()
         server.start()  # a lock ends with its process
         assert server.get("/api/v1/runs")

@@ -1,4 +1,4 @@
-"""What time does to questions and answers: others are asked, an answer nobody used is none, who is there is known."""
+"""Time limits of approvals: escalation, expiry of unused answers, and the presence of agents."""
 
 # ruff: noqa: E501 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolcards.transports.background import connections
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-# ---------------------------------------------------------------- nobody answers for a while
+# ---------------------------------------------------------------- no answer for a while
 
 WAITED = {"approvers": ["ann"], "decide_ttl": "1h", "escalate": [{"after": "5m", "to": "bob"}]}
 
@@ -39,7 +39,7 @@ def _let_it_wait(seconds: float) -> None:
         Approval.objects.filter(state="pending").update(requested_at=time.time() - seconds)
 
 
-def test_a_question_nobody_answers_goes_to_others_once_and_they_may_answer_it(
+def test_an_approval_without_an_answer_is_escalated_once_and_others_can_vote(
     source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any, client: Client
 ) -> None:
     bob = a_person("approver", "bob")
@@ -68,7 +68,7 @@ def test_a_question_nobody_answers_goes_to_others_once_and_they_may_answer_it(
     assert gate.sweep() == 0
 
 
-def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
+def test_subscribers_are_notified_of_an_escalation(
     source: Source, policy: Any, an_approver: Any, a_person: Any
 ) -> None:
     a_person("approver", "bob")
@@ -89,7 +89,7 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     assert "bob" in formats.build_message(delivery.decoded_payload, delivery.severity).text
 
 
-def test_of_escalations_a_recipient_is_told_those_to_its_people(
+def test_a_recipient_gets_the_escalations_to_its_people(
     source: Source, policy: Any, an_approver: Any, a_person: Any, settings: Any
 ) -> None:
     a_person("approver", "bob")
@@ -110,7 +110,7 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
     assert all("bob" in mail.body for mail in outbox.outbox)
 
 
-def test_an_answered_or_expired_question_goes_to_nobody(
+def test_an_answered_or_expired_approval_is_not_escalated(
     source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any
 ) -> None:
     a_person("approver", "bob")
@@ -141,7 +141,7 @@ def test_an_escalation_of_one_rule_opens_no_other_rules_list(
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
 
 
-# ---------------------------------------------------------------- a yes that nobody fetched
+# ---------------------------------------------------------------- an approval that is not fetched
 
 
 async def _approved_while_away(agent: Any, policy: Any, person: Any, ballot: Any) -> None:
@@ -155,7 +155,7 @@ async def _approved_while_away(agent: Any, policy: Any, person: Any, ballot: Any
 
 
 @pytest.mark.parametrize("swept", [True, False])
-async def test_a_yes_that_no_socket_fetched_in_time_is_none(
+async def test_an_approval_that_no_socket_fetches_in_time_expires(
     agent: Any, policy: Any, an_approver: Any, ballot: Any, swept: bool
 ) -> None:
     await _approved_while_away(agent, policy, an_approver, ballot)
@@ -178,7 +178,7 @@ async def test_a_yes_that_no_socket_fetched_in_time_is_none(
     assert await AuditRow.objects.filter(act="approval.expired", actor_kind="timeout").acount() == 1
 
 
-async def test_a_yes_is_told_once_to_who_comes_back_in_time(
+async def test_an_approval_is_delivered_once_to_an_agent_that_returns_in_time(
     agent: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     await _approved_while_away(agent, policy, an_approver, ballot)

@@ -11,7 +11,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import RunState
 
 
-def told(*facts: Any) -> list[Card]:
+def route_facts(*facts: Any) -> list[Card]:
     board = RunState()
     for fact in facts:
         for ordinal, part in board.route(fact):
@@ -31,7 +31,7 @@ ECHO = (
 
 
 def test_an_automatic_question_after_our_denial_is_no_oddity() -> None:
-    (card,) = told(READY, *DENIED, *ECHO, f.OutputDenied("c"))
+    (card,) = route_facts(READY, *DENIED, *ECHO, f.OutputDenied("c"))
     assert (card.state, card.anomalies, card.denied) == ("output-denied", (), "Not here.")
 
 
@@ -40,7 +40,7 @@ def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
     answered = f.ApprovalAnswered("c", True, id="apr_1", by=f.Actor("human", "ann"))
     echo = (f.ApprovalRequested("c", "aitxt-1", automatic=True), f.ApprovalAnswered("", True, "aitxt-1"))
     claimed = f.ApprovalChanged("c", "claimed", id="apr_1")
-    (card,) = told(READY, f.PolicyDecided("c", "ask"), fact, answered, *echo, claimed, f.OutputReady("c", 1))
+    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, answered, *echo, claimed, f.OutputReady("c", 1))
     assert card.approval is not None and card.approval.by == f.Actor("human", "ann")
     assert (card.state, card.anomalies) == ("output-available", ())
 
@@ -54,7 +54,7 @@ def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
     ],
 )
 def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
-    (card,) = told(READY, *DENIED, echo)
+    (card,) = route_facts(READY, *DENIED, echo)
     assert (card.state, card.anomalies) == ("output-denied", ())
 
 
@@ -65,19 +65,19 @@ def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
 def test_a_persons_no_without_a_reason_is_told_in_a_result_too(result: Any, odd: list[str]) -> None:
     fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
     answered = f.ApprovalAnswered("c", False, id="apr_1", by=f.Actor("human", "ann"))
-    (card,) = told(READY, f.PolicyDecided("c", "ask"), fact, answered, f.OutputReady("c", result))
+    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, answered, f.OutputReady("c", result))
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", odd)
 
 
 @pytest.mark.parametrize("real", [f.OutputFailed("c", "EACCES"), f.OutputReady("c", {"deleted": "/a"})])
 def test_a_result_of_a_denied_call_is_one(real: Any) -> None:
-    (card,) = told(READY, *DENIED, real)
+    (card,) = route_facts(READY, *DENIED, real)
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", ["conflicting-terminal"])
 
 
 def test_a_call_that_was_asked_about_before_its_stream_told_of_it_is_one_call() -> None:
     stream = (f.StepStarted(), f.InputStarted("c", "shell", per_step=True), f.InputDelta("c", '{"command":"x"}'))
-    cards = told(READY, *DENIED, *stream, f.OutputDenied("c"))
+    cards = route_facts(READY, *DENIED, *stream, f.OutputDenied("c"))
     assert [card.state for card in cards] == ["output-denied"]
 
 
@@ -99,19 +99,19 @@ def cities(cards: list[Card]) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("messages", [("m1", "m2", "m3"), ("", "", "")])
 def test_an_id_that_comes_again_after_its_result_is_another_call(messages: tuple[str, ...]) -> None:
     facts = [fact for message, city in zip(messages, "ABB", strict=True) for fact in turn(message, city)]
-    assert cities(told(f.RunStarted(scope="r"), *facts)) == [("A", "A"), ("B", "B"), ("B", "B")]
+    assert cities(route_facts(f.RunStarted(scope="r"), *facts)) == [("A", "A"), ("B", "B"), ("B", "B")]
 
 
 @pytest.mark.parametrize("messages", [("m1", "m2"), ("", "")])
 def test_a_stream_that_is_read_again_repeats_no_call(messages: tuple[str, ...]) -> None:
     first, second = turn(messages[0], "A"), turn(messages[1], "B")
     stream = [f.RunStarted(scope="r"), *first, *second] if messages[0] else [f.RunStarted(scope="r"), *first]
-    assert len(cities(told(*stream, *stream))) == (2 if messages[0] else 1)
+    assert len(cities(route_facts(*stream, *stream))) == (2 if messages[0] else 1)
 
 
 def test_an_id_of_a_later_message_is_another_call_after_an_end_without_result() -> None:
     facts = [f.RunStarted(scope="r"), *turn("m1", "A", lost=True), f.RunEnded(outcome="aborted", scope="r")]
-    cards = told(*facts, f.RunStarted(scope="s"), *turn("m2", "B"))
+    cards = route_facts(*facts, f.RunStarted(scope="s"), *turn("m2", "B"))
     assert cities(cards) == [("A", None), ("B", "B")] and cards[0].cause == "aborted"
 
 
@@ -119,7 +119,7 @@ def test_the_stream_of_a_call_that_was_denied_before_it_came_is_no_other_call() 
     """The gate answers faster than the mirrored stream arrives."""
     ready = f.InputReady("call_0", "weather", {"city": "A"}, True)
     denied = (f.PolicyDecided("call_0", "deny", reason="No."), f.OutputDenied("call_0", "No.", by=f.Actor("rule")))
-    cards = told(ready, *denied, *turn("m1", "A", lost=True), *turn("m2", "B"))
+    cards = route_facts(ready, *denied, *turn("m1", "A", lost=True), *turn("m2", "B"))
     assert [(card.state, card.input) for card in cards] == [
         ("output-denied", {"city": "A"}), ("output-available", {"city": "B"}),
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_the_stream_of_a_call_that_was_denied_before_it_came_is_no_other_call() 
 def test_a_continuation_announces_the_same_call_again() -> None:
     """TanStack repeats a call after its approval, perhaps in another message."""
     asked, answered = f.ApprovalRequested("call_0", "a"), f.ApprovalAnswered("", True, "a")
-    (card,) = told(f.RunStarted(scope="r"), *turn("m1", "A", lost=True), asked, answered, *turn("m2", "A"))
+    (card,) = route_facts(f.RunStarted(scope="r"), *turn("m1", "A", lost=True), asked, answered, *turn("m2", "A"))
     assert (card.state, card.output) == ("output-available", "A")
 
 

@@ -53,7 +53,7 @@ def last(act: str) -> AuditRow:
     return AuditRow.objects.filter(act=act).latest("seq")
 
 
-def told(act: str) -> list[dict[str, Any]]:
+def read_details(act: str) -> list[dict[str, Any]]:
     return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
 
 
@@ -111,7 +111,7 @@ def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: C
     assert set(list_identities(bea)) == {"bea", "group:approver", "group:sre", "group:night shift"}
     assert last("person.created").details["groups"] == ["approver", "night shift", "sre"]
     assert last("person.created").actor == "a-admin" and last("person.link").details["person"] == "bea"
-    assert link not in admin.get(page_of(bea)).content.decode() and link not in str(told("person.link"))
+    assert link not in admin.get(page_of(bea)).content.decode() and link not in str(read_details("person.link"))
     guest, other = Client(), Client()
     path = link.removeprefix("http://testserver")
     assert guest.post(path).status_code == 302 and guest.get("/approvals/").status_code == 200
@@ -158,7 +158,7 @@ def test_role_and_groups_are_changed_in_one_act(admin: Client, a_person: Any) ->
         "person": "bea", "staff": {"was": False, "is": True},
         "groups": {"was": ["viewer"], "is": ["admin", "sre"]},
     }  # fmt: skip
-    assert not told("person.groups")
+    assert not read_details("person.groups")
 
 
 def test_who_is_switched_off_is_out_at_once_and_can_come_back(admin: Client, a_person: Any) -> None:
@@ -182,7 +182,7 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
         answer = admin.post(path, {"seen": seen(admin, me)} | value)
         assert answer.status_code == 409 and "only admin" in answer.content.decode()
     me.refresh_from_db()
-    assert roles.get_role(me) == "admin" and me.is_active and not told("person.changed")
+    assert roles.get_role(me) == "admin" and me.is_active and not read_details("person.changed")
     with pytest.raises(CommandError, match="only admin"):
         call_command("person", "role", "a-admin", "viewer")
     a_person("admin", "second")
@@ -192,11 +192,11 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
 
 def test_what_a_role_may_do_is_told_also_where_it_changes_beside_a_person(admin: Client, a_person: Any) -> None:
     Group.objects.get(name="approver").permissions.clear()
-    before = len(told("group.rights"))
+    before = len(read_details("group.rights"))
     bea = a_person("viewer", "bea")  # which gives the roles what they lack
-    (row,) = told("group.rights")[before:]
+    (row,) = read_details("group.rights")[before:]
     assert row["group"] == "approver" and row["was"] == [] and "vote" in row["is"]
-    assert not told("person.groups") and last("person.created").details["person"] == bea.username
+    assert not read_details("person.groups") and last("person.created").details["person"] == bea.username
 
 
 @pytest.mark.django_db(transaction=True)
@@ -297,7 +297,7 @@ def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) ->
         assert answer.status_code == 412 and "Someone else has changed" in answer.content.decode()
         assert admin.post(path, value).status_code == 412
     bea = User.objects.get(pk=bea.pk)
-    assert roles.get_role(bea) == "approver" and bea.is_active and not told("person.link")
+    assert roles.get_role(bea) == "approver" and bea.is_active and not read_details("person.link")
 
 
 def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> None:
@@ -336,7 +336,7 @@ def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> 
     assert last("person.changed").details == {
         "person": "bea", "name": {"was": "bea", "is": "beatrix"}, "active": {"was": True, "is": False},
     }  # fmt: skip
-    assert told("person.groups")[-2:] == [
+    assert read_details("person.groups")[-2:] == [
         {"person": "beatrix", "was": ["viewer"], "is": []}, {"person": "beatrix", "was": [], "is": ["approver"]},
     ]  # fmt: skip
     sent = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
@@ -420,10 +420,10 @@ def test_a_sign_in_is_no_change_of_the_password(client: Client, a_person: Any, s
     a_person("viewer", "bea")
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher", *settings.PASSWORD_HASHERS]
     assert client.login(username="bea", password=PASSWORD)
-    assert told("person.password") == [{"person": "bea", "how": "hashed anew"}]
+    assert read_details("person.password") == [{"person": "bea", "how": "hashed anew"}]
     client.logout()
     client.login(username="bea", password=PASSWORD)
-    assert len(told("person.password")) == 1 and not told("person.changed")
+    assert len(read_details("person.password")) == 1 and not read_details("person.changed")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -461,7 +461,10 @@ def test_whom_a_source_works_for_is_told_with_what_was(admin: Client, source: So
     page = f"/sources/{source.pk}/owner/"
     for name in ("bea", "bea", ""):
         assert admin.post(page, {"owner": name}).status_code == 302
-    assert [row["owner"] for row in told("source.changed")] == [{"was": "", "is": "bea"}, {"was": "bea", "is": ""}]
+    assert [row["owner"] for row in read_details("source.changed")] == [
+        {"was": "", "is": "bea"},
+        {"was": "bea", "is": ""},
+    ]
     call_command("agentkey", "create", source.name, "--owner", "bea", "--env", "prod")
     assert last("source.changed").details["env"] == {"was": "", "is": "prod"}
     there = f"/admin/toolcards/source/{source.pk}/change/"
@@ -520,7 +523,10 @@ def test_a_webhook_whose_change_cannot_be_told_stays_as_it_is(admin: Client, mon
 def test_a_server_that_nobody_has_signed_in_to_offers_a_link_at_every_start(client: Client) -> None:
     first, second = first_run.prepare(Environment()), first_run.prepare(Environment())
     assert first.admin == second.admin and second.admin is not None
-    assert told("person.created") == [told("person.created")[0]] and told("person.created")[0]["superuser"] is True
+    assert (
+        read_details("person.created") == [read_details("person.created")[0]]
+        and read_details("person.created")[0]["superuser"] is True
+    )
     assert client.post(sign_in_links.make_link(second.admin, "")).status_code == 302
 
 
@@ -574,7 +580,7 @@ def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client:
     assert client.post(sign_in_links.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
     again = sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
     assert client.get("/").status_code == 200  # a new link ends nobody's session
-    assert Client().post(again).status_code == 302 and not told("person.password")
+    assert Client().post(again).status_code == 302 and not read_details("person.password")
 
 
 def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None:

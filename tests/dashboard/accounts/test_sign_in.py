@@ -32,7 +32,7 @@ def sign_in(client: Client, name: str = "bea", password: str = PASSWORD, address
     return client.post("/login/", {"username": name, "password": password, **more}, REMOTE_ADDR=address)
 
 
-def told(act: str) -> list[dict[str, Any]]:
+def read_details(act: str) -> list[dict[str, Any]]:
     return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
 
 
@@ -48,15 +48,15 @@ def test_guesses_are_slowed_down_and_say_for_how_long(bea: User) -> None:
         and "Too many failed attempts" in answers[-1].content.decode()
     )
     assert sign_in(guesser).status_code == 429  # not even with the right one: else the answer would tell which it is
-    assert told("signin.throttled") == [{"typed": "bea", "from": "127.0.0.1", "seconds": int(PAIR.refill)}]
-    assert len(told("signin.refused")) == PAIR.size
+    assert read_details("signin.throttled") == [{"typed": "bea", "from": "127.0.0.1", "seconds": int(PAIR.refill)}]
+    assert len(read_details("signin.refused")) == PAIR.size
 
 
 def test_a_name_that_is_not_there_is_slowed_down_alike(bea: User) -> None:
     for name in ("bea", "nobody"):
         answers = [sign_in(Client(), name, "wrong", address="10.0.0.7") for _ in range(PAIR.size + 1)]
         assert [answer.status_code for answer in answers] == [200] * PAIR.size + [429], name
-        assert "nobody" not in str(told("signin.throttled"))
+        assert "nobody" not in str(read_details("signin.throttled"))
 
 
 def test_who_guesses_a_name_does_not_keep_its_owner_out(bea: User) -> None:
@@ -134,12 +134,12 @@ def test_what_was_typed_as_a_name_is_kept_only_if_it_is_one(
     for _ in range(PAIR.size + 2):
         sign_in(Client(), typed, "wrong")
     rows = str(list(AuditRow.objects.values_list("detail", "actor"))) + caplog.text
-    assert typed not in rows and told("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
+    assert typed not in rows and read_details("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
 
 
 def test_a_name_that_exists_is_kept_as_it_is_written(bea: User) -> None:
     sign_in(Client(), "\uff42ea", "wrong")
-    assert told("signin.refused") == [{"typed": "bea", "from": "127.0.0.1", "way": "password"}]
+    assert read_details("signin.refused") == [{"typed": "bea", "from": "127.0.0.1", "way": "password"}]
 
 
 @pytest.mark.parametrize(("name", "password"), [
@@ -211,10 +211,10 @@ def test_opening_a_link_names_the_account_and_uses_nothing_up(bea: User) -> None
             assert answer.status_code == 200 and SESSION not in answer.cookies
     html = Client().get(link).content.decode()
     assert "Sign in as bea" in html and len(re.findall("<button", html)) == 1 and 'method="post"' in html
-    assert User.objects.get(pk=bea.pk).last_login is None and not told("signin")
+    assert User.objects.get(pk=bea.pk).last_login is None and not read_details("signin")
     guest = Client()
     assert guest.post(link)["Location"] == "/" and guest.get("/approvals/").status_code == 200
-    assert told("signin")[0]["way"] == "link"
+    assert read_details("signin")[0]["way"] == "link"
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
 
 

@@ -98,7 +98,7 @@ async def test_a_body_that_is_sent_again_ends_what_its_first_try_began(source: S
     assert (await in_thread(states)(), (await Run.objects.aget()).status) == ({"c": "output-error"}, "truncated")
 
 
-async def test_what_a_lost_body_left_open_ends_when_no_body_goes_on_with_it(source: Source, limits: Any) -> None:
+async def test_what_a_lost_body_left_open_ends_when_no_body_continues_it(source: Source, limits: Any) -> None:
     limits(grace=50)
     (lost, gone), (other, connection) = stream(source), stream(source)
     await send(lost, "lost")

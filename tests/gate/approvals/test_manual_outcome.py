@@ -92,7 +92,7 @@ def test_a_person_says_how_it_ended(
     assert (act.actor_kind, act.actor, json.loads(act.detail)["outcome"]) == ("human", "ann", outcome)
 
 
-def test_the_same_person_may_say_it_twice_and_another_is_told_who_was_first(
+def test_the_same_person_may_repeat_it_and_another_learns_who_was_first(
     lost: Any, an_approver: Any, a_person: Any
 ) -> None:
     call = lost()
@@ -114,7 +114,7 @@ def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) 
 
 
 @pytest.mark.parametrize("state", ["input-available", "approval-requested", "output-available", "output-denied"])
-def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state: str) -> None:
+def test_only_an_unknown_outcome_can_be_recorded(a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
     with pytest.raises(gate.AlreadyDecided) as error:
         gate.record_manual_outcome(an_approver, finding(call, "succeeded"))
@@ -134,7 +134,7 @@ def test_what_cannot_have_run_is_not_asked_about(a_run: Any, facts: list[Any], o
     assert not ToolCall.objects.get(call_id="c").as_card().has_unknown_outcome
 
 
-def test_a_watched_call_that_fell_silent_is_settled_too(a_run: Any, an_approver: Any) -> None:
+def test_an_observed_call_without_a_result_can_be_recorded_too(a_run: Any, an_approver: Any) -> None:
     a_run("run-2", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
     assert (
         gate.record_manual_outcome(an_approver, finding(ToolCall.objects.get(), "succeeded")).state
@@ -232,9 +232,7 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost
     assert "ann looked: it failed" in story
 
 
-def test_the_inbox_and_the_history_lead_to_what_nobody_heard_the_end_of(
-    ann: Client, lost: Any, an_approver: Any
-) -> None:
+def test_the_inbox_and_the_history_link_to_calls_without_a_result(ann: Client, lost: Any, an_approver: Any) -> None:
     call = lost()
     assert "1 call since yesterday never reported a result" in ann.get("/approvals/").content.decode()
     page = ann.get("/approvals/history/").content.decode()

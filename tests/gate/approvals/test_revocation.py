@@ -114,14 +114,14 @@ def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) ->
 
 
 @pytest.mark.parametrize("state", ["approval-requested", "output-denied"])
-def test_only_a_yes_can_be_taken_back(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
+def test_only_an_approval_can_be_revoked(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
     with pytest.raises(gate.TooLate):
         gate.revoke_approval(an_approver, stored(call).id)
     assert ToolCall.objects.get().state == state
 
 
-def test_who_may_not_answer_may_not_take_back(approved: ToolCall, a_person: Any) -> None:
+def test_who_may_not_vote_may_not_revoke(approved: ToolCall, a_person: Any) -> None:
     with pytest.raises(gate.NotAllowed):
         gate.revoke_approval(a_person("viewer"), stored(approved).id)
     with pytest.raises(gate.NotFound):

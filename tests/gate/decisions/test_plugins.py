@@ -25,7 +25,7 @@ WAIT = PATIENCE
 
 
 class Slow:
-    """A plug-in that thinks about the calls of the run `slow` until it is told to go on."""
+    """A plug-in that thinks about the calls of the run `slow` until the test releases it."""
 
     def __init__(self, answer: Any = None) -> None:
         self.asked, self.go, self.heard, self.answer = threading.Event(), threading.Event(), list[Any](), answer
@@ -180,7 +180,7 @@ async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow
     assert (await gate.adecide(agent, asking("slow")))["decision"] == "allow" and len(slow.heard) == 1
 
 
-async def test_another_attempt_is_asked_about_anew(agent: Source, slow: Slow) -> None:
+async def test_another_attempt_consults_the_plugins_again(agent: Source, slow: Slow) -> None:
     slow.go.set()
     for attempt in (1, 2):
         decision = await gate.adecide(agent, asking("slow", attempt=attempt))
@@ -191,7 +191,7 @@ async def test_another_attempt_is_asked_about_anew(agent: Source, slow: Slow) ->
     assert [attempt for _, _, attempt, _ in slow.heard] == [1, 2]
 
 
-async def test_whoever_hangs_up_while_plugins_think_leaves_no_decision(agent: Source, slow: Slow) -> None:
+async def test_an_agent_that_hangs_up_during_the_plugins_leaves_no_decision(agent: Source, slow: Slow) -> None:
     waits, stays = begun(agent, "slow"), begun(agent, "slow", "d")
     await reached(slow.asked)
     waits.cancel()
@@ -203,7 +203,9 @@ async def test_whoever_hangs_up_while_plugins_think_leaves_no_decision(agent: So
     assert (card.state, card.as_card().decision) == ("input-available", None)
 
 
-async def test_what_goes_wrong_in_asking_is_a_no(agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_while_consulting_is_a_denial(
+    agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(payload: Any) -> Any:
         raise RecursionError
 
@@ -212,7 +214,7 @@ async def test_what_goes_wrong_in_asking_is_a_no(agent: Source, slow: Slow, monk
     assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("deny", "plugin_crash", None)
 
 
-async def test_a_question_that_waited_too_long_for_its_turn_is_a_no_that_may_be_tried_again(
+async def test_an_inquiry_that_waits_too_long_for_its_turn_is_a_denial_that_can_be_retried(
     agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consulting, "MAX_QUEUE_SECONDS", -1.0)
@@ -249,7 +251,7 @@ ANSWERS = {
 def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
     agent: Source, first: str, second: str
 ) -> None:
-    """An agent asks the same at two processes while the plug-ins think: both ask theirs, one decision comes of it."""
+    """An agent asks two processes while the plug-ins think: both consult theirs, and one decision results."""
 
     def heard(inquiry: consulting.PluginInquiry, plugin: Says) -> consulting.PluginResult:
         hooks.clear()

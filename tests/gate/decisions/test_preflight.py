@@ -34,7 +34,7 @@ def kinds() -> list[str]:
     return [event.decoded_fact.type for event in Event.objects.order_by("seq")]
 
 
-def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source: Source) -> None:
+def test_a_broken_call_is_repaired_and_the_decision_has_what_may_run(offering: None, source: Source) -> None:
     decision = ask(source, "Get-Weather", {"City": "Rome"})
     assert decision["decision"] == "allow" and decision["permit"]
     assert (decision["tool"], decision["args"]) == ({"name": "get_weather", "source": ""}, {"city": "Rome"})
@@ -48,7 +48,7 @@ def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source
     assert kinds().index("input-repaired") < kinds().index("decided")
 
 
-def test_the_mended_call_is_judged_afresh_under_its_new_name(offering: None, source: Source) -> None:
+def test_the_repaired_call_is_evaluated_under_its_new_name(offering: None, source: Source) -> None:
     decision = ask(source, "SendMail", {})
     assert (decision["decision"], decision["reason"]["code"]) == ("deny", "rule_denied") and "args" not in decision
     assert ToolCall.objects.get().state == "output-denied"
@@ -57,7 +57,7 @@ def test_the_mended_call_is_judged_afresh_under_its_new_name(offering: None, sou
 @pytest.mark.parametrize(("tool", "args", "code", "authority"), [
     ("no_such", {}, "no_such_tool", "runtime"), ("get_weather", {"city": 42}, "invalid_input", "tool"), ("get_weather", {}, "invalid_input", "tool"),
 ])  # fmt: skip
-def test_what_cannot_be_mended_ends_at_once(
+def test_what_cannot_be_repaired_ends_at_once(
     offering: None, source: Source, tool: str, args: Any, code: str, authority: str
 ) -> None:
     decision = ask(source, tool, args)
@@ -87,7 +87,7 @@ def test_a_new_attempt_of_a_broken_call_may_succeed(offering: None, source: Sour
     assert ask(source, "get_weather", {"city": "Oslo"}, attempt=2)["decision"] == "allow"
 
 
-def test_the_same_mistake_twice_is_told_so(offering: None, source: Source) -> None:
+def test_a_repeated_mistake_is_reported_as_such(offering: None, source: Source) -> None:
     assert "made before" not in ask(source, "get_weather", {}, "c1")["reason"]["text"]
     assert "made before" in ask(source, "get_weather", {}, "c2")["reason"]["text"]
 

@@ -29,7 +29,7 @@ from toolcards.models import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_what_is_denied_by_now_is_taken_back(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
+async def test_what_is_denied_in_the_meantime_is_revoked(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     path, proof, pk = await get_approval(call, an_approver, ballot)
     await in_thread(policy)({"rules": [ASK, DENY]})
@@ -46,7 +46,7 @@ async def test_what_is_denied_by_now_is_taken_back(call: Any, policy: Any, an_ap
 @pytest.mark.parametrize(
     "later", [[ASK, ASK | {"id": "also"}], [ASK | {"ask": {"quorum": 2}}], [ASK | {"ask": {"approvers": ["bob"]}}]]
 )
-async def test_what_is_asked_more_strictly_by_now_is_asked_anew(
+async def test_what_has_stricter_terms_in_the_meantime_needs_approval_again(
     call: Any,
     policy: Any,
     an_approver: Any,
@@ -67,7 +67,7 @@ async def test_what_is_asked_more_strictly_by_now_is_asked_anew(
     assert (await call("POST", path, proof))[0] == 410
 
 
-async def test_what_a_rule_allowed_and_another_asks_about_by_now_waits(
+async def test_what_one_rule_allowed_and_another_asks_about_in_the_meantime_waits(
     call: Any,
     policy: Any,
     an_approver: Any,
@@ -135,7 +135,7 @@ async def test_another_attempt_with_other_arguments_supersedes(call: Any, policy
     assert (await call("GET", f"/api/v1/approvals/{first['approval']['id']}"))[1]["reason"]["code"] == "superseded"
 
 
-async def test_a_result_nobody_claimed_is_ungoverned(call: Any, policy: Any, an_approver: Any) -> None:
+async def test_a_result_without_a_claim_is_ungoverned(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     await call("POST", DECIDE, QUESTION)
     assert (await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"}))[0] == 200
@@ -144,7 +144,7 @@ async def test_a_result_nobody_claimed_is_ungoverned(call: Any, policy: Any, an_
 
 
 @pytest.mark.parametrize("rule", [ASK, ALLOW])
-async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
+async def test_what_began_in_a_lost_run_has_an_unknown_outcome(
     call: Any,
     policy: Any,
     an_approver: Any,
@@ -169,7 +169,7 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
         assert (decision["decision"], decision["reason"]["code"]) == ("deny", "lost")
 
 
-async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_accepts_it(
+async def test_a_changed_tool_needs_approval_until_an_admin_accepts_it(
     call: Any,
     policy: Any,
     an_approver: Any,
@@ -260,12 +260,14 @@ def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
     assert decision["decision"] == "ask"
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
-    policy(alone)  # what was answered under terms that count no more is asked anew
+    policy(alone)  # what was answered under old terms needs approval again
     a_person("approver", "bob")
     assert policy_store.check_document(alone) == [] and not policy_store.is_default_unanswerable(source)
 
 
-async def test_whom_an_agent_works_for_answers_its_own_questions(agent: Any, an_approver: Any, ballot: Any) -> None:
+async def test_an_owner_answers_the_approvals_that_the_agent_requests(
+    agent: Any, an_approver: Any, ballot: Any
+) -> None:
     async with agent(run="r", mode="observe") as socket:
         await Source.objects.aupdate(owner=an_approver)
         ready = {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}}

@@ -1,4 +1,4 @@
-"""What is kept under older keys or in the clear is sealed anew, in small steps, beside a running server."""
+"""Texts with older keys or without encryption are re-encrypted in small steps while a server runs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
         total["plain"] == 2
         and total["old"] == int(capsys.readouterr().out.split("Re-encrypted: ")[1].split(".")[0]) - 2
     )
-    settings.SECRET_KEY_FALLBACKS = []  # nobody needs the old key any more
+    settings.SECRET_KEY_FALLBACKS = []  # no text needs the old key any more
     assert said() == before
     call_command("reseal", "--check")
     call_command("reseal")
@@ -117,7 +117,7 @@ def test_what_no_key_opens_stays_as_it_is(a_run: Any, settings: Any, capsys: pyt
 
 
 @pytest.mark.django_db
-def test_who_is_interrupted_goes_on_where_it_was(a_run: Any, a_new_key: Any) -> None:
+def test_an_interrupted_run_continues_where_it_stopped(a_run: Any, a_new_key: Any) -> None:
     for number in range(4):
         a_story(a_run, f"run-{number}")
     a_new_key()
@@ -140,7 +140,7 @@ def test_who_is_interrupted_goes_on_where_it_was(a_run: Any, a_new_key: Any) -> 
 
 
 @pytest.mark.django_db
-def test_a_note_of_another_key_or_a_broken_one_is_none(a_run: Any, a_new_key: Any) -> None:
+def test_progress_of_another_key_or_broken_progress_does_not_count(a_run: Any, a_new_key: Any) -> None:
     a_story(a_run)
     for note in ("", "[]", "{", '{"key_id": "x", "rows": {"toolcards_event.fact": 999999}}', '{"key_id": 1}'):
         a_new_key()

@@ -1,4 +1,4 @@
-"""Secrets of runs long ended are masked for good and nothing else changes; old runs go; originals apart are sealed."""
+"""Secrets of ended runs are masked permanently and nothing else changes; old runs are deleted."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def everything() -> str:
     return "\n".join(f"{model._meta.db_table}: {row!r}" for model in models for row in model.objects.values_list())
 
 
-def told() -> dict[Any, Any]:
-    """What must stay as it was, of every card."""
+def read_outcomes() -> dict[Any, Any]:
+    """Return what must stay the same of every card."""
     cards = {}
     for call in ToolCall.objects.order_by("run_id", "ordinal"):
         card = call.as_card()
@@ -111,18 +111,18 @@ def aged(run: Run, days: float = 2) -> Run:
     return run
 
 
-# ---------------------------------------------------------------- masking for good
+# ---------------------------------------------------------------- masking
 
 
 def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
-    before = told()
+    before = read_outcomes()
     completed = gate.run_retention()
     assert (completed.scrubbed, completed.refusals) == (1, 0)
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
     assert WORD[9:] not in left
-    assert told() == before
+    assert read_outcomes() == before
     assert list(rebuild.find_differences(leaky)) == []
     assert has_mask(ToolCall.objects.get(call_id="twice").as_card().input)
 
@@ -155,7 +155,7 @@ def test_the_command_masks_what_is_due_and_says_so(leaky: Run) -> None:
     assert row.run == "leaky" and row.details["masked"]["events"] > 10
 
 
-def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., Run]) -> None:
+def test_runs_that_are_open_or_ended_recently_are_unchanged(a_run: Callable[..., Run]) -> None:
     secret = f.InputReady("c", "bash", {"password": WORD}, True)
     a_run("alive", secret)
     a_run("lately", f.InputReady("c", "bash", {"password": WORD}, True), f.RunEnded())
@@ -166,7 +166,7 @@ def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., 
     assert everything() == before
 
 
-def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, source: Source) -> None:
+def test_a_resumed_run_continues_and_is_masked_again(leaky: Run, source: Source) -> None:
     group_commit.execute(
         RecordFacts(source, "leaky", [f.TextDelta(text="old")])
     )  # another process remembers it like this
@@ -218,14 +218,14 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
         assert cursor.fetchone()[0].startswith(encryption.MARK)
     group_commit.execute(RecordFacts(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
     aged(Run.objects.get())
-    before = told()
+    before = read_outcomes()
     assert gate.run_retention().scrubbed == 1
     row = Approval.objects.get()
     assert has_mask(json.loads(row.edited)) and has_mask(row.reason) and has_mask(row.note)
     assert row.args_sha256 == digest({"command": f"deploy --password {WORD}"})
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
-    assert told() == before
+    assert read_outcomes() == before
 
 
 def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:

@@ -41,7 +41,7 @@ class Node:
         self._process.communicate()
 
     def play(self, **wish: Any) -> dict[str, Any]:
-        """Send a wish; return what came of it."""
+        """Send a wish; return its result."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(wish) + "\n")
         self._process.stdin.flush()

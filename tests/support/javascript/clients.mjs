@@ -5,7 +5,7 @@ import { digest } from './toolcards/gate-answers.mjs';
 import { gated, needsApproval, runs, toolApproval } from './toolcards/ai-sdk.mjs';
 import { gate } from './toolcards/tanstack.mjs';
 
-// Clocks that run faster, so that nobody has to wait as long as the clients do: timers by `haste`, time by its square.
+// Clocks that run faster, so that tests need not wait as long as the clients do: timers by `haste`, time by its square.
 // `late` is the haste of timers that give up a server that is gone, so that a busy machine does not count as one.
 let haste = 1, late = 1;
 const LONG = 10_000; // ms

@@ -31,12 +31,12 @@ def hook(event: str, **value: Any) -> dict[str, Any]:
 def tell(call: Any) -> Any:
     """Give `await tell(event, …)`: the hook output."""
 
-    async def told(event: str, *, query: str = "", **value: Any) -> Any:
+    async def post_hook(event: str, *, query: str = "", **value: Any) -> Any:
         status, answer, _ = await call("POST", HOOKS + query, hook(event, **value))
         assert status == 200, answer
         return answer.get("hookSpecificOutput", answer)
 
-    return told
+    return post_hook
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from toolcards.transports.api.sse import EventReplay, StreamEvent, coalesce
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def told(run: str = "r") -> list[StreamEvent]:
+def replay_events(run: str = "r") -> list[StreamEvent]:
     found = Run.objects.get(name=run)
     teller = EventReplay(found)
     return besides([one for event in Event.objects.after(found, 0) for one in teller.convert(event)])
@@ -40,7 +40,7 @@ def test_a_simple_call_is_told_from_start_to_end(a_run: Any) -> None:
         "r", f.StepStarted(), f.InputStarted("c", "bash"), f.InputDelta("c", "{}"), f.InputReady("c"),
         f.TextDelta(text="t"), f.OutputPartial("c", 1), f.OutputReady("c", 2), f.StepFinished(), f.RunEnded(),
     )  # fmt: skip
-    assert names(told()) == [
+    assert names(replay_events()) == [
         "run_started", "step", "tool_call_started", "tool_call_progress", "tool_call_progress", "text",
         "tool_call_progress", "tool_call_completed", "step", "run_finished",
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_simple_call_is_told_from_start_to_end(a_run: Any) -> None:
 
 def test_every_event_of_a_call_carries_the_card_as_it_was_then(a_run: Any) -> None:
     a_run("r", f.InputStarted("c", "bash"), f.InputDelta("c", "{}"), f.InputReady("c"), f.OutputFailed("c", "broke"))
-    calls = [one.data for one in told() if "call" in one.data]
+    calls = [one.data for one in replay_events() if "call" in one.data]
     states = ["input-streaming", "input-streaming", "input-available", "output-error"]
     assert [data["state"] for data in calls] == [data["call"]["state"] for data in calls] == states
     assert {(data["kind"], data["call"]["tool"]["kind"]) for data in calls} == {("execute", "execute")}
@@ -57,27 +57,27 @@ def test_every_event_of_a_call_carries_the_card_as_it_was_then(a_run: Any) -> No
 
 def test_a_denial_resolves_the_approval_and_then_completes_the_call(a_call: Any) -> None:
     a_call("output-denied", run="r")
-    assert names(told())[-3:] == ["approval_requested", "approval_resolved", "tool_call_completed"]
-    assert told()[-1].seq == told()[-2].seq
-    assert {one.data["state"] for one in told()[-2:]} == {"output-denied"}
+    assert names(replay_events())[-3:] == ["approval_requested", "approval_resolved", "tool_call_completed"]
+    assert replay_events()[-1].seq == replay_events()[-2].seq
+    assert {one.data["state"] for one in replay_events()[-2:]} == {"output-denied"}
 
 
 def test_a_policy_denial_has_no_approval_and_is_no_error(source: Any, policy: Any) -> None:
     policy({"default": "deny"})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    assert names(told()) == ["run_started", "tool_call_started", "tool_call_progress", "tool_call_completed"]
-    assert told()[-1].data["state"] == "output-denied"
+    assert names(replay_events()) == ["run_started", "tool_call_started", "tool_call_progress", "tool_call_completed"]
+    assert replay_events()[-1].data["state"] == "output-denied"
 
 
 def test_a_call_that_a_reset_took_is_told_as_removed(a_run: Any) -> None:
     a_run("r", f.StepStarted(), f.InputStarted("c", "bash"), f.StepReset())
-    assert names(told())[-1] == "tool_call_removed"
+    assert names(replay_events())[-1] == "tool_call_removed"
 
 
 def test_a_result_after_a_concluded_end_completes_once_more(a_run: Any, source: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
     a_run("r", f.OutputReady("c", 1))
-    ends = [one.data["state"] for one in told() if one.name == "tool_call_completed"]
+    ends = [one.data["state"] for one in replay_events() if one.name == "tool_call_completed"]
     assert ends == ["output-error", "output-available"]
 
 
@@ -92,15 +92,15 @@ def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
 
 def test_an_id_comes_only_when_all_of_its_place_is_told(a_call: Any) -> None:
     a_call("output-denied", run="r")
-    said = "".join(sse._format_frames(told()))
+    said = "".join(sse._format_frames(replay_events()))
     resolved, completed = said.strip().split("\n\n")[-2:]
     assert "\nid:" not in resolved
-    assert f"\nid: {told()[-1].seq}\n" in completed
+    assert f"\nid: {replay_events()[-1].seq}\n" in completed
 
 
 def test_long_bodies_stay_at_home(a_run: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {"command": "x" * 5000}, True), f.OutputReady("c", "short"))
-    call = told()[-1].data["call"]
+    call = replay_events()[-1].data["call"]
     assert (call["input"], call["truncated"], call["output"]) == (None, ["input"], "short")
 
 
@@ -196,7 +196,7 @@ CLONE = f"git clone https://ann:{SECRET}@h/x and sk-{SECRET}{SECRET} done"
 @pytest.mark.parametrize("cut", range(1, len(CLONE), 3))
 def test_a_secret_that_is_cut_between_two_pieces_of_text_is_in_neither(a_run: Any, cut: int) -> None:
     a_run("r", f.TextDelta(text=CLONE[:cut]), f.TextDelta(text=CLONE[cut:]), f.RunEnded())
-    texts = [one.data["text"] for one in told() if one.name == "text"]
+    texts = [one.data["text"] for one in replay_events() if one.name == "text"]
     whole = "".join(texts)
     assert not any(SECRET[at : at + 4] in whole for at in range(len(SECRET) - 3)), texts
     assert whole.startswith("git clone https://ann:") and "@h/x and ‹secret openai-key 27 · " in whole
@@ -208,7 +208,7 @@ def test_a_secret_that_is_cut_between_two_pieces_of_text_is_in_neither(a_run: An
 )
 def test_what_was_held_back_is_told_when_its_text_ends(a_run: Any, end: Any) -> None:
     a_run("r", f.TextDelta(text="see https://example"), f.TextDelta(text=" then aA1", channel="reasoning"), end)
-    events = [one for one in told() if one.name == "text"]
+    events = [one for one in replay_events() if one.name == "text"]
     assert [one.data["text"] for one in events] == ["see https://", " then ", "example", "aA1"]
     assert [one.data["channel"] for one in events] == ["text", "reasoning", "text", "reasoning"]
     assert events[-1].seq == Event.objects.latest("seq").seq
@@ -219,7 +219,7 @@ async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run:
 
     pieces = [CLONE[at : at + 5] for at in range(0, len(CLONE), 5)]
     run = await sync_to_async(a_run)("r", *(f.TextDelta(text=piece) for piece in pieces), f.RunEnded())
-    stayed = [one.data["text"] for one in await sync_to_async(told)() if one.name == "text"]
+    stayed = [one.data["text"] for one in await sync_to_async(replay_events)() if one.name == "text"]
     turned: list[str] = []
     cursor: tuple[float, ...] | None = None
     while True:
@@ -235,6 +235,6 @@ def test_a_card_that_is_being_written_shows_no_beginning_of_a_secret(a_run: Any)
     written = json.dumps({"command": CLONE})
     pieces = [f.InputDelta("c", written[at : at + 4]) for at in range(0, len(written), 4)]
     a_run("r", f.InputStarted("c", "bash"), *pieces)
-    for one in told():
+    for one in replay_events():
         shown = one.data.get("call", {}).get("input_text") or ""
         assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3)), shown
