@@ -265,6 +265,49 @@ def test_each_program_gets_the_decision_in_its_own_form(gate: Gate, tool: str, g
     assert ask_copilot(gate, "preToolUse", toolName=tool) == copilot
 
 
+CURSOR = {"conversation_id": "u-1", "generation_id": "g", "workspace_roots": ["/"]}
+
+
+def ask_cursor(gate: Gate | str, event: str, **more: Any) -> Any:
+    value = CURSOR | {"hook_event_name": event} | more
+    return relay(options(gate, "cursor"), json.dumps(value).encode(), value)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("tool", "permission", "words"),
+    [
+        ("bash", "allow", ""),
+        ("wipe", "deny", "The test says deny."),
+        ("silent", "ask", ""),
+        ("edited", "deny", "ls -l"),
+    ],
+)
+def test_cursor_gets_a_permission(gate: Gate, tool: str, permission: str, words: str) -> None:
+    output = ask_cursor(gate, "beforeMCPExecution", tool_name=tool, tool_input=json.dumps(ARGS))
+    assert output["permission"] == permission and words in output.get("agent_message", "")
+    assert gate.asked[-1][1]["tool_input"] == ARGS
+
+
+def test_cursors_commands_are_judged_and_find_their_results(gate: Gate, cache: Path) -> None:
+    gate.effects["Shell"] = "allow"
+    assert ask_cursor(gate, "beforeShellExecution", command="ls", cwd="/") == {"permission": "allow"}
+    assert ask_cursor(gate, "afterShellExecution", command="ls", output="a", duration=3) == {}
+    before, after = (body for _, body in gate.asked)
+    assert (before["tool_name"], before["tool_input"], after["tool_response"]) == ("Shell", {"command": "ls"}, "a")
+    assert before["tool_use_id"] == after["tool_use_id"] and not any(cache.rglob("*.call_*"))
+    ask_cursor(gate, "beforeMCPExecution", tool_name="MCP:files:rm", tool_input={})
+    assert gate.asked[-1][1]["tool_name"] == "mcp__files__rm"
+
+
+@pytest.mark.usefixtures("cache")
+def test_cursor_runs_nothing_without_a_server_and_still_takes_prompts() -> None:
+    assert ask_cursor("http://127.0.0.1:9", "beforeShellExecution", command="ls")["permission"] == "deny"
+    assert ask_cursor("http://127.0.0.1:9", "beforeSubmitPrompt", prompt="x") == {"continue": True}
+    with pytest.raises(ValueError, match="not an object"):
+        ask_cursor("http://127.0.0.1:9", "beforeMCPExecution", tool_name="x", tool_input=None)
+
+
 @pytest.mark.usefixtures("cache")
 def test_an_edit_that_gemini_would_merge_into_another_call_is_a_denial_that_says_it(gate: Gate) -> None:
     output = ask_gemini(gate, "BeforeTool", tool_name="edited", tool_input=ARGS | {"force": True})

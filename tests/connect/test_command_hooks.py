@@ -1,4 +1,4 @@
-"""Connecting Gemini CLI and Copilot CLI: what is written to their hooks, and that undo removes exactly that."""
+"""Connecting Gemini CLI, Copilot CLI and Cursor: what is written to their hooks, and that undo removes exactly that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from toolcards import connect
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
 GEMINI, COPILOT = connect.get_recipe("gemini-cli"), connect.get_recipe("copilot")
-BOTH = pytest.mark.parametrize("recipe", [GEMINI, COPILOT], ids=lambda recipe: recipe.name)
+CURSOR = connect.get_recipe("cursor")
+BOTH = pytest.mark.parametrize("recipe", [GEMINI, COPILOT, CURSOR], ids=lambda recipe: recipe.name)
+FILES = {
+    "gemini-cli": ".gemini/settings.json",
+    "copilot": ".copilot/hooks/toolcards.json",
+    "cursor": ".cursor/hooks.json",
+}
 OTHERS: dict[str, Any] = {
     "ui": {"theme": "x"}, "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "./mine.sh"}]}]}
 }  # fmt: skip
@@ -25,8 +31,7 @@ def target(tmp_path: Path) -> connect.Target:
 
 
 def read_hooks(target: connect.Target, recipe: connect.Recipe) -> dict[str, Any]:
-    name = ".gemini/settings.json" if recipe is GEMINI else ".copilot/hooks/toolcards.json"
-    hooks: dict[str, Any] = json.loads((target.home / name).read_text())["hooks"]
+    hooks: dict[str, Any] = json.loads((target.home / FILES[recipe.name]).read_text())["hooks"]
     return hooks
 
 
@@ -61,6 +66,21 @@ def test_other_settings_and_hooks_of_gemini_stay(target: connect.Target) -> None
     assert read_hooks(target, GEMINI)["BeforeTool"][0] == OTHERS["hooks"]["BeforeTool"][0]
     connect.write_changes(GEMINI.undo(target))
     assert path.read_text() == json.dumps(OTHERS, indent=4)
+
+
+def test_cursors_gating_hooks_fail_closed_and_other_hooks_stay(target: connect.Target) -> None:
+    path = target.home / ".cursor" / "hooks.json"
+    path.parent.mkdir()
+    mine = {"version": 1, "hooks": {"stop": [{"command": "./mine.sh"}], "beforeReadFile": []}}
+    path.write_text(json.dumps(mine, indent=2))
+    connect.write_changes(CURSOR.plan(target))
+    hooks = read_hooks(target, CURSOR)
+    for event in ("beforeShellExecution", "beforeMCPExecution"):
+        (hook,) = hooks[event]
+        assert hook["failClosed"] is True and hook["timeout"] == TIMEOUT and hook["command"].endswith("exit 2; }")
+    assert hooks["stop"][0] == {"command": "./mine.sh"} and len(hooks["stop"]) == 2
+    connect.write_changes(CURSOR.undo(target))
+    assert path.read_text() == json.dumps(mine, indent=2)
 
 
 @pytest.mark.parametrize("config", [{"enabled": False}, {"disabled": ["toolcards"]}])

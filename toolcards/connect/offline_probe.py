@@ -61,6 +61,7 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
     "" if it does not deny.
     """
     call = {"tool_use_id": "away", "tool_name": "probe", "toolName": "probe", "tool_input": {}, "toolArgs": {}}
+    call |= {"conversation_id": "away", "command": "away"}
     text = json.dumps({"hook_event_name": event, "session_id": "away", "sessionId": "away", **call})
     with reserve_dead_address() as url:
         command = [*find_command(), "hook", *words, "--url", url]
@@ -72,8 +73,9 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
         except (OSError, subprocess.SubprocessError, ValueError):
             return ""
     specific = output.get("hookSpecificOutput", output)
-    denies = "deny" in (specific.get("permissionDecision"), specific.get("decision"))
-    return str(specific.get("permissionDecisionReason") or specific.get("reason") or "") if denies else ""
+    denies = "deny" in (specific.get(name) for name in ("permissionDecision", "decision", "permission"))
+    reasons = (specific.get(name) for name in ("permissionDecisionReason", "reason", "agent_message"))
+    return str(next(filter(None, reasons), "")) if denies else ""
 
 
 def run_mcp() -> str:

@@ -1,7 +1,8 @@
 """What each program sends to its hooks and reads from them, translated to and from Claude Code's form.
 
 Read from and tested with @anthropic-ai/claude-code 2.1.329, @openai/codex 0.169.0, @google/gemini-cli 0.61.0 and
-@github/copilot 1.0.102. The hooks of the last two name no call: `open_calls` gives each call an id.
+@github/copilot 1.0.102; Cursor's from its documentation. The hooks of the last three name no call: `open_calls` gives
+each call an id.
 """
 
 from __future__ import annotations
@@ -192,9 +193,67 @@ def _format_for_copilot(output: JsonObject, hook: JsonObject) -> JsonObject:
     return {"permissionDecision": decision, "permissionDecisionReason": reason, **more}
 
 
+# ---------------------------------------------------------------- Cursor
+
+SHELL = "Shell"  # the name of Cursor's tool for commands
+_CURSOR_EVENTS = {"beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop", "sessionEnd": "SessionEnd"}
+
+
+def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
+    event, session = hook.get("hook_event_name"), str(hook.get("conversation_id") or hook.get("session_id") or "")
+    if event == "beforeShellExecution":
+        return _translate_call(hook, session, SHELL, {"command": hook.get("command")})
+    if event == "afterShellExecution":
+        return _translate_result(session, SHELL, {"command": hook.get("command")}, output=hook.get("output"))
+    if event == "beforeMCPExecution":
+        return _translate_call(hook, session, _name_cursor_tool(hook), _read_cursor_arguments(hook))
+    if event == "afterMCPExecution":
+        tool, arguments = _name_cursor_tool(hook), _read_cursor_arguments(hook)
+        return _translate_result(session, tool, arguments, output=hook.get("result_json"))
+    if event == "afterFileEdit":  # it cannot be held: shown as what was done
+        arguments = {"file_path": hook.get("file_path"), "edits": hook.get("edits")}
+        return _translate_result(session, "Write", arguments, output="Edited.")
+    if event in _CURSOR_EVENTS:
+        more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
+        return _translate_run_event(_CURSOR_EVENTS[event], hook, session, **more)
+    raise ValueError(f"the event {event!r} is not known")
+
+
+def _name_cursor_tool(hook: JsonObject) -> str:
+    """Return the MCP tool's name with its server, where the name has it (`MCP:server:tool`)."""
+    name = str(hook.get("tool_name", ""))
+    prefix, _, rest = name.partition(":")
+    server, _, tool = rest.partition(":")
+    return f"mcp__{server}__{tool}" if prefix == "MCP" and server and tool and "__" not in server else name
+
+
+def _read_cursor_arguments(hook: JsonObject) -> Any:
+    arguments = hook.get("tool_input")
+    if isinstance(arguments, str):
+        return parse_strict_object(arguments.encode()) if arguments.strip() else {}
+    return arguments
+
+
+def _format_for_cursor(output: JsonObject, hook: JsonObject) -> JsonObject:
+    """Return the permission; without an opinion of ours, Cursor asks its user."""
+    if hook["hook_event_name"] != "PreToolUse":
+        return {"continue": True} if hook["hook_event_name"] == "UserPromptSubmit" else {}
+    changed = output.get("hookSpecificOutput", {}).get("updatedInput")
+    if changed is not None:
+        return _deny_for_cursor(CHANGED.format(json.dumps(changed)))
+    decision, reason, _ = _keep_open(output, hook)
+    return _deny_for_cursor(reason) if decision == "deny" else {"permission": decision or "ask"}
+
+
+def _deny_for_cursor(reason: str) -> JsonObject:
+    words = dict.fromkeys(("user_message", "agent_message", "userMessage", "agentMessage"), reason)
+    return {"permission": "deny", **words}  # the last two are the names of the first versions
+
+
 PROGRAMS = {
     "claude-code": Program("Claude Code", _keep_input, _keep_output),
     "codex": Program("Codex", _keep_input, _format_for_codex),
     "copilot": Program("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),
+    "cursor": Program("Cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
     "gemini-cli": Program("Gemini CLI", _translate_gemini, _format_for_gemini),
 }
