@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 
+from dashboard import installation
 from dashboard.accounts import sign_in_views
 from dashboard.accounts import views as accounts
 from dashboard.accounts.access import allow_anyone
@@ -137,7 +138,14 @@ HELP = [
     path("api/v1/policy/schema.json", help_pages.policy_schema, name="policy-schema"),
 ]
 
+INSTALLING = [
+    path("manifest.webmanifest", installation.manifest, name="manifest"),
+    path("service-worker.js", installation.service_worker, name="service-worker"),
+    path("offline/", installation.offline, name="offline"),
+]
+
 urlpatterns = [
+    *INSTALLING,
     *HELP,
     *PEOPLE,
     *NOTIFYING,

@@ -10,7 +10,7 @@ import {startFolds} from './folds.js';
 import {startFollow} from './follow.js';
 import {startKeys} from './keys.js';
 import {startOwnVotes} from './own_votes.js';
-import {registerExtension, startPlace} from './place.js';
+import {registerExtension, registerServiceWorker, startPlace} from './place.js';
 import {startQueue} from './queue.js';
 import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
@@ -32,6 +32,7 @@ startFolds();
 startDepartures();
 startFollow();
 startKeys();
+registerServiceWorker();
 
 const board = document.getElementById('board');
 if (board?.dataset.board === 'run' && !('frozen' in board.dataset) && !location.hash) scrollTo(0, 0);

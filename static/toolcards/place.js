@@ -11,6 +11,9 @@ import {fillSlot, hasSlots, renewSpare} from './waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
 let htmxApi;
+/** @type {any} the page's only policy of trusted types, where the browser has them */
+let trustedPolicy;
+const SERVICE_WORKER = '/service-worker.js';
 /** @type {WeakSet<Element>} folds that the reader opened or closed */
 const keptFolds = new WeakSet();
 
@@ -66,8 +69,12 @@ export function registerExtension() {
       htmxApi = api;
       const {trustedTypes} = /** @type {any} */ (window);
       if (!trustedTypes) return;
-      const rules = {createHTML: (/** @type {string} */ text) => text, createScript: () => ''};
-      api.initSecurity(trustedTypes.createPolicy('htmx', rules));
+      const rules = {
+        createHTML: (/** @type {string} */ text) => text, createScript: () => '',
+        createScriptURL: (/** @type {string} */ url) => (url === SERVICE_WORKER ? url : ''),
+      };
+      trustedPolicy = trustedTypes.createPolicy('htmx', rules);
+      api.initSecurity(trustedPolicy);
     },
     /** @type {(style: string, target: Element, fragment: DocumentFragment) => false | Element[]} */
     handle_swap(style, target, fragment) {
@@ -85,6 +92,14 @@ export function registerExtension() {
     htmx_before_morph_attr: (/** @type {Element} */ element, /** @type {{attrName: string}} */ change) =>
       !(change.attrName === 'open' && keptFolds.has(element)),
   });
+}
+
+/** Let the browser install the dashboard as an app; plain http and private windows may refuse. */
+export function registerServiceWorker() {
+  const url = trustedPolicy ? trustedPolicy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
+  const register = () => { navigator.serviceWorker?.register(url).catch(() => {}); };
+  if (document.readyState === 'complete') register();
+  else addEventListener('load', register);
 }
 
 /**

@@ -151,6 +151,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "help/": (VIEWER, NO),
     "help/<slug:name>/": (VIEWER, NO),
     "api/v1/openapi.json": (ALL, NO),
+    "manifest.webmanifest": (ALL, NO),
+    "service-worker.js": (ALL, NO),
+    "offline/": (ALL, NO),
     "api/v1/policy/schema.json": (ALL, NO),
 }
 OTHER_METHOD = {
@@ -182,7 +185,8 @@ def test_every_address_has_a_row_here() -> None:
 
 OPEN_TO_ANYONE = {
     "login/", "login/link/<str:token>/", "logout/", "admin/login/", "admin/password_change/", "api/v1/openapi.json",
-    "api/v1/policy/schema.json", "healthz", "readyz", "metrics",
+    "api/v1/policy/schema.json", "manifest.webmanifest", "service-worker.js", "offline/", "healthz", "readyz",
+    "metrics",
 }  # fmt: skip
 ADMIN_CHECKS = set(DJANGOS) - OPEN_TO_ANYONE  # Django's own views, behind `AdminSite.has_permission`
 
