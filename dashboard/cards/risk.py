@@ -118,7 +118,7 @@ def _find_shell_hints(value: Any, leaves: list[Leaf], tool: str) -> Iterator[Hin
 
 def _holds_command(leaf: Leaf, form: CommandTool) -> bool:
     is_text = isinstance(leaf.value, str) and leaf.value != ""
-    return is_text and (leaf.field in _COMMAND_FIELDS or (form.known and not leaf.field))
+    return is_text and (leaf.field in _COMMAND_FIELDS or (form.is_known and not leaf.field))
 
 
 def _list_word_lists(value: Any, fields: list[str], kind: str) -> Iterator[tuple[str, ...]]:

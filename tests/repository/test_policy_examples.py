@@ -20,7 +20,7 @@ from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.truth import Truth
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
-TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "cannot be told": Truth.UNKNOWN}
+TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "unknown": Truth.UNKNOWN}
 
 
 def tables(mark: str) -> Iterator[tuple[str, list[str]]]:

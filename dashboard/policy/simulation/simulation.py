@@ -218,7 +218,7 @@ def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
 
 def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
     """Return the rules that only one policy has; None if all calls may differ."""
-    heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
+    heads = ("default", "unknown_tool", "changed_tool", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
         return None
     old_rules, new_rules = _list_rules(old), _list_rules(new)
@@ -228,7 +228,7 @@ def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
 
 
 def _list_rules(policy: RuleSet) -> dict[tuple[Any, ...], Any]:
-    return {(rule.id, rule.sha256, rule.layer, rule.subordinate, rule.enabled): rule for rule in policy.rules}
+    return {(rule.id, rule.sha256, rule.enabled): rule for rule in policy.rules}
 
 
 def can_affect(rules: RuleSet, question: PolicyRequest) -> bool:

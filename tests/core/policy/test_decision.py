@@ -1,11 +1,11 @@
-"""Decisions: the order, the layers, doubt, grants, and the laws that hold for every policy."""
+"""Decisions: the order, doubt, grants, and the laws that hold for every policy."""
 
 from dataclasses import replace
 
 import pytest
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, combine, decide
+from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, decide
 from toolcards.core.policy.language.document import compile_pattern, parse
 from toolcards.core.policy.language.presets import PRESETS
 
@@ -156,13 +156,6 @@ def test_a_yes_in_advance_to_the_default_does_not_outlive_its_terms():
     plain, other = parse({"v": 1}), parse({"v": 1, "default_ask": {"quorum": 2}})
     for name in ("default", "unknown_tool", "changed_tool"):
         assert plain.rule_sha256(name) == parse({"default": "deny"}).rule_sha256(name) != other.rule_sha256(name)
-
-
-def test_of_several_layers_the_strictest_terms_of_the_default_count():
-    one, two = parse({"default_ask": {"allow_requester": True}}), parse({"default_ask": {"quorum": 3}})
-    for pair in ((one, two), (two, one)):
-        assert combine(pair).ask == AskTerms(quorum=3)
-    assert combine((one, one)).ask.allow_requester
 
 
 def test_rules_for_critical_things_offer_no_lasting_grant():
@@ -364,25 +357,11 @@ def test_a_pattern_over_commands_covers_every_segment():
         assert said(rules, input={"command": command}, grants=[result]).effect is Effect.ASK
 
 
-# ---------------------------------------------------------------- layers, budget, explanations
+# ---------------------------------------------------------------- budget, explanations
 
 
 def named(prefix, rules):
     return replace(rules, rules=tuple(replace(rule, id=prefix + rule.id) for rule in rules.rules))
-
-
-def test_a_lower_layer_can_only_be_stricter():
-    allow, ask, deny, nothing = policy(ALLOW, default="ask"), policy(ASK), policy(DENY), policy(default="ask")
-    table = [
-        (deny, allow, "deny"), (allow, deny, "deny"), (ask, allow, "ask"), (allow, ask, "ask"),
-        (nothing, allow, "ask"),
-        (replace(nothing, overridable=True), allow, "allow"), (allow, policy(default="deny"), "allow"),
-        (policy(), policy(default="deny"), "deny"),
-    ]  # fmt: skip
-    for upper, lower, effect in table:
-        assert said(combine([upper, named("low_", lower)])).effect == effect
-    with pytest.raises(ValueError, match="same rule id"):
-        combine([allow, deny])
 
 
 def test_the_trace_tells_what_every_condition_saw():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.policy_strategies import add_ids, documents, questions, rules
-from toolcards.core.policy.decision import Effect, PolicyGrant, combine, decide
+from toolcards.core.policy.decision import Effect, PolicyGrant, decide
 from toolcards.core.policy.language.document import parse
 
 
@@ -75,15 +75,12 @@ def test_a_monitoring_or_disabled_rule_decides_nothing(document, question):
     assert replace(decide(parse(document), question), would=()) == decide(parse({**document, "rules": live}), question)
 
 
-@settings(deadline=None, max_examples=200)
-@given(documents, documents, questions)
-def test_a_lower_layer_weakens_nothing_unless_it_may(upper, lower, question):
-    upper = parse({**add_ids(upper), "overridable": False})
-    lower = replace(
-        parse(add_ids(lower)), rules=tuple(replace(rule, id="low_" + rule.id) for rule in parse(add_ids(lower)).rules)
-    )
-    alone, both = decide(upper, question), decide(combine([upper, lower]), question)
-    assert both.effect.strictness >= alone.effect.strictness
+@settings(deadline=None)
+@given(documents, questions, st.booleans())
+def test_the_field_overridable_has_no_effect(document, question, overridable):
+    with_field, without = ({**document, "overridable": overridable}, {**document})
+    without.pop("overridable", None)
+    assert decide(parse(with_field), question) == decide(parse(without), question)
 
 
 @settings(deadline=None)

@@ -88,9 +88,9 @@ def test_several_words_are_found_as_if_each_were_looked_for(given, line):
     every = tuple(parse_prefix(text) for text in given)
     together, each = CommandOperand(every), [CommandOperand((words,)) for words in every]
     script = read_line(line)
-    assert together.ask_widely(script) == max(one.ask_widely(script) for one in each)
+    assert together.match_widely(script) == max(one.match_widely(script) for one in each)
     for segment in script.segments:
-        assert together.ask_narrowly(segment)[0] == max(one.ask_narrowly(segment)[0] for one in each)
+        assert together.match_narrowly(segment)[0] == max(one.match_narrowly(segment)[0] for one in each)
 
 
 def test_a_call_meets_only_the_rules_whose_words_run():

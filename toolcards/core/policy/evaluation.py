@@ -1,6 +1,6 @@
-"""Evaluates all rules for one question: denies first, then asks, allows and monitors.
+"""Evaluates all rules for one call: denies first, then asks, allows and monitors.
 
-A stage that cannot be finished within the limit counts as a whole, so nothing depends on the order of its rules.
+A stage that exceeds the limit counts as unfinished for all of its rules, so their order has no effect.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from toolcards.core.policy.rule_set import RuleSet
 from toolcards.core.policy.truth import TRUE, Truth
 
 STAGES = (Effect.DENY, Effect.ASK, Effect.ALLOW)
-_TRACE_FACTOR = 8  # a trace asks every condition of every rule, also those that decide nothing
+_TRACE_FACTOR = 8  # a trace checks every condition of every rule, also those that decide nothing
 
 
 @dataclass(slots=True)
 class MatchedRules:
     """The rules that match, by effect.
 
-    `opaque` holds rules in doubt about a command, each with the reason. `unfinished` is the first stage that was not
-    finished, `left` holds all rules of it.
+    `opaque` has the rules in doubt about a command, each with the reason. `unfinished` is the first stage that was not
+    finished, `stage_rules` has all of its rules.
     """
 
     deny: list[Rule] = field(default_factory=list)
@@ -33,52 +33,52 @@ class MatchedRules:
     opaque: list[tuple[Rule, str]] = field(default_factory=list)
     would: tuple[dict[str, Any], ...] = ()
     unfinished: Effect | None = None
-    left: tuple[Rule, ...] = ()
+    stage_rules: tuple[Rule, ...] = ()
 
 
 def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) -> MatchedRules:
-    """Ask every rule that could match, in at most `limit` steps."""
-    context, matched = EvaluationContext(request, limit), MatchedRules()
+    """Evaluate every rule that could match, in at most `limit` steps."""
+    context, matches = EvaluationContext(request, limit), MatchedRules()
     try:
         candidates = policy.candidates(context)
     except OverBudget:  # every stage that has rules is over budget too
         candidates = policy.rules
     stages: dict[Effect, list[Rule]] = {effect: [] for effect in STAGES}
-    watching: list[Rule] = []
+    monitors: list[Rule] = []
     for rule in candidates:
         if rule.is_active(request.now):
-            (watching if rule.monitor else stages[rule.effect]).append(rule)
+            (monitors if rule.monitor else stages[rule.effect]).append(rule)
     for effect, rules in stages.items():
         try:
-            _EVALUATORS[effect](rules, context, matched)
+            _EVALUATORS[effect](rules, context, matches)
         except OverBudget:
-            matched.unfinished, matched.left = effect, tuple(rules)
-            return matched
+            matches.unfinished, matches.stage_rules = effect, tuple(rules)
+            return matches
     with suppress(OverBudget):
-        matched.would = _list_monitor_matches(watching, context)
-    return matched
+        matches.would = _list_monitor_matches(monitors, context)
+    return matches
 
 
-def _evaluate_strict_rules(stage: list[Rule], context: EvaluationContext, matched: MatchedRules) -> None:
+def _evaluate_strict_rules(stage: list[Rule], context: EvaluationContext, matches: MatchedRules) -> None:
     """Find the rules that deny, or ask."""
     for rule in stage:
-        answers = _evaluate_rule(rule, context, matched)
+        answers = _evaluate_rule(rule, context, matches)
         if is_match(rule, answers):
-            (matched.deny if rule.effect is Effect.DENY else matched.ask).append(rule)
+            (matches.deny if rule.effect is Effect.DENY else matches.ask).append(rule)
 
 
-def _evaluate_allow_rules(stage: list[Rule], context: EvaluationContext, matched: MatchedRules) -> None:
-    """Find the rules that allow, alone or each a part of one command."""
+def _evaluate_allow_rules(stage: list[Rule], context: EvaluationContext, matches: MatchedRules) -> None:
+    """Find the rules that allow the call, alone or together, each for parts of a command."""
     cover: dict[tuple[str, ...], list[tuple[Rule, tuple[Truth, ...]]]] = {}
     for rule in stage:
-        answers = _evaluate_rule(rule, context, matched)
+        answers = _evaluate_rule(rule, context, matches)
         if rule.focus is not None and len(answers) > 1:
             cover.setdefault(rule.focus, []).append((rule, answers))
         elif is_match(rule, answers):
-            matched.allow.append(rule)
+            matches.allow.append(rule)
     for pairs in cover.values():
         if all(TRUE in column for column in zip(*(answers for _, answers in pairs), strict=True)):
-            matched.allow += [rule for rule, answers in pairs if TRUE in answers]
+            matches.allow += [rule for rule, answers in pairs if TRUE in answers]
 
 
 _EVALUATORS = {
@@ -88,11 +88,11 @@ _EVALUATORS = {
 }
 
 
-def _evaluate_rule(rule: Rule, context: EvaluationContext, matched: MatchedRules) -> tuple[Truth, ...]:
+def _evaluate_rule(rule: Rule, context: EvaluationContext, matches: MatchedRules) -> tuple[Truth, ...]:
     context.doubt = ""
     answers = evaluate_parts(rule, context)
     if context.doubt:
-        matched.opaque.append((rule, context.doubt))
+        matches.opaque.append((rule, context.doubt))
     return answers
 
 
@@ -104,9 +104,9 @@ def _list_monitor_matches(rules: list[Rule], context: EvaluationContext) -> tupl
 
 
 def trace_rules(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) -> tuple[dict[str, Any], ...]:
-    """Return what every rule and condition answers.
+    """Return the answers of every rule and condition.
 
-    The entries hold the values that were looked at, which may be secrets.
+    The entries contain the values that were read, which may be secrets.
     """
     context = EvaluationContext(request, limit * _TRACE_FACTOR)
     return tuple(explain_rule(rule, context) for rule in sorted(policy.rules, key=lambda rule: rule.id) if rule.enabled)

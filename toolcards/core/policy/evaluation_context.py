@@ -1,7 +1,7 @@
 """The state of one evaluation: values read once, work counted in steps.
 
 A step is a fixed amount of work: one value, one alternative of a rule, or `CHARACTERS` of a text that a pattern reads.
-There is no clock, so the same question under the same rules costs the same everywhere and at any time.
+There is no clock, so the same call under the same rules costs the same everywhere and at any time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from toolcards.core.policy.shell.tool_catalog import explain_other_arguments, fi
 MAX_STEPS = 500_000
 MAX_VALUES = MAX_NODES
 CHARACTERS = 256
-_SCRIPT_STEPS, _SCRIPT_CHARACTERS = 16, 8  # to read a shell command: at least, and for one step
-UNREADABLE: Final = object()  # what a reader returns where programs could disagree
+_SCRIPT_STEPS, _SCRIPT_CHARACTERS = 16, 8  # to read a shell command: minimum, and characters for one step
+UNREADABLE: Final = object()  # what a reader returns if programs could disagree
 Path = tuple[str, ...]
 Reader = Callable[[Any], Any]
 
 
 class OverBudget(Exception):
-    """The rules want more work than one question may cost."""
+    """The rules need more steps than one evaluation may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Readings:
 
 @dataclass(slots=True)
 class EvaluationContext:
-    """One question while it is judged: what was looked up, how much was done, and why a command is in doubt."""
+    """One call under evaluation: the values read so far, the steps taken, and why a command is in doubt."""
 
     request: PolicyRequest
     limit: int = MAX_STEPS
@@ -53,13 +53,13 @@ class EvaluationContext:
     _scripts: dict[Path, tuple[Script | None, ...] | None] = field(default_factory=dict)
 
     def step(self, count: int = 1) -> None:
-        """Count work; raise OverBudget when there is too much of it."""
+        """Count steps; raise OverBudget beyond the limit."""
         self.steps += count
         if self.steps > self.limit:
             raise OverBudget
 
     def values(self, path: Path) -> tuple[Any, ...] | None:
-        """Return the values at the path, none if there is none, None where that cannot be told."""
+        """Return the values at the path, () without any, None if unknown."""
         if path not in self._values:
             values, visits = _walk_path(self.request, path)
             self._values[path] = values
@@ -67,9 +67,9 @@ class EvaluationContext:
         return self._values[path]
 
     def readings(self, path: Path, read: Reader) -> Readings | None:
-        """Return the values at the path as read; None where that cannot be told.
+        """Return the readings of the values at the path, None if unknown.
 
-        Each value is read once, however many rules ask.
+        Each value is read once for all rules.
         """
         key = path, read
         if key not in self._readings:
@@ -83,14 +83,17 @@ class EvaluationContext:
         return self._readings[key]
 
     def scripts(self, path: Path) -> tuple[Script | None, ...] | None:
-        """Return the shell commands at the path, each None if it is no command; None where that cannot be told."""
+        """Return the shell commands at the path, None if unknown.
+
+        For other values the result contains None.
+        """
         if path not in self._scripts:
             values = self.values(path)
             self._scripts[path] = None if values is None else tuple([self._script(value) for value in values])
         return self._scripts[path]
 
     def script(self, path: Path) -> Script | None:
-        """Return the shell command at the path; None if there is none, or it is no command."""
+        """Return the shell command at the path, or None."""
         scripts = self.scripts(path)
         return scripts[0] if scripts else None
 
@@ -98,29 +101,29 @@ class EvaluationContext:
         self.step(_SCRIPT_STEPS + count_characters(value) // _SCRIPT_CHARACTERS)
         return read_command(value, find_tool(self.request.tool).list)
 
-    def why_not_alone(self, path: Path, named: frozenset[str], *, names_tool: bool) -> str:
-        """Return why other arguments may change what the command at the path does; empty if none does."""
-        if not names_tool and not find_tool(self.request.tool).known:
-            return "the catalogue does not know this tool, so a rule must name it"
-        return explain_other_arguments(self.request.tool, self.request.input, path, named)
+    def explain_argument_doubt(self, path: Path, covered_keys: frozenset[str], *, names_tool: bool) -> str:
+        """Return why other arguments may change the command, or ""."""
+        if not names_tool and not find_tool(self.request.tool).is_known:
+            return "the catalog does not know this tool, so a rule must name it"
+        return explain_other_arguments(self.request.tool, self.request.input, path, covered_keys)
 
 
 def count_characters(value: Any) -> int:
     """Return how many characters there are to read, nested values included."""
     total = 0
-    rest: list[Any] = [value]
-    while rest:
-        item = rest.pop()
+    pending: list[Any] = [value]
+    while pending:
+        item = pending.pop()
         if isinstance(item, str):
             total += len(item)
         elif isinstance(item, dict | list):
             total += len(item) * CHARACTERS
-            rest.extend(item.values() if isinstance(item, dict) else item)
+            pending.extend(item.values() if isinstance(item, dict) else item)
     return total
 
 
 def find_values(request: PolicyRequest, path: Path) -> tuple[Any, ...] | None:
-    """Return the values at the path of the input, none if there is none, None where that cannot be told."""
+    """Return the values at the path of the input, None if unknown."""
     return _walk_path(request, path)[0]
 
 
@@ -145,7 +148,7 @@ def _walk_path(request: PolicyRequest, path: Path) -> tuple[tuple[Any, ...] | No
 
 
 def _step_into(value: Any, token: str) -> list[Any] | None:
-    """Return what the pointer's next step leads to; None where the value is of a kind that has no steps."""
+    """Return the values at the next step of the pointer; None if the value has no steps."""
     if value is None:
         return []
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A person's yes in advance: it satisfies one ask rule for some calls, and never touches a deny."""
+"""Standing approvals: a grant satisfies one ask rule for some calls and never overrides a deny."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from toolcards.core.policy.truth import TRUE
 
 @dataclass(frozen=True)
 class PolicyGrant:
-    """A person's yes in advance to one ask rule (`rule`: its id, "default" or "unknown_tool").
+    """A standing approval for one ask rule (`rule`: its id, "default" or "unknown_tool").
 
-    It counts for exactly this tool, of this server and with this schema, and for these exact arguments (`digest`), or
-    for those that `pattern` (the conditions of a rule's `args`, compiled with `document.pattern`) surely matches, or
-    for `any_input`. `agent` is an `agent_scope`. Empty `run`, `agent`: any.
+    It covers exactly this tool, of this server and with this schema, and these exact arguments (`digest`), or those
+    that `pattern` (the conditions of a rule's `args`, compiled with `document.compile_pattern`) certainly matches, or
+    `any_input`. `agent` comes from `make_agent_scope`. Empty `run`, `agent`: any.
     """
 
     rule: str
@@ -36,22 +36,25 @@ class PolicyGrant:
 
 
 def find_grant(rule: str, sha256: str, request: PolicyRequest, grants: tuple[PolicyGrant, ...]) -> PolicyGrant | None:
-    """Return a grant for this rule, with this content, that covers the question. A changed tool is asked about anew."""
+    """Return a grant for this rule and content that covers the call.
+
+    A changed tool always requires a new approval.
+    """
     if rule == "changed_tool" or not grants:
         return None
-    wanted = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
-    return next((grant for grant in wanted if is_covered(grant, request)), None)
+    grants_for_rule = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
+    return next((grant for grant in grants_for_rule if is_covered(grant, request)), None)
 
 
 def is_covered(grant: PolicyGrant, request: PolicyRequest) -> bool:
-    """Return whether the grant was given for this call."""
-    here = (
+    """Return whether the grant covers this call."""
+    is_in_scope = (
         (grant.tool, grant.server, grant.schema) == (request.tool, request.names.server, request.schema)
         and (not grant.run or grant.run == request.run)
         and (not grant.agent or grant.agent == make_agent_scope(request.agent_path))
         and (not grant.expires_at or 0 < request.now < grant.expires_at)
     )
-    if not here:
+    if not is_in_scope:
         return False
     if grant.any_input:
         return True
@@ -73,7 +76,10 @@ def _matches_pattern(pattern: Clause, request: PolicyRequest) -> bool:
 
 
 def make_agent_scope(path: tuple[str, ...]) -> str:
-    """Return the agent and its callers as one text of at most 200 characters."""
+    """Return the agent and its callers as one text.
+
+    It has up to 200 characters.
+    """
     text = "/".join(map(escape, path))
     if len(text) <= 200 and text.isprintable():
         return text

@@ -1,9 +1,9 @@
-"""One rule, compiled, and what it says about one question."""
+"""One compiled rule, and its answer for one call."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ SEVERITIES = ("low", "medium", "high", "critical")
 
 
 class Effect(StrEnum):
-    """What policy says, from mild to strict."""
+    """The effect of policy, from mild to strict."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -33,12 +33,12 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AskTerms:
-    """How an answer must come about. Times are seconds; `decide_ttl` 0 is the server's own (TOOLCARDS_DECIDE_TTL).
+    """The terms of an approval. Times are seconds; `decide_ttl` 0 is the server's setting (TOOLCARDS_DECIDE_TTL).
 
-    `approvers` holds one list per rule that names approvers; who answers must be in every list. The requester is whom
-    the agent works for. `editable` holds JSON Pointers below which the input may be changed; "" is all of it.
-    `escalate` says after how long a silence who is asked too, `escalated` which of that has happened; `stands_in` for
-    which list of its own rule that person or group then counts.
+    `approvers` has one list for each rule that names approvers; an approver must be in every list. The requester is the
+    person that the agent works for. `editable` has JSON Pointers below which the input may be changed; "" is all of it.
+    `escalate` has the seconds without an answer after which a person or group is asked too, `escalated` the steps that
+    have happened, and `stands_in` the list of approvers that this person or group then belongs to.
     """
 
     decide_ttl: float = 0.0
@@ -57,77 +57,84 @@ class AskTerms:
     severity: str = "medium"
 
     def may_answer(self, identities: Collection[str]) -> bool:
-        """Return whether someone with this name and these groups (`group:x`) may answer."""
+        """Return whether a person with these names and groups (`group:x`) may answer."""
         return all(
             any(name in identities for name in (*names, *self._list_stand_ins(names))) for names in self.approvers
         )
 
     def _list_stand_ins(self, names: tuple[str, ...]) -> list[str]:
-        return [to for after, to, others in self.stands_in if others == names and (after, to) in self.escalated]
+        return [
+            to
+            for after, to, names_in_rule in self.stands_in
+            if names_in_rule == names and (after, to) in self.escalated
+        ]
 
     def find_due_escalations(self, silence: float) -> tuple[tuple[float, str], ...]:
-        """Return the escalations that so many seconds without an answer bring and that have not happened yet."""
+        """Return the escalations that are due after this silence in seconds."""
         return tuple(step for step in self.escalate if step[0] <= silence and step not in self.escalated)
 
-    def union(self, other: AskTerms) -> AskTerms:
-        """Return the strictest of both."""
+    def union(self, terms: AskTerms) -> AskTerms:
+        """Return the stricter of both for each term."""
         return AskTerms(
-            decide_ttl=min(filter(None, (self.decide_ttl, other.decide_ttl)), default=0.0),
-            use_ttl=min(self.use_ttl, other.use_ttl),
-            approvers=tuple(sorted({*self.approvers, *other.approvers})),
-            quorum=max(self.quorum, other.quorum),
-            deny_quorum=min(self.deny_quorum, other.deny_quorum),
-            allow_requester=self.allow_requester and other.allow_requester,
-            reason=max(self.reason, other.reason, key=REASONS.index),
-            reauth=self.reauth or other.reauth,
-            editable=_intersect_pointers(self.editable, other.editable),
-            grants=tuple(kind for kind in self.grants if kind in other.grants),
-            escalate=tuple(sorted({*self.escalate, *other.escalate})),
+            decide_ttl=min(filter(None, (self.decide_ttl, terms.decide_ttl)), default=0.0),
+            use_ttl=min(self.use_ttl, terms.use_ttl),
+            approvers=tuple(sorted({*self.approvers, *terms.approvers})),
+            quorum=max(self.quorum, terms.quorum),
+            deny_quorum=min(self.deny_quorum, terms.deny_quorum),
+            allow_requester=self.allow_requester and terms.allow_requester,
+            reason=max(self.reason, terms.reason, key=REASONS.index),
+            reauth=self.reauth or terms.reauth,
+            editable=_intersect_pointers(self.editable, terms.editable),
+            grants=tuple(kind for kind in self.grants if kind in terms.grants),
+            escalate=tuple(sorted({*self.escalate, *terms.escalate})),
             stands_in=tuple(
                 sorted(
                     stand_in
-                    for stand_in in {*self.stands_in, *other.stands_in}
-                    if self._accepts_stand_in(stand_in) and other._accepts_stand_in(stand_in)
+                    for stand_in in {*self.stands_in, *terms.stands_in}
+                    if self._accepts_stand_in(stand_in) and terms._accepts_stand_in(stand_in)
                 )
             ),
-            severity=max(self.severity, other.severity, key=SEVERITIES.index),
+            severity=max(self.severity, terms.severity, key=SEVERITIES.index),
         )
 
-    def _accepts_stand_in(self, standing_in: tuple[float, str, tuple[str, ...]]) -> bool:
-        """Whether these terms say nothing against it: they do not want that list, or they say the same."""
-        return standing_in[2] not in self.approvers or standing_in in self.stands_in
+    def _accepts_stand_in(self, stand_in: tuple[float, str, tuple[str, ...]]) -> bool:
+        """Return whether these terms do not require that list, or have the same stand-in."""
+        return stand_in[2] not in self.approvers or stand_in in self.stands_in
 
 
 TERMS = AskTerms()
 
 
 def _intersect_pointers(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the pointers that both allow: of two, the one below the other."""
-    pairs = [(one, other) for one in ours for other in theirs]
-    both = {one for one, other in pairs if _is_below(one, other)} | {
-        other for one, other in pairs if _is_below(other, one)
+    """Return the pointers that both allow: the deeper one of each matching pair."""
+    pairs = [(first, second) for first in ours for second in theirs]
+    both = {first for first, second in pairs if _is_below(first, second)} | {
+        second for first, second in pairs if _is_below(second, first)
     }
     return tuple(sorted(both))
 
 
-def _is_below(pointer: str, other: str) -> bool:
-    return pointer == other or pointer.startswith(other + "/")
+def _is_below(pointer: str, parent: str) -> bool:
+    return pointer == parent or pointer.startswith(parent + "/")
 
 
 @dataclass(frozen=True)
 class Clause:
-    """Conditions that all have to hold, cheap ones first."""
+    """Conditions that all must hold, cheap ones first."""
 
     conditions: tuple[Condition, ...]
 
     @cached_property
     def about_call(self) -> tuple[Condition, ...]:
-        """Those that say nothing about arguments: for every part of a command they say the same."""
+        """The conditions that do not read arguments.
+
+        They have the same answer for every part of a command.
+        """
         return tuple(condition for condition in self.conditions if not condition.cost)
 
     @cached_property
     def about_input(self) -> tuple[Condition, ...]:
-        """The others."""
+        """The conditions that read arguments."""
         return tuple(condition for condition in self.conditions if condition.cost)
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
@@ -138,7 +145,7 @@ class Clause:
 def check_all(
     conditions: tuple[Condition, ...], context: EvaluationContext, segment: CommandSegment | None, truth: Truth = TRUE
 ) -> Truth:
-    """Return AND over what is known already and the conditions."""
+    """Return AND over the conditions and the truth so far."""
     for condition in conditions:
         if truth is FALSE:
             break
@@ -148,7 +155,7 @@ def check_all(
 
 @dataclass(frozen=True)
 class Rule:
-    """Conditions, exceptions and an effect. `focus` is the path of the one shell command it looks at, if any."""
+    """Conditions, exceptions and an effect. `focus` is the path of the only shell command that it reads, if any."""
 
     id: str
     effect: Effect
@@ -164,39 +171,37 @@ class Rule:
     suggest: str = ""
     sentence: str = ""
     sha256: str = ""
-    layer: int = 0
-    subordinate: bool = False  # from a lower layer that may only make things stricter
     tools: tuple[str, ...] = ()  # as written, for the index and for people
     kinds: tuple[str, ...] = ()
-    heads: tuple[tuple[str, ...], ...] | None = None  # one of these must run for it to match; None: not known
+    heads: tuple[tuple[str, ...], ...] | None = None  # one of these must run for it to match; None: unknown
 
     @property
     def reason(self) -> str:
-        """What people and agents are told."""
+        """The reason for people and agents."""
         return self.public_reason or self.sentence
 
     @property
     def wide(self) -> bool:
-        """Doubt counts as a match for ask and deny, and as none for allow."""
+        """Whether doubt counts as a match, as for ask and deny."""
         return self.effect is not Effect.ALLOW
 
     def is_active(self, now: float) -> bool:
-        """Return whether the rule counts at this time; an unknown time ends an allow, never an ask or a deny."""
+        """Return whether the rule is enabled and has not expired.
+
+        At an unknown time, an allow has expired, and an ask or deny has not.
+        """
         if not self.enabled:
             return False
         if not self.expires_at:
             return True
         return now < self.expires_at if now > 0 else self.wide
 
-    def move_to_layer(self, layer: int, *, subordinate: bool) -> Rule:
-        """Return the same rule in another layer."""
-        return replace(self, layer=layer, subordinate=subordinate)
-
 
 def list_parts(rule: Rule, context: EvaluationContext) -> tuple[CommandSegment | None, ...]:
-    """Return what the rule is judged on: each segment of its shell command, or the call as a whole.
+    """Return the parts that the rule is evaluated on.
 
-    Where one part is enough and no exception speaks of single ones, the whole says the same at once.
+    These are the segments of its shell command, or None for the entire call. If one part is enough and there are no
+    exceptions, the entire call has the same answer.
     """
     if rule.focus is None or (rule.wide and not rule.unless):
         return (None,)
@@ -205,7 +210,7 @@ def list_parts(rule: Rule, context: EvaluationContext) -> tuple[CommandSegment |
 
 
 def evaluate_parts(rule: Rule, context: EvaluationContext) -> tuple[Truth, ...]:
-    """Return the rule's answer for each of its parts: the conditions hold and no exception does."""
+    """Return for each part whether the conditions hold and no exception does."""
     context.step()
     truth = check_all(rule.match.about_call, context, None)
     if rule.wide and rule.focus is not None and rule.unless:
@@ -226,9 +231,10 @@ def _evaluate_part(rule: Rule, context: EvaluationContext, part: CommandSegment 
 
 
 def is_match(rule: Rule, answers: tuple[Truth, ...]) -> bool:
-    """Return whether the answers make the rule decide: one part is enough for ask and deny.
+    """Return whether the rule matches.
 
-    An opaque command that does not spell the denied words is asked about instead: see MatchedRules.opaque.
+    For ask and deny, one part is enough. An opaque command without the denied words requires approval instead, see
+    MatchedRules.opaque.
     """
     if not rule.wide:
         return all(answer is TRUE for answer in answers)
@@ -237,8 +243,11 @@ def is_match(rule: Rule, answers: tuple[Truth, ...]) -> bool:
 
 
 def explain_rule(rule: Rule, context: EvaluationContext) -> dict[str, Any]:
-    """Return what each condition says, with the values looked at (they may hold secrets)."""
-    told = {"rule": rule.id, "effect": rule.effect.value, "monitor": rule.monitor}
+    """Return the answer of each condition with the values that it read.
+
+    The values may be secrets.
+    """
+    explanation = {"rule": rule.id, "effect": rule.effect.value, "monitor": rule.monitor}
     try:
         answers = evaluate_parts(rule, context)
         conditions = [_explain_condition(rule, "match", condition, context) for condition in rule.match.conditions]
@@ -247,9 +256,9 @@ def explain_rule(rule: Rule, context: EvaluationContext) -> dict[str, Any]:
                 _explain_condition(rule, f"unless/{number}", condition, context) for condition in clause.conditions
             ]
     except OverBudget:
-        return told | {"matched": False, "truth": "unknown", "conditions": ()}
+        return explanation | {"matched": False, "truth": "unknown", "conditions": ()}
     truth = _name_truth(max(answers) if rule.wide else min(answers))
-    return told | {"matched": is_match(rule, answers), "truth": truth, "conditions": tuple(conditions)}
+    return explanation | {"matched": is_match(rule, answers), "truth": truth, "conditions": tuple(conditions)}
 
 
 def _explain_condition(rule: Rule, clause: str, condition: Condition, context: EvaluationContext) -> dict[str, Any]:

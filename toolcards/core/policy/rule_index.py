@@ -1,7 +1,7 @@
-"""Which rules could match a call, found without asking each of them.
+"""Finds the rules that could match a call without evaluating each of them.
 
-A rule is filed under something that must hold wherever it matches. So the index may give too many rules, never
-too few: whether a rule matches, it says itself.
+A rule is filed under a condition that must hold whenever it matches. So the index may return too many rules, never
+too few; evaluation decides which of them match.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from toolcards.core.policy.shell.globs import GLOB_SIGNS, may_expand_to
 
 
 class RuleIndex:
-    """Rules by the command they name, else by the tool, else by the kind of tool."""
+    """Rules by the commands that they name, else by the tools, else by the kinds of tools."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.wide = _ToolIndex()  # by skeleton: rules that ask or deny
         self.exact = _ToolIndex()  # as spelled: rules that allow
         self.kinds: dict[str, list[Rule]] = {}
         self.commands: dict[tuple[str, ...], _CommandIndex] = {}  # by the path of a shell command
-        self.rest: list[Rule] = []
+        self.unindexed: list[Rule] = []
         for rule in rules:
             if rule.heads is not None and rule.focus is not None:
                 self.commands.setdefault(rule.focus, _CommandIndex()).add(rule, rule.heads)
             elif rule.tools:
-                spelled = map(tool_names.make_skeleton_pattern, rule.tools) if rule.wide else rule.tools
-                (self.wide if rule.wide else self.exact).add(rule, set(spelled))
+                patterns = map(tool_names.make_skeleton_pattern, rule.tools) if rule.wide else rule.tools
+                (self.wide if rule.wide else self.exact).add(rule, set(patterns))
             elif rule.kinds:
                 for kind in set(rule.kinds):
                     self.kinds.setdefault(kind, []).append(rule)
             else:
-                self.rest.append(rule)
+                self.unindexed.append(rule)
 
     def find_candidates(self, context: EvaluationContext) -> Iterable[Rule]:
         """Return the rules that could match, each once."""
         request = context.request
-        found = [
-            *self.rest,
+        candidates = [
+            *self.unindexed,
             *self.wide.find_rules(request.names.skeletons),
             *self.exact.find_rules(request.names.exact_with_source),
         ]
         if self.kinds:
             for kind in request.kinds:
-                found += self.kinds.get(kind, ())
+                candidates += self.kinds.get(kind, ())
         for path, commands in self.commands.items():
-            found += commands.find_rules(context, path)
-        return {rule.id: rule for rule in found}.values()
+            candidates += commands.find_rules(context, path)
+        return {rule.id: rule for rule in candidates}.values()
 
 
 class _ToolIndex:
@@ -59,34 +59,34 @@ class _ToolIndex:
 
     def __init__(self) -> None:
         self.names: dict[str, list[Rule]] = {}
-        self.starts: dict[str, list[Rule]] = {}  # what stands before the first *
+        self.starts: dict[str, list[Rule]] = {}  # the part before the first *
 
-    def add(self, rule: Rule, wanted: Iterable[str]) -> None:
-        for name in wanted:
+    def add(self, rule: Rule, patterns: Iterable[str]) -> None:
+        for name in patterns:
             start, star, _ = name.partition("*")
             (self.starts if star else self.names).setdefault(start, []).append(rule)
 
     def find_rules(self, spellings: Iterable[str]) -> list[Rule]:
-        """Return the rules that name one of these; a rule may come twice."""
-        found: list[Rule] = []
+        """Return the rules that name one of these, possibly twice."""
+        matching_rules: list[Rule] = []
         for name in spellings:
-            found += self.names.get(name, ())
+            matching_rules += self.names.get(name, ())
             if self.starts:  # a name in a rule has at most 200 characters
                 for length in range(min(len(name), 200 * LONGEST_LETTER) + 1):
-                    found += self.starts.get(name[:length], ())
-        return found
+                    matching_rules += self.starts.get(name[:length], ())
+        return matching_rules
 
 
 @dataclass(slots=True)
 class _PrefixNode:
-    """Rules whose words end here, and the words that others go on with."""
+    """Rules whose words end here, and the next words of other rules."""
 
     rules: list[Rule] = field(default_factory=list)
     then: dict[str, _PrefixNode] = field(default_factory=dict)
 
 
 class _CommandIndex:
-    """Rules about the shell command at one path, word by word: a tree over the heads of what they name."""
+    """Rules about the shell command at one path: a tree over the words of the commands that they name."""
 
     def __init__(self) -> None:
         self.every: list[Rule] = []
@@ -101,19 +101,22 @@ class _CommandIndex:
             node.rules.append(rule)
 
     def find_rules(self, context: EvaluationContext, path: tuple[str, ...]) -> list[Rule]:
-        """Return the rules of which some words run, in the wide reading, which sees all that the narrow one does."""
+        """Return the rules whose words may run, in the wide reading.
+
+        The wide reading includes the narrow one.
+        """
         if context.values(path) == ():
             return []
         script = context.script(path)
         if script is None or script.hidden:
-            return self.every  # there is no command, or more may run than can be seen
-        found: list[Rule] = []
-        for name in script.names_in(self.programs):
-            found += _list_subtree_rules(self.programs[name])
+            return self.every  # there is no command, or it may run more than is visible
+        matching_rules: list[Rule] = []
+        for name in script.find_named_programs(self.programs):
+            matching_rules += _list_subtree_rules(self.programs[name])
         for name in script.views.keys() & self.programs.keys():
             for view in script.views[name]:
-                found += _follow_words(self.programs[name], view[1:], context)
-        return found
+                matching_rules += _follow_words(self.programs[name], view[1:], context)
+        return matching_rules
 
 
 def _list_subtree_rules(node: _PrefixNode) -> list[Rule]:
@@ -121,25 +124,28 @@ def _list_subtree_rules(node: _PrefixNode) -> list[Rule]:
 
 
 def _match_branches(word: str, node: _PrefixNode) -> Iterable[str]:
-    """Return the next words of rules that this word may be."""
+    """Return the next words of rules that this word may expand to."""
     if GLOB_SIGNS.search(word) is None:
         return (word,) if word in node.then else ()
-    return [wanted for wanted in node.then if may_expand_to(word, wanted)]
+    return [next_word for next_word in node.then if may_expand_to(word, next_word)]
 
 
 def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: EvaluationContext) -> list[Rule]:
-    """Return the rules of all nodes that the words lead to, nothing but options (and their values) between."""
-    found: list[Rule] = []
-    rest = [(node, {0})]
-    while rest:
-        node, places = rest.pop()
-        found += node.rules
+    """Return the rules of all nodes that the words lead to.
+
+    Only options and their values may be between the words.
+    """
+    matching_rules: list[Rule] = []
+    pending = [(node, {0})]
+    while pending:
+        node, places = pending.pop()
+        matching_rules += node.rules
         if not node.then:
             continue
-        context.step(len(words) >> 8)  # nothing for a command of sane length
+        context.step(len(words) >> 8)  # 0 for a command of normal length
         after: dict[str, set[int]] = {}
         for place in list_reachable_positions(words, places):
             for word in _match_branches(words[place], node) if place < len(words) else ():
                 after.setdefault(word, set()).add(place + 1)
-        rest += [(node.then[word], reached) for word, reached in after.items()]
-    return found
+        pending += [(node.then[word], reached) for word, reached in after.items()]
+    return matching_rules

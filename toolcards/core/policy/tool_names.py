@@ -17,9 +17,10 @@ _LONGEST = 600  # characters of ordinary names
 class ToolNames:
     """The names of one tool of one source.
 
-    `server` is the MCP server or package that it comes from, "" for the agent program's own tools; `qualified` the
-    tool's name with it, as MCP clients write it. `exact` holds what a rule has to spell to allow the tool, or may spell
-    where it names the source as well. `skeletons` are the skeletons of all that it may be taken for.
+    `server` is the MCP server or package of the tool, "" for the agent program's own tools; `qualified` is the tool's
+    name with the server, as MCP clients write it. `exact` has the names by which a rule allows the tool, and
+    `exact_with_source` those for a rule that also names the source. `skeletons` are the skeletons of all names that it
+    could be mistaken for.
     """
 
     server: str
@@ -40,7 +41,7 @@ def _read_short_names(tool: str, source: str) -> ToolNames:
     return _read_names(tool, source)
 
 
-@lru_cache(maxsize=2)  # every rule asks once a decision; no agent program has such tools
+@lru_cache(maxsize=2)  # each rule reads them in each decision; no agent program has such tools
 def _read_long_names(tool: str, source: str) -> ToolNames:
     return _read_names(tool, source)
 
@@ -61,12 +62,12 @@ def _read_names(tool: str, source: str) -> ToolNames:
 def _list_skeletons(tool: str, qualified: str) -> tuple[str, ...]:
     """Return the skeletons of the tool, with and without its server.
 
-    `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`.
+    `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` could all be mistaken for `bash`.
     """
     shape = make_skeleton(tool)
     starts = [joint.end() for joint in _JOINTS.finditer(shape)]
     if shape.startswith("mcp_"):
-        starts += [at + 1 for at, char in enumerate(shape) if char == "_"]
+        starts += [position + 1 for position, char in enumerate(shape) if char == "_"]
     if len(shape) > _LONGEST:
         starts = starts[-1:]
     return tuple(dict.fromkeys((shape, make_skeleton(qualified), *(shape[start:] for start in starts))))
@@ -78,5 +79,5 @@ def list_agent_skeletons(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def make_skeleton_pattern(text: str) -> str:
-    """Return the skeleton of a name in a rule, in which only `*` is special."""
+    """Return the skeleton of a name in a rule; `*` stays special."""
     return "*".join(make_skeleton(part).replace("*", "") for part in text.split("*"))

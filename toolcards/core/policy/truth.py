@@ -11,7 +11,7 @@ UNDECIDED: Final = None  # in place of a value or a bool that two programs could
 class Truth(float, Enum):
     """Yes, no, or cannot tell; `min` is AND, `max` is OR.
 
-    OPAQUE is the softer "cannot tell": a shell command that is not plain and does not spell the words asked for.
+    OPAQUE is a weaker "cannot tell": a shell command that is not plain and does not contain the words of the rule.
     """
 
     FALSE = 0.0
@@ -25,7 +25,7 @@ _NOT = {FALSE: TRUE, TRUE: FALSE, OPAQUE: UNKNOWN, UNKNOWN: UNKNOWN}
 
 
 def negate(truth: Truth) -> Truth:
-    """Return the opposite; what cannot be told stays so."""
+    """Return the opposite; unknown stays unknown."""
     return _NOT[truth]
 
 

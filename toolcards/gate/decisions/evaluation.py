@@ -168,7 +168,7 @@ def _decide(
         kill_switch=emergency.is_kill_switch_on(),
         eligible=lambda terms: count_eligible_voters(terms, source),
     )
-    return _apply_break_glass(grants.name_grantor(decision), now).but(moment=question.moment)
+    return _apply_break_glass(grants.name_grantor(decision), now).with_changes(moment=question.moment)
 
 
 def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:

@@ -21,7 +21,7 @@ def differences(line, trace):
     script = read_line(line)
     views = [view for same in script.views.values() for view in same]
     for words in trace.ran:
-        if CommandOperand((parse_prefix(words[0]),)).ask_widely(script) is Likelihood.NO:
+        if CommandOperand((parse_prefix(words[0]),)).match_widely(script) is Likelihood.NO:
             yield f"a deny for {words[0]} is passed"
         if not script.hidden and not any(could_be(words, view) for view in views):
             yield f"nothing was said of {words}"

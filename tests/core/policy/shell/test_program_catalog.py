@@ -189,7 +189,7 @@ def test_the_decision_says_why():
     )
     for value, why in (
         ({"command": "awk -f prog"}, "awk can run other programs"),
-        ({"command": "mytool x"}, "the catalogue does not know this program"),
+        ({"command": "mytool x"}, "the catalog does not know this program"),
         ({"command": "ls", "cwd": "/"}, "the argument cwd may change what runs"),
         ({"command": "ls $X"}, "it holds $"),
     ):

@@ -1,4 +1,4 @@
-"""From a checked document to rules that judge: patterns are compiled, defaults filled in, conditions put in order."""
+"""Compiles a checked document to rules: patterns are compiled, defaults filled in, conditions sorted by cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})
 
 
 class InvalidOperand(ValueError):
-    """A value in the document is not what its operator wants; `pointer` is relative to the rule."""
+    """A value in the document is not valid for its operator; `pointer` is relative to the rule."""
 
     def __init__(self, pointer: str, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,12 +43,12 @@ class InvalidOperand(ValueError):
 
 
 def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
-    """Return the compiled rule; raise BadValue for a value that its operator refuses."""
+    """Return the compiled rule; raise InvalidOperand for an invalid value."""
     effect = Effect(doc.effect)
     wide = effect is not Effect.ALLOW
-    match = compile_clause(doc.match, wide=wide, at="/match")
+    match = compile_clause(doc.match, wide=wide, pointer="/match")
     unless = tuple(
-        compile_clause(exception, wide=not wide, at=f"/unless/{number}", tools=doc.match.tool)
+        compile_clause(exception, wide=not wide, pointer=f"/unless/{number}", tools=doc.match.tool)
         for number, exception in enumerate(doc.unless or ())
     )
     focus = _find_focus((match, *unless))
@@ -73,24 +73,25 @@ def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
     )
 
 
-def compile_clause(doc: ClauseDoc, *, wide: bool, at: str = "", tools: list[str] | None = None) -> Clause:
-    """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match.
+def compile_clause(doc: ClauseDoc, *, wide: bool, pointer: str = "", tools: list[str] | None = None) -> Clause:
+    """Return the compiled conditions, cheap ones first.
 
-    `tools`: those that the rule names outside this clause.
+    `wide`: doubt counts as a match. `tools`: tools that the rule names outside this clause.
     """
     names_tool = any(name.strip("*") for name in [*(doc.tool or ()), *(tools or ())])
-    found = [
-        _add_clause_context(condition, doc.args or [], names_tool) for condition in _compile_conditions(doc, wide, at)
+    conditions = [
+        _add_clause_context(condition, doc.args or [], names_tool)
+        for condition in _compile_conditions(doc, wide, pointer)
     ]
-    return Clause(tuple(sorted(found, key=lambda condition: (condition.cost, condition.name))))
+    return Clause(tuple(sorted(conditions, key=lambda condition: (condition.cost, condition.name))))
 
 
 def _add_clause_context(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
-    """Return the condition; one on a command knows of which tools and other arguments its clause speaks."""
+    """Return the condition; one on a command gets the tools and arguments that its clause names."""
     if not isinstance(condition, CommandCondition):
         return condition
-    named = {parse_pointer(one.path)[0] for one in arguments if len(parse_pointer(one.path)) == 1}
-    return replace(condition, named=frozenset(named - {*condition.path[:1]}), names_tool=names_tool)
+    covered_keys = {parse_pointer(argument.path)[0] for argument in arguments if len(parse_pointer(argument.path)) == 1}
+    return replace(condition, covered_keys=frozenset(covered_keys - {*condition.path[:1]}), names_tool=names_tool)
 
 
 _LABELS: tuple[tuple[str, Texts], ...] = (
@@ -99,28 +100,28 @@ _LABELS: tuple[tuple[str, Texts], ...] = (
     ("user", lambda request: request.user),
 )
 
-_AgentTexts = tuple[Texts, Texts]  # as spelled, and what that looks like
+_AgentTexts = tuple[Texts, Texts]  # the names, and their skeletons
 _ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.list_agent_skeletons(q.agent_path))
 _LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.list_agent_skeletons(q.agent_path[-1:]))
 _source_skeletons: Texts = attrgetter("names.source_skeletons")
 
 
-def _compile_conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
-    yield from _compile_identity_conditions(doc, wide, at)
+def _compile_conditions(doc: ClauseDoc, wide: bool, pointer: str) -> Iterator[Condition]:
+    yield from _compile_identity_conditions(doc, wide, pointer)
     for name, get in _LABELS:
-        wanted = getattr(doc, name)
-        if wanted is not None:
-            yield build_label_condition(name, wanted, get)
+        patterns = getattr(doc, name)
+        if patterns is not None:
+            yield build_label_condition(name, patterns, get)
     if doc.when is not None:
         yield _compile_time_window(doc.when)
     if doc.rate is not None:
         yield RateCondition(doc.rate.over, doc.rate.per, doc.rate.scope)
     for number, argument in enumerate(doc.args or ()):
-        yield _compile_argument(argument, wide, f"{at}/args/{number}")
+        yield _compile_argument(argument, wide, f"{pointer}/args/{number}")
 
 
-def _compile_identity_conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
-    """Give the conditions on names that agents choose."""
+def _compile_identity_conditions(doc: ClauseDoc, wide: bool, pointer: str) -> Iterator[Condition]:
+    """Yield the conditions on names that agents choose."""
     if doc.tool is not None:
         yield _compile_tool(doc.tool, wide, with_source=doc.source is not None)
     if doc.kind is not None:
@@ -131,26 +132,26 @@ def _compile_identity_conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterato
         anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
         yield _compile_name("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
     elif doc.agent_scope is not None:
-        raise InvalidOperand(f"{at}/agent_scope", "value", "says nothing without agent")
+        raise InvalidOperand(f"{pointer}/agent_scope", "value", "has no effect without agent")
 
 
-def _compile_tool(wanted: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
-    def shown(request: PolicyRequest) -> tuple[str, ...]:
+def _compile_tool(patterns: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
+    def list_tool(request: PolicyRequest) -> tuple[str, ...]:
         return (request.tool,)
 
     if wide:
         return build_label_condition(
-            "tool", list(map(names.make_skeleton_pattern, wanted)), attrgetter("names.skeletons"), show=shown
+            "tool", list(map(names.make_skeleton_pattern, patterns)), attrgetter("names.skeletons"), show=list_tool
         )
     return build_label_condition(
-        "tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown
+        "tool", patterns, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=list_tool
     )
 
 
-def _compile_name(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> LabelCondition:
+def _compile_name(name: str, patterns: list[str], get_names: Texts, get_skeletons: Texts, wide: bool) -> LabelCondition:
     if not wide:
-        return build_label_condition(name, wanted, spelled)
-    return build_label_condition(name, list(map(names.make_skeleton_pattern, wanted)), alike, show=spelled)
+        return build_label_condition(name, patterns, get_names)
+    return build_label_condition(name, list(map(names.make_skeleton_pattern, patterns)), get_skeletons, show=get_names)
 
 
 def _compile_time_window(doc: WhenDoc) -> TimeWindowCondition:
@@ -158,22 +159,22 @@ def _compile_time_window(doc: WhenDoc) -> TimeWindowCondition:
     return TimeWindowCondition(ZoneInfo(doc.tz), frozenset(DAYS.index(day) for day in doc.days or DAYS), start, end)
 
 
-def _compile_argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
-    request = MATCHERS[doc.op]
+def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
+    operator = MATCHERS[doc.op]
     try:
-        wanted = request.shape.prepare(doc.value)
+        operand = operator.shape.prepare(doc.value)
     except ValueError as wrong:
-        raise InvalidOperand(f"{at}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
+        raise InvalidOperand(f"{pointer}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
     path = parse_pointer(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
-    if request.command:
-        return CommandCondition(path, request, wanted, every, wide)
-    return ArgumentCondition(path, request, wanted, every, wide)
+    if operator.command:
+        return CommandCondition(path, operator, operand, every, wide)
+    return ArgumentCondition(path, operator, operand, every, wide)
 
 
 def _find_focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
-    """Return the one path whose shell command the rule is judged on, segment by segment."""
-    paths = {command.path for one in clauses for command in list_command_conditions(one)}
+    """Return the path of the only shell command in these clauses, or None."""
+    paths = {command.path for clause in clauses for command in list_command_conditions(clause)}
     if len(paths) != 1:
         return None
     path = paths.pop()
@@ -181,7 +182,7 @@ def _find_focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
 
 
 def _find_heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
-    """Return the programs, each with its first words, of which one must run at the focus for the clause to hold."""
+    """Return the programs with their first words, of which one must run for a match."""
     for command in list_command_conditions(match) if focus is not None else ():
         if command.operand.heads is not None:
             return command.operand.heads
@@ -189,7 +190,7 @@ def _find_heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str
 
 
 def _check_by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
-    """Return the exception with its questions about the command's text asked of each segment's text."""
+    """Return the exception with its conditions on the command checked for each segment."""
     return Clause(
         tuple(
             replace(condition, by_segment=True)
@@ -203,7 +204,7 @@ def _check_by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Claus
 
 
 def compile_terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
-    """Return how an answer must come about; `default` holds what the document leaves open."""
+    """Return the terms of an approval; `default` has unset ones."""
     terms = replace(default, severity=severity)
     if doc is not None:
         terms = replace(

@@ -1,4 +1,4 @@
-"""A rule as one English sentence, for people who read rules and for reasons nobody wrote."""
+"""A rule as one English sentence, for people who read rules and as the reason of rules without one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _VERBS = {"allow": "Allow", "ask": "Ask", "deny": "Deny"}
 
 
 def describe_rule(rule: RuleDoc | Rule) -> str:
-    """Return the rule in words: "Ask when Bash.command starts with “git push” unless …"."""
-    written = getattr(rule, "sentence", None)
-    if written is not None:
-        return str(written)
+    """Return the rule as a sentence.
+
+    Example: "Ask when Bash.command starts with “git push” unless …".
+    """
+    sentence = getattr(rule, "sentence", None)
+    if sentence is not None:
+        return str(sentence)
     text = f"{_VERBS[rule.effect]} {_describe_clause(rule.match)}"  # type: ignore[arg-type]
     exceptions = [_describe_clause(clause).removeprefix("when ") for clause in rule.unless or ()]  # type: ignore[arg-type]
     if exceptions:
@@ -28,8 +31,8 @@ def describe_rule(rule: RuleDoc | Rule) -> str:
 
 
 def _describe_clause(clause: ClauseDoc) -> str:
-    said = list(_describe_conditions(clause))
-    return "when " + " and ".join(said) if said else "every call"
+    conditions = list(_describe_conditions(clause))
+    return "when " + " and ".join(conditions) if conditions else "every call"
 
 
 def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
@@ -78,8 +81,8 @@ def _describe_effects(value: Any) -> str:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        shown = [_format_value(item) for item in value[:4]] + ([f"{len(value) - 4} more"] if len(value) > 4 else [])
-        return _join_names(shown)
+        values = [_format_value(item) for item in value[:4]] + ([f"{len(value) - 4} more"] if len(value) > 4 else [])
+        return _join_names(values)
     return f"“{value}”" if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""What one policy document says differently from another, in sentences: what people read before they activate."""
+"""The differences of two policy documents in sentences, which people read before they activate one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _NOTHING: Mapping[str, Any] = {"v": 1, "rules": []}
 
 @dataclass(frozen=True, slots=True)
 class PolicyDifference:
-    """How one rule, or the answer where no rule matches, differs: `added`, `removed` or `changed`, in sentences."""
+    """A difference of one rule or setting: `added`, `removed` or `changed`, in sentences."""
 
     kind: str
     name: str
     before: str = ""
     after: str = ""
-    fields: tuple[str, ...] = ()  # what changed beside the sentence
+    fields: tuple[str, ...] = ()  # changes that are not in the sentence
 
 
 def compare_documents(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> list[PolicyDifference]:
-    """Return what putting `new` in place of `old` changes; both must parse."""
+    """Return the changes from `old` to `new`; both must be valid."""
     before, after = _index_rules(old or _NOTHING), _index_rules(new)
     heads = [_compare_settings(field, (old or {}).get(field), new.get(field)) for field in _SETTINGS]
     rules = [_compare_rules(name, before.get(name), after.get(name)) for name in {**before, **after}]
-    return [found for found in (*heads, *rules) if found is not None]
+    return [difference for difference in (*heads, *rules) if difference is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class _DescribedRule:
     sentence: str
     rule: Mapping[str, Any]
 
-    def of(self, field: str) -> Any:
-        """What the rule says there, or what saying nothing means."""
+    def get_value(self, field: str) -> Any:
+        """Return the value of the field, or its default."""
         value = self.rule.get(field)
         return _DEFAULTS.get(field) if value is None else value
 
@@ -47,8 +47,7 @@ _SETTINGS = {
     "default": "Where no rule matches",
     "unknown_tool": "For tools not seen before",
     "changed_tool": "For tools whose definition changed",
-    "overridable": "Lower layers may answer the default",
-    "default_ask": "How questions are answered that no rule asks",
+    "default_ask": "How approvals work that no rule asks for",
 }
 _LABELS = {"public_reason": "reason"}
 
@@ -66,11 +65,11 @@ def _compare_rules(name: str, old: _DescribedRule | None, new: _DescribedRule | 
     if new is None:
         return PolicyDifference("removed", name, before=old.sentence)
     fields = tuple(
-        f"{_LABELS.get(field, field)}: {_format_value(old.of(field))} → {_format_value(new.of(field))}"
+        f"{_LABELS.get(field, field)}: {_format_value(old.get_value(field))} → {_format_value(new.get_value(field))}"
         for field in sorted({*old.rule, *new.rule} - {"id", "match", "unless"})
-        if old.of(field) != new.of(field)
+        if old.get_value(field) != new.get_value(field)
     )
-    same = all(old.of(field) == new.of(field) for field in ("match", "unless"))
+    same = all(old.get_value(field) == new.get_value(field) for field in ("match", "unless"))
     return None if same and not fields else PolicyDifference("changed", name, old.sentence, new.sentence, fields)
 
 

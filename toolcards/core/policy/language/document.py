@@ -1,6 +1,6 @@
-"""The policy document, as people write it, checked strictly and compiled: `parse` is the only door.
+"""The policy document, checked strictly and compiled: `parse` is the only entry.
 
-Unknown fields, types, operators and effects are refused, each with a JSON Pointer; nothing is guessed.
+Unknown fields, types, operators and effects are errors, each with a JSON Pointer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MAX_NODES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class PolicyFinding:
-    """Something about a document: where (a JSON Pointer), which kind of thing, and what to tell its author.
+    """An error or warning about a document: its place (a JSON Pointer), its code and its message.
 
-    `grave` findings of the lint mean that the policy must not become active.
+    A policy with `grave` findings cannot become active.
     """
 
     pointer: str
@@ -38,10 +38,10 @@ class PolicyFinding:
 
 
 class PolicyError(ValueError):
-    """The document is refused; `findings` says where and why, at least once."""
+    """The document is invalid; `findings` has at least one error."""
 
     def __init__(self, findings: list[PolicyFinding]) -> None:
-        super().__init__("; ".join(f"{found.pointer or '/'}: {found.message}" for found in findings[:5]))
+        super().__init__("; ".join(f"{finding.pointer or '/'}: {finding.message}" for finding in findings[:5]))
         self.findings = findings
 
 
@@ -49,7 +49,10 @@ class PolicyError(ValueError):
 
 
 def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleSet:
-    """Return the compiled policy, or raise PolicyError with every finding. `ask` holds the terms rules leave open."""
+    """Return the compiled policy, or raise PolicyError with every finding.
+
+    `ask` has the terms that rules do not set.
+    """
     try:
         sha256 = digest(document, max_nodes=MAX_NODES)
         doc = PolicyDocument.model_validate(document)
@@ -68,18 +71,20 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
         unknown_tool=Effect(doc.unknown_tool) if doc.unknown_tool else None,
         changed_tool=Effect(doc.changed_tool) if doc.changed_tool else None,
         rules=rules,
-        overridable=doc.overridable,
         ask=compiler.compile_terms(doc.default_ask, ask.severity, ask),
         document=document if isinstance(document, dict) else {},
     )
 
 
 def compile_pattern(args: object) -> Clause:
-    """Return a grant's pattern, compiled from the `args` of a rule; raise PolicyError if it is not right."""
+    """Return a grant's pattern, compiled from the `args` of a rule.
+
+    Raises PolicyError if they are invalid.
+    """
     try:
         doc = ClauseDoc.model_validate({"args": args})
         if not doc.args:
-            raise PolicyError([PolicyFinding("/args", "value", "Say at least one condition.")])
+            raise PolicyError([PolicyFinding("/args", "value", "At least one condition is required.")])
         return compiler.compile_clause(doc, wide=False)
     except ValidationError as wrong:
         raise PolicyError([_translate_error(error) for error in wrong.errors(include_url=False)]) from None
@@ -93,31 +98,33 @@ def build_schema() -> dict[str, Any]:
 
 
 def _compile_rules(doc: PolicyDocument, ask: AskTerms, findings: list[PolicyFinding]) -> Iterator[Rule]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, rule in enumerate(doc.rules):
         plain = rule.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        name = rule.id or _generate_id(plain, seen)
-        if name in seen:
-            findings.append(PolicyFinding(f"/rules/{number}/id", "duplicate_id", f"Another rule is called {name} too."))
+        name = rule.id or _generate_id(plain, ids)
+        if name in ids:
+            findings.append(
+                PolicyFinding(f"/rules/{number}/id", "duplicate_id", f"Another rule also has the id {name}.")
+            )
         if name in BUILT_IN:
-            findings.append(PolicyFinding(f"/rules/{number}/id", "reserved_id", f"{name} is a name we use ourselves."))
-        seen.add(name)
+            findings.append(PolicyFinding(f"/rules/{number}/id", "reserved_id", f"{name} is a reserved id."))
+        ids.add(name)
         try:
             yield compiler.compile_rule(rule, name, digest(plain), ask)
         except compiler.InvalidOperand as wrong:
             findings.append(PolicyFinding(f"/rules/{number}{wrong.pointer}", wrong.code, wrong.message))
 
 
-def _generate_id(plain: dict[str, Any], seen: set[str]) -> str:
-    """Return a name for a rule without one: the same content gets the same name."""
+def _generate_id(plain: dict[str, Any], ids: set[str]) -> str:
+    """Return an id for a rule without one; the same content gets the same id."""
     name = "rul_" + digest(plain)[:10]
-    copies = sum(1 for other in seen if other == name or other.startswith(name + "_"))
+    copies = sum(1 for rule_id in ids if rule_id == name or rule_id.startswith(name + "_"))
     return f"{name}_{copies + 1}" if copies else name
 
 
 _CODES = {
-    "extra_forbidden": ("unknown_field", "There is no such field here."),
-    "missing": ("missing", "This field is needed."),
+    "extra_forbidden": ("unknown_field", "This field does not exist here."),
+    "missing": ("missing", "This field is required."),
 }
 
 

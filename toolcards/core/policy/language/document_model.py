@@ -91,7 +91,7 @@ class ArgumentDoc(_Strict):
     """A condition on values of the input."""
 
     path: Path
-    """JSON Pointer of the value, such as `/command`; `*` stands for every member (`/files/*`)."""
+    """JSON Pointer of the value, such as `/command`; `*` matches every member (`/files/*`)."""
     op: Annotated[str, AfterValidator(_check_operator)]
     """The operator; see [operators](#operators)."""
     value: Any = None
@@ -108,7 +108,7 @@ class WhenDoc(_Strict):
     days: Annotated[list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(min_length=1)] | None = None
     """Days of the week. Default: every day."""
     start: TimeOfDay = Field("00:00", alias="from")
-    """Begin of the window, as `HH:MM`."""
+    """Start of the window, as `HH:MM`."""
     end: TimeOfDay = Field("24:00", alias="to")
     """End of the window, as `HH:MM`. If it is before `from`, the window spans midnight."""
 
@@ -125,7 +125,7 @@ class RateDoc(_Strict):
 
 
 class ClauseDoc(_Strict):
-    """Conditions, all of which have to hold; of a list, one is enough."""
+    """Conditions, all of which must hold; of a list, one is enough."""
 
     tool: Names | None = None
     """Names of tools, with `*` for any text; see [names](#names)."""
@@ -166,7 +166,7 @@ class ClauseDoc(_Strict):
 
 
 class EscalateDoc(_Strict):
-    """Who is told when nobody answered for a while."""
+    """Who is asked too if no one answers for a while."""
 
     after: Seconds
     """Time without an answer: seconds, or a text such as `10m`."""
@@ -175,7 +175,7 @@ class EscalateDoc(_Strict):
 
 
 class AskDoc(_Strict):
-    """How a person's answer must come about."""
+    """The terms of an approval."""
 
     approvers: Names | None = None
     """Who can answer: user names, or `group:` and the name of a group. Default: everyone who may vote."""
@@ -205,7 +205,7 @@ class RuleDoc(_Strict):
     """One rule."""
 
     id: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.:\-]+$")] | None = None
-    """Name of the rule. Default: made from its content."""
+    """Id of the rule. Default: derived from its content."""
     effect: EffectName
     """What happens to a matching call."""
     mode: Literal["enforce", "monitor"] = "enforce"
@@ -253,8 +253,8 @@ class PolicyDocument(_Strict):
     changed_tool: EffectName | None = None
     """The least strict effect for calls of tools whose schema or server has changed."""
     overridable: bool = False
-    """Has no effect."""
+    """Accepted for older documents; has no effect."""
     default_ask: AskDoc | None = None
     """The terms of approvals that no rule asks for."""
     rules: Annotated[list[RuleDoc], Field(max_length=MAX_RULES)] = []
-    """The rules; their order means nothing."""
+    """The rules; their order has no effect."""

@@ -1,4 +1,4 @@
-"""Starter policies: documents a newcomer can activate as they are and change later."""
+"""Starter policies: documents that people can activate unchanged and edit later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-# Where the tools that the catalogue knows take their commands; what only looks, `shell/programs.toml` says.
+# The arguments in which known tools take their commands; `shell/programs.toml` lists which commands only look.
 COMMANDS = ("/command", "/cmd", "/commands", "/CommandLine", "/action/command", "/action/commands")
 ONLY_LOOKS = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
 ALLOW_LOOKING = [
@@ -23,14 +23,14 @@ ALLOW_LOOKING = [
 
 @dataclass(frozen=True)
 class Preset:
-    """A starter policy and what to tell people about it."""
+    """A starter policy with its title and summary."""
 
     title: str
     summary: str
     document: Mapping[str, Any]
 
     def with_default(self, default: str | None) -> dict[str, Any]:
-        """Return a copy of the document, with this effect for what no rule covers.
+        """Return a copy of the document with this default effect.
 
         The policy's allows are exceptions from its own default. With another one they are left out, so that what they
         cover has the effect that was set.
@@ -45,7 +45,7 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "watch": Preset(
         "Watch",
-        "Every call runs; you see all of them. Nothing waits for you.",
+        "Every call runs; you see all of them. Nothing is waiting for you.",
         {"v": 1, "default": "allow", "rules": []},
     ),
     "ask-on-writes": Preset(

@@ -1,4 +1,4 @@
-"""The conditions of a rule, compiled: each looks at one side of the question and answers in three values."""
+"""The compiled conditions of a rule: each reads one part of the call and has a three-valued answer."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ Texts = Callable[[PolicyRequest], tuple[str, ...]]
 
 
 class Condition(Protocol):
-    """One condition of a clause. `segment` is the part of a shell command that is being judged, if any."""
+    """One condition of a clause. `segment` is the part of a shell command under evaluation, if any."""
 
     @property
     def name(self) -> str:
-        """What it looks at, for explanations: `tool`, `/command cmd`."""
+        """The part of the call that it reads: `tool`, `/command cmd`."""
 
     @property
     def cost(self) -> int:
-        """Cheap conditions are asked first; those with cost 0 say nothing about arguments."""
+        """The order of evaluation; 0 if it does not read arguments."""
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Answer for this question."""
+        """Return the answer for this call."""
 
     def actual(self, context: EvaluationContext) -> Any:
-        """Return what was looked at, for explanations; it may hold secrets."""
+        """Return the value that was read; it may be a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCondition:
-    """The tool, kind, source, environment, user or agent path is one of these, or looks like one.
+    """The tool, kind, source, environment, user or agent path is one of these, or matches a pattern.
 
-    `get` gives the texts that are compared, `show` those that people are shown. `every`: all of them must be wanted.
+    `get` returns the texts that are compared, `show` those for people. `every`: all texts must match.
     """
 
     name: str
@@ -54,12 +54,15 @@ class LabelCondition:
     cost: int = 0
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
+        """Return whether any text matches, or all of them.
+
+        Without a text the answer is FALSE.
+        """
         texts = self.get(context.request)
         if self.globs:
             context.step(len(self.globs))
         if self.every:
-            return TRUE if texts and all(map(self._wants, texts)) else FALSE
+            return TRUE if texts and all(map(self._accepts, texts)) else FALSE
         for text in texts:
             if text in self.plain:
                 return TRUE
@@ -68,7 +71,7 @@ class LabelCondition:
                     return TRUE
         return FALSE
 
-    def _wants(self, text: str) -> bool:
+    def _accepts(self, text: str) -> bool:
         return text in self.plain or any(matches(text) for matches in self.globs)
 
     def actual(self, context: EvaluationContext) -> Any:
@@ -77,16 +80,16 @@ class LabelCondition:
 
 
 def build_label_condition(
-    name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False
+    name: str, patterns: list[str], get: Texts, *, show: Texts | None = None, every: bool = False
 ) -> LabelCondition:
-    """Return the condition; `*` in a wanted text stands for anything."""
-    globs = tuple(compile_glob(text) for text in wanted if "*" in text)
-    return LabelCondition(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
+    """Return the condition; `*` in a pattern matches any text."""
+    globs = tuple(compile_glob(text) for text in patterns if "*" in text)
+    return LabelCondition(name, frozenset(text for text in patterns if "*" not in text), globs, get, show or get, every)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindowCondition:
-    """The time of day, in a place's own clock. A window over midnight belongs to the day it began on."""
+    """The local time of day. A window over midnight belongs to the day on which it begins."""
 
     zone: ZoneInfo
     days: frozenset[int]
@@ -96,11 +99,11 @@ class TimeWindowCondition:
     cost: int = 0
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Return whether it is inside the window; UNKNOWN if nobody told the time."""
+        """Return whether the time is in the window; UNKNOWN without a time."""
         if context.request.now <= 0:
             return UNKNOWN
-        here = datetime.fromtimestamp(context.request.now, self.zone)
-        minute, day = here.hour * 60 + here.minute, here.weekday()
+        local_time = datetime.fromtimestamp(context.request.now, self.zone)
+        minute, day = local_time.hour * 60 + local_time.minute, local_time.weekday()
         if self.start < self.end:
             return Truth(self.start <= minute < self.end and day in self.days)
         if minute >= self.start:
@@ -124,7 +127,7 @@ class RateCondition:
     cost: int = 0
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Return whether the limit is passed; UNKNOWN if nobody counted."""
+        """Return whether the limit is exceeded; UNKNOWN without a count."""
         count = context.request.counts.get((self.scope, self.per))
         return UNKNOWN if count is None else Truth(count + 1 > self.over)
 
@@ -135,10 +138,10 @@ class RateCondition:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentCondition:
-    """A matcher's question about the values at a path of the input.
+    """An operator applied to the values at a path of the input.
 
-    `every`: all values must answer yes, else one is enough. `by_segment`: it stands in an exception about a
-    shell command and is asked of each segment's own text. `wide`: doubt counts as a match.
+    `every`: all values must match, else one is enough. `by_segment`: it belongs to an exception about a shell command
+    and is checked for each segment's text. `wide`: doubt counts as a match.
     """
 
     path: tuple[str, ...]
@@ -157,7 +160,7 @@ class ArgumentCondition:
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer over all values at the path."""
         if segment is not None and self.by_segment:
-            return self._of_segment(context, segment)
+            return self._check_segment(context, segment)
         readings = context.readings(self.path, self.matcher.read)
         if readings is None:
             return UNKNOWN
@@ -166,13 +169,13 @@ class ArgumentCondition:
         context.step(self.matcher.steps(readings, self.operand))
         return matchers.match_readings(self.matcher, readings.values, self.operand, every=self.every)
 
-    def _of_segment(self, context: EvaluationContext, segment: CommandSegment) -> Truth:
+    def _check_segment(self, context: EvaluationContext, segment: CommandSegment) -> Truth:
         context.step(matchers.count_text_steps(self.matcher, segment.text, self.operand))
-        here = matchers.match_value(self.matcher, segment.text, self.operand)
+        answer = matchers.match_value(self.matcher, segment.text, self.operand)
         if self.wide:
-            return max(here, self.check(context, None))
-        exact = self.matcher.name in {"eq", "in"}  # the whole text of an opaque command is still itself
-        return here if exact or not segment.opaque else min(here, UNKNOWN)
+            return max(answer, self.check(context, None))
+        exact = self.matcher.name in {"eq", "in"}  # the text of an opaque command is still exact
+        return answer if exact or not segment.opaque else min(answer, UNKNOWN)
 
     def actual(self, context: EvaluationContext) -> Any:
         """Return the value, or the values."""
@@ -181,15 +184,15 @@ class ArgumentCondition:
 
 
 _TRUTHS = {Likelihood.NO: FALSE, Likelihood.MAYBE: OPAQUE, Likelihood.YES: TRUE}
-_WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that a rule names
+_WIDE_STEPS = 4  # the cost of matching a short command with the commands of a rule
 
 
 @dataclass(frozen=True, slots=True)
 class CommandCondition:
-    """A question about the shell command at a path: what it begins with, or what it does; see `shell.rule_operands`.
+    """A condition on the shell command at a path: its first words or its effects; see `shell.rule_operands`.
 
-    `named`: keys of the input about which other conditions of the same clause say something.
-    `names_tool`: the rule says for which tools it is meant.
+    `covered_keys`: keys of the input that other conditions of the same clause read.
+    `names_tool`: the rule names its tools.
     """
 
     path: tuple[str, ...]
@@ -197,7 +200,7 @@ class CommandCondition:
     operand: CommandOperand | EffectOperand
     every: bool
     wide: bool
-    named: frozenset[str] = frozenset()
+    covered_keys: frozenset[str] = frozenset()
     names_tool: bool = False
     cost: int = 2
 
@@ -207,29 +210,29 @@ class CommandCondition:
         return f"{format_pointer(self.path)} {self.matcher.name}"
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Return the answer for one segment, or over all segments of all commands at the path."""
+        """Return the answer for one segment or all commands."""
         if segment is not None:
-            return self._of_script(context, segment.alone)
+            return self._check_script(context, segment.alone)
         scripts = context.scripts(self.path)
         if scripts is None:
             return UNKNOWN
-        answers = [self._of_script(context, script) for script in scripts]
+        answers = [self._check_script(context, script) for script in scripts]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
 
-    def _of_script(self, context: EvaluationContext, script: Script | None) -> Truth:
+    def _check_script(self, context: EvaluationContext, script: Script | None) -> Truth:
         if script is None:
             return UNKNOWN
         if self.wide:
             context.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
-            answer = self.operand.ask_widely(script)
+            answer = self.operand.match_widely(script)
             context.doubt = context.doubt or (script.doubt if answer is Likelihood.MAYBE else "")
             return _TRUTHS[answer]
         context.step(len(script.segments))
-        answer, why = min((self.operand.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
+        answer, why = min((self.operand.match_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
         if answer is Likelihood.YES and (
-            why := context.why_not_alone(self.path, self.named, names_tool=self.names_tool)
+            why := context.explain_argument_doubt(self.path, self.covered_keys, names_tool=self.names_tool)
         ):
             answer = Likelihood.MAYBE
         context.doubt = context.doubt or why
@@ -247,7 +250,7 @@ def format_pointer(path: tuple[str, ...]) -> str:
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:
-    """Return the steps of a JSON Pointer; raise ValueError if it is none."""
+    """Return the steps of a JSON Pointer; raise ValueError for other texts."""
     if text and not text.startswith("/"):
         raise ValueError("expects a JSON Pointer such as /command")
     return tuple(_unescape_tokens(text))

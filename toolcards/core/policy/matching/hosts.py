@@ -1,6 +1,6 @@
 """Hosts and addresses in URLs, by spelling alone; ambiguous spellings are UNDECIDED.
 
-A rule that names a host speaks of http and https on their default ports, unless it names another scheme or port.
+A rule that names a host covers http and https on their default ports, unless it names another scheme or port.
 Other ways to the same host (ssh, another port) are UNDECIDED, so that ask and deny hold for them and allow does not.
 """
 
@@ -45,7 +45,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class SchemeAndPort:
-    """The scheme and port that a rule speaks of.
+    """The scheme and port that a rule covers.
 
     `scheme` "" is http and https; `port` None is the default one, ANY_PORT every one.
     """
@@ -56,7 +56,7 @@ class SchemeAndPort:
     def leads_to(self, place: Endpoint) -> bool | None:
         """Return whether the endpoint is reached this way.
 
-        UNDECIDED for ways that the rule does not speak of.
+        UNDECIDED for ways that the rule does not cover.
         """
         if self.scheme and place.scheme != self.scheme:
             return False
@@ -184,11 +184,15 @@ def _make_endpoint(scheme: str, host: str, port: int | None) -> Endpoint:
 def _parse_authority(text: str) -> tuple[str, int | None] | None:
     """Return the host and the written port, UNDECIDED if ambiguous."""
     if text.startswith("["):
-        inner, closed, rest = text[1:].partition("]")
+        inner, bracket, remainder = text[1:].partition("]")
         address = _read_address(inner)
-        if not closed or (rest and not rest.startswith(":")) or not isinstance(address, ipaddress.IPv6Address):
+        if (
+            not bracket
+            or (remainder and not remainder.startswith(":"))
+            or not isinstance(address, ipaddress.IPv6Address)
+        ):
             return UNDECIDED
-        host, port = _format_address(address), rest[1:]
+        host, port = _format_address(address), remainder[1:]
     else:
         host, _, port = text.partition(":")
         host = _normalize_host(host)
@@ -226,7 +230,7 @@ _ISATAP = frozenset({bytes.fromhex("00005efe"), bytes.fromhex("02005efe")})
 
 def _embeds_address(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
-        return address.packed[0] == 0  # 0.0.0.0 is this very machine
+        return address.packed[0] == 0  # 0.0.0.0 is this machine
     translated = any(address in network for network in _TRANSLATED)
     return translated or address.packed[:12] == bytes(12) or address.packed[8:12] in _ISATAP
 

@@ -1,4 +1,4 @@
-"""What a rule's author may write as the value to compare with: checked, and prepared once."""
+"""The values that rules compare with: checked and prepared once."""
 
 from __future__ import annotations
 
@@ -15,76 +15,79 @@ MAX_PATTERN = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OperandType:
-    """The value a rule's author writes: which input the editor shows, and how it is checked and prepared."""
+    """A type of values in rules: its input in the editor, and how a value is checked and prepared."""
 
     input: str  # text, lines, number, json, types, nothing
     prepare: Callable[[Any], Any]  # raises ValueError with a message for the author
 
 
-def _read_texts(given: Any) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
+def _read_texts(value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError("expects a text or a list of texts")
     return texts
 
 
 def build_text_type(prepare: Callable[[str], Any], collect: Callable[[Any], Any] = tuple) -> OperandType:
-    """Return the shape of one text or several, each prepared on its own."""
-    return OperandType("lines", lambda given: collect([prepare(text) for text in _read_texts(given)]))
+    """Return the type for one text or several, each prepared separately."""
+    return OperandType("lines", lambda value: collect([prepare(text) for text in _read_texts(value)]))
 
 
-def _canonicalize(given: Any) -> bytes:
+def _canonicalize(value: Any) -> bytes:
     try:
-        return canonicalize(given)
+        return canonicalize(value)
     except NotCanonical as wrong:
         raise ValueError(str(wrong)) from None
 
 
-def _canonicalize_list(given: Any) -> frozenset[bytes]:
-    if not isinstance(given, list) or not given:
+def _canonicalize_list(value: Any) -> frozenset[bytes]:
+    if not isinstance(value, list) or not value:
         raise ValueError("expects a list of values")
-    return frozenset(_canonicalize(item) for item in given)
+    return frozenset(_canonicalize(item) for item in value)
 
 
-def _check_number(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
+def _check_number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("expects a number")
-    return given
+    return value
 
 
-def _check_count(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+def _check_count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("expects a whole number, 0 or more")
-    return given
+    return value
 
 
-def _check_no_value(given: Any) -> None:
-    if given not in (None, True):
+def _check_no_value(value: Any) -> None:
+    if value not in (None, True):
         raise ValueError("takes no value")
 
 
-def _compile_pattern(given: str) -> Any:
-    if len(given) > MAX_PATTERN:
+def _compile_pattern(pattern: str) -> Any:
+    if len(pattern) > MAX_PATTERN:
         raise ValueError(f"is longer than {MAX_PATTERN} characters")
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(given, options=options)
+        return re2.compile(pattern, options=options)
     except (re2.error, UnicodeError) as wrong:
-        raise ValueError(f"is refused by RE2 (it has no look-around and no back-references): {wrong}") from None
+        raise ValueError(f"is not valid in RE2 (which has no look-around and no back-references): {wrong}") from None
 
 
 TYPES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
 
 
-def _check_type_name(given: str) -> str:
-    if given not in {*TYPES.values(), "integer", "null"}:
+def _check_type_name(name: str) -> str:
+    if name not in {*TYPES.values(), "integer", "null"}:
         raise ValueError("expects string, number, integer, boolean, object, array or null")
-    return given
+    return name
 
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
-    """Return the test for a pattern in which only `*` is special; anchored, case-sensitive, never slow."""
+    """Return the test for a pattern in which only `*` is special.
+
+    It is anchored, case-sensitive and runs in linear time.
+    """
     if "*" not in pattern:
         return pattern.__eq__
     first, *middle, last = pattern.split("*")
@@ -92,12 +95,12 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     def matches(text: str) -> bool:
         if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
             return False
-        at, end = len(first), len(text) - len(last)
+        position, end = len(first), len(text) - len(last)
         for part in middle:
-            at = text.find(part, at, end)
-            if at < 0:
+            position = text.find(part, position, end)
+            if position < 0:
                 return False
-            at += len(part)
+            position += len(part)
         return True
 
     return matches

@@ -29,10 +29,10 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SHORT_NAME = re.compile(r"~[0-9]")
 _GLOB = frozenset("*?[{")
-_EXPANSIONS = frozenset("$%`")  # a variable, an escape, a command: the name is not what stands there
+_EXPANSIONS = frozenset("$%`")  # a variable, an escape, a command: the text is not the name
 _DOTS = re.compile(r"[. ]+(;.*)?\Z", re.DOTALL)
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# Drawn like a slash or a backslash, and read as one by programs that normalise their input.
+# Drawn like a slash or a backslash, and read as one by programs that normalize their input.
 _SLASHES = frozenset(
     "\u2044\u2215\u2571\u27cb\u29f8\uff0f\u2cc6\u3033\u1735\u2041\u2216\u2572\u27cd\u29f5\u29f9\ufe68\uff3c"
 )
@@ -70,7 +70,7 @@ def is_inside(place: ParsedPath, directory: ParsedPath) -> bool | None:
 def parse_path(path: str) -> ParsedPath | None:
     """Return the path in pieces, UNDECIDED if ambiguous.
 
-    A leading `~` is one: some tools go to the home directory, others to a directory of that name.
+    A leading `~` is ambiguous: some tools go to the home directory, others to a directory of that name.
     """
     if not path or path != path.strip() or _SLASHES & set(path):
         return UNDECIDED
@@ -82,24 +82,24 @@ def parse_path(path: str) -> ParsedPath | None:
         return _parse_windows_path("\\\\", path[2:])
     if "\\" in path or path.startswith(("//", "~")) or _SCHEME.match(path) or _EXPANSIONS & set(path):
         return UNDECIDED
-    root, rest = ("/", path[1:]) if path.startswith("/") else ("", path)
-    parts = tuple([part for part in rest.split("/") if part not in {"", "."}])
+    root, remainder = ("/", path[1:]) if path.startswith("/") else ("", path)
+    parts = tuple([part for part in remainder.split("/") if part not in {"", "."}])
     return UNDECIDED if any(map(_may_lead_elsewhere, parts)) else ParsedPath(root, parts)
 
 
 def _may_lead_elsewhere(part: str) -> bool:
-    """Whether some program may read the name as the directory above, or as more than one name."""
+    """Return whether some program may read the name as the parent directory, or as several names."""
     if part.isascii() and part[0] not in ". {":
         return False
     if _GLOB & set(part) and (part[0] == "." or ".." in part):  # some shells find .. by .* or {..,x}
         return True
-    shown = unicodedata.normalize("NFKC", part)
-    return bool(_DOTS.match(shown)) or "/" in shown or "\\" in shown
+    normalized = unicodedata.normalize("NFKC", part)
+    return bool(_DOTS.match(normalized)) or "/" in normalized or "\\" in normalized
 
 
-def _parse_windows_path(root: str, rest: str) -> ParsedPath | None:
+def _parse_windows_path(root: str, remainder: str) -> ParsedPath | None:
     """Windows drops dots and blanks at the end of a name, and knows short names and streams."""
-    parts = tuple(part for part in re.split(r"[\\/]", rest) if part not in {"", "."})
+    parts = tuple(part for part in re.split(r"[\\/]", remainder) if part not in {"", "."})
     for part in parts:
         if part[-1] in ". " or ":" in part or "%" in part or _SHORT_NAME.search(part):
             return UNDECIDED

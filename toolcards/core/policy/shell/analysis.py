@@ -1,6 +1,6 @@
-"""What one command does, by the catalogue: whether it only looks, which effects it has or may have, what it runs.
+"""The analysis of one command by the catalog: whether it only looks, its certain and possible effects, what it runs.
 
-Reading is narrow: every word must be accounted for, else the command may do all that its program can do.
+Reading is narrow: every word must be understood, else the command may have all effects of its program.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change t
 class CommandAnalysis:
     """What one command does.
 
-    `looks`: it surely only looks; else `why` not, in words of the catalogue: reasons are stored in the clear, so they
-    hold nothing that the agent wrote. `does`: effects it has; `may`: those that cannot be excluded.
-    `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: its words are not all
-    accounted for, and it may run some of them. `inner`: commands that stand in its words and that it runs.
+    `looks`: it certainly only looks; else `why` has the reason in words of the catalog. Reasons are stored unencrypted,
+    so they contain no text of the agent. `does`: certain effects; `may`: effects that cannot be excluded.
+    `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: some of its words are not
+    understood, and it may run them. `inner`: commands among its words that it runs.
     """
 
     looks: bool = False
@@ -53,7 +53,7 @@ class ProgramMatch:
     """A program or sub-command that the first `length` words name.
 
     `known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the word
-    after them, stands for names of files. `effects`: those of options among them.
+    after them, is a pattern for file names. `effects`: the effects of options among them.
     """
 
     form: ProgramForm
@@ -66,37 +66,42 @@ class ProgramMatch:
 
 @lru_cache(maxsize=2_048)
 def analyze_command(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int = 0) -> CommandAnalysis:
-    """Return what the command does. `globs`: its words that stand for names of files."""
+    """Return what the command does. `globs`: its words that are patterns."""
     place = match_program(words, globs)
     if place is None:
-        return CommandAnalysis(why="the catalogue does not know this program", may=ALL_EFFECTS, loose=True)
+        return CommandAnalysis(why="the catalog does not know this program", may=ALL_EFFECTS, loose=True)
     if depth > MAX_DEPTH:
         return CommandAnalysis(why="it runs too many programs inside each other", may=ALL_EFFECTS, hidden=True)
-    judged = _analyze_form(words, globs, place, depth)
+    analysis = _analyze_form(words, globs, place, depth)
     if is_plain_name(words[0]):
-        return judged
-    why = "a program in this folder may be any" if judged.looks else judged.why
-    return replace(judged, looks=False, why=why, may=ALL_EFFECTS - judged.does, loose=True)
+        return analysis
+    why = "a program in this folder may be any" if analysis.looks else analysis.why
+    return replace(analysis, looks=False, why=why, may=ALL_EFFECTS - analysis.does, loose=True)
 
 
 def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMatch | None:
-    """Return the innermost sub-command that the words name; None if the program is not known."""
+    """Return the innermost sub-command that the words name, or None.
+
+    None means that the catalog does not know the program.
+    """
     form = find_program(words[0])
     if form is None:
         return None
     place = ProgramMatch(form, 1)
     while place.form.sub or place.form.patterns:
         arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=globs.leading)
-        at, word = arguments.operands[0] if arguments.operands else (len(words), "")
-        varies = place.varies or any(place.length <= glob <= at for glob in globs.every)
-        known = place.known and not arguments.unknown and not varies
-        named = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
-        harmless = not named and arguments.names <= (place.form.looks or NO_EFFECTS)
+        position, word = arguments.operands[0] if arguments.operands else (len(words), "")
+        varies = place.varies or any(place.length <= glob <= position for glob in globs.every)
+        is_known = place.known and not arguments.unknown and not varies
+        named_effects = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
+        harmless = not named_effects and arguments.names <= (place.form.looks or NO_EFFECTS)
         safe = place.safe and harmless and _has_harmless_values(place.form, arguments)
         below = place.form.below(word) if word else None
         if below is None:
-            return ProgramMatch(place.form, place.length, known and (not word or bool(place.form.need)), safe, varies)
-        place = ProgramMatch(below, at + 1, known, safe, varies, place.effects | named)
+            return ProgramMatch(
+                place.form, place.length, is_known and (not word or bool(place.form.need)), safe, varies
+            )
+        place = ProgramMatch(below, position + 1, is_known, safe, varies, place.effects | named_effects)
     return place
 
 
@@ -106,9 +111,11 @@ def changes_folder(words: tuple[str, ...]) -> bool:
 
 
 def depends_on_folder(words: tuple[str, ...]) -> bool:
-    """Return whether settings in the current folder can change what the command runs."""
+    """Return whether settings in the folder can change what it runs."""
     form = find_program(words[0])
-    return form is None or form.folder or any(depends_on_folder(one.words) for one in analyze_command(words).inner)
+    return (
+        form is None or form.folder or any(depends_on_folder(command.words) for command in analyze_command(words).inner)
+    )
 
 
 def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, depth: int) -> CommandAnalysis:
@@ -124,17 +131,17 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
     inner, unread = find_nested_commands(words, globs, form, arguments)
     scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
     unread = unread or (scattered and (form.code or _takes_commands(form)))
-    inside = [analyze_command(one.words, one.globs, depth + 1) for one in inner]
-    known = place.known and not arguments.unknown and not unread and not scattered
+    inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
+    is_known = place.known and not arguments.unknown and not unread and not scattered
     foreign = form.elevates or form.remote or form.elsewhere
-    only_looks = known and place.safe and not foreign and _only_looks(form, arguments, bool(inner))
-    if only_looks and all(one.looks for one in inside):
+    only_looks = is_known and place.safe and not foreign and _only_looks(form, arguments, bool(inner))
+    if only_looks and all(analysis.looks for analysis in inside):
         return CommandAnalysis(looks=True, does=frozenset({"runs"}) if inner else NO_EFFECTS, inner=inner)
-    return _analyze_changing_command(place, arguments, inner, inside, known=known, unread=unread)
+    return _analyze_changing_command(place, arguments, inner, inside, is_known=is_known, unread=unread)
 
 
 def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch) -> CommandAnalysis:
-    """Judge a program that only looks whatever its arguments, but for some options."""
+    """Analyze a program that only looks with any arguments except some options."""
     form = place.form
     does = _guess_effects(form, words[place.length :]) | _find_marked_effects(form, words[place.length :])
     if place.known and place.safe and not does and not (form.effects and globs.leading):
@@ -153,33 +160,38 @@ def _analyze_changing_command(
     inner: tuple[ParsedCommand, ...],
     inside: list[CommandAnalysis],
     *,
-    known: bool,
+    is_known: bool,
     unread: bool,
 ) -> CommandAnalysis:
     form = place.form
-    named = place.effects | _find_named_effects(form, arguments) | _guess_effects(form, arguments.unknown)
+    named_effects = place.effects | _find_named_effects(form, arguments) | _guess_effects(form, arguments.unknown)
     piped = _reads_stdin(form, arguments, inner)
     hidden = (
         unread
         or piped
-        or "runs" in named
+        or "runs" in named_effects
         or (form.code and (_lacks_required_option(form, arguments) or not _has_harmless_script(form, arguments)))
     )
     hidden = hidden or place.varies or (arguments.varies and _takes_commands(form))
     hidden = hidden or _may_take_command(form, arguments.unknown)
-    does = form.does | named | (frozenset({"runs"}) if inner or hidden else NO_EFFECTS)
+    does = form.does | named_effects | (frozenset({"runs"}) if inner or hidden else NO_EFFECTS)
     does |= frozenset({"sends"}) if form.remote else NO_EFFECTS
     may = (
         ALL_EFFECTS
         if hidden or form.elsewhere or "runs" in form.does
-        else _find_possible_effects(form, known, bool(inner))
+        else _find_possible_effects(form, is_known, bool(inner))
     )
     why = _explain_effects(form, does or may)
-    for one in inside:
-        does, may, hidden, piped = does | one.does, may | one.may, hidden or one.hidden, piped or one.piped
-        why = one.why if not one.looks and not form.elevates else why
+    for analysis in inside:
+        does, may, hidden, piped = (
+            does | analysis.does,
+            may | analysis.may,
+            hidden or analysis.hidden,
+            piped or analysis.piped,
+        )
+        why = analysis.why if not analysis.looks and not form.elevates else why
     does |= frozenset({"writes"}) if "deletes" in does else NO_EFFECTS
-    loose = any(one.loose for one in inside) or (not known and "runs" in may)
+    loose = any(analysis.loose for analysis in inside) or (not is_known and "runs" in may)
     return CommandAnalysis(False, why, does, may - does, hidden, piped, loose, inner)
 
 
@@ -188,11 +200,11 @@ def _takes_commands(form: ProgramForm) -> bool:
     return form.wraps or bool(form.rest or form.lines or form.commands) or "runs" in form.effects
 
 
-def _find_possible_effects(form: ProgramForm, known: bool, runs: bool) -> frozenset[str]:
+def _find_possible_effects(form: ProgramForm, is_known: bool, runs: bool) -> frozenset[str]:
     """Return the effects that cannot be excluded where the form itself does not run unseen code."""
     if form.wraps or form.rest:
-        return form.may if known and runs else ALL_EFFECTS if not known else form.may
-    if (form.sub or form.patterns) and not known:
+        return form.may if is_known and runs else ALL_EFFECTS if not is_known else form.may
+    if (form.sub or form.patterns) and not is_known:
         return ALL_EFFECTS
     return form.may
 
@@ -210,9 +222,9 @@ def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
 
 
 def _find_named_effects(form: ProgramForm, arguments: Arguments) -> frozenset[str]:
-    named = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
-    taken = _guess_effects(form, arguments.taken) if arguments.taken else NO_EFFECTS
-    return named | taken | _find_marked_effects(form, tuple(word for _, word in arguments.operands))
+    named_effects = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
+    taken_effects = _guess_effects(form, arguments.taken) if arguments.taken else NO_EFFECTS
+    return named_effects | taken_effects | _find_marked_effects(form, tuple(word for _, word in arguments.operands))
 
 
 def _find_marked_effects(form: ProgramForm, words: tuple[str, ...]) -> frozenset[str]:
@@ -235,7 +247,7 @@ def _may_take_command(form: ProgramForm, words: list[str]) -> bool:
 
 
 def _reads_stdin(form: ProgramForm, arguments: Arguments, inner: tuple[ParsedCommand, ...]) -> bool:
-    """Return whether the program is given its commands by what is piped into it."""
+    """Return whether the program reads its commands from standard input."""
     if not form.stdin or inner or arguments.names & form.scripts:
         return False
     operands = [word for _, word in arguments.operands]
@@ -261,9 +273,9 @@ def _only_looks(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
 
 
 def _lacks_required_option(form: ProgramForm, arguments: Arguments) -> bool:
-    """Return whether an option lacks the one that makes it harmless."""
+    """Return whether an option is missing its harmless companion."""
     names = arguments.names
-    return any(options & names and not others & names for options, others in form.beside)
+    return any(options & names and not companions & names for options, companions in form.companions)
 
 
 def _has_harmless_values(form: ProgramForm, arguments: Arguments) -> bool:
@@ -277,7 +289,7 @@ def _has_harmless_operands(form: ProgramForm, arguments: Arguments) -> bool:
 
 
 def _has_harmless_script(form: ProgramForm, arguments: Arguments) -> bool:
-    """Return whether every script among the arguments is of the harmless part of its language."""
+    """Return whether every script among the arguments is in the harmless part of its language."""
     if form.script is None or arguments.unknown:
         return False
     scripts = [value for name, value in arguments.options if name in form.scripts]

@@ -1,4 +1,4 @@
-"""Options of a command line, read as the program itself reads them.
+"""Reads the options of a command line in the way of the program.
 
 A specification is one text of words: `-x` an option, `-x:` one with a value (`-xv` or `-x v`), `-x?` one whose value
 must be attached, `-x!` one whose value is always the next word (`-xab v` is `-x v -ab`), `-[abc]` and `-[abc]:` several
@@ -16,11 +16,11 @@ NONE, VALUE, ATTACHED, OPTIONAL, NEXT = 0, 1, 2, 3, 4
 STYLES = ("gnu", "posix", "long", "find", "tar", "bare")
 _GROUP = re.compile(r"-\[(.+)\]([:?~!]?)")
 _KINDS = {"": NONE, ":": VALUE, "=": VALUE, "?": ATTACHED, "~": OPTIONAL, "!": NEXT}
-_ASKS = frozenset({"-ok", "-okdir"})  # find's, whose commands end with `;` alone
+_CONFIRMED_COMMANDS = frozenset({"-ok", "-okdir"})  # of find; their commands end only with `;`
 
 
 def read_specification(text: str) -> dict[str, int]:
-    """Return each option's name with its kind; raise ValueError for what is no option."""
+    """Return each option's name with its kind; raise ValueError for other words."""
     kinds: dict[str, int] = {}
     for token in text.split():
         group = _GROUP.fullmatch(token)
@@ -29,17 +29,17 @@ def read_specification(text: str) -> dict[str, int]:
             continue
         name = token.rstrip(":=?~!")
         if name[:1] not in {"-", "/"} or name in kinds or len(token) - len(name) > 1:
-            raise ValueError(f"{token} is no option, or is listed twice")
+            raise ValueError(f"{token} is not an option, or is listed twice")
         kinds[name] = _KINDS[token[len(name) :]]
     return kinds
 
 
 @dataclass(slots=True)
 class Arguments:
-    """The arguments of a program: options with their values, operands with their positions, and what is not known.
+    """The arguments of a program: options with their values, operands with their positions, and unknown words.
 
-    `commands`: where each command begins, and ends, that stands after an option such as `-exec`. `varies`: a word among
-    the unknown ones may expand to options. `taken`: values that look like options, which some versions read as such.
+    `commands`: where each command after an option such as `-exec` begins and ends. `varies`: one of the unknown words
+    may expand to options. `taken`: values that look like options; some versions of the program read them as options.
     """
 
     options: list[tuple[str, str]] = field(default_factory=list)
@@ -60,14 +60,15 @@ def read_arguments(
     start: int,
     kinds: Mapping[str, int],
     style: str,
-    rest: frozenset[str] = frozenset(),
+    command_options: frozenset[str] = frozenset(),
     patterns: frozenset[int] = frozenset(),
 ) -> Arguments:
-    """Return the arguments from `start` on. `rest`: options after which a command stands.
+    """Return the arguments from `start` on.
 
-    `patterns`: positions of words that may expand to options; before `--` they are not known.
+    `command_options`: options that a command follows. `patterns`: positions of words that may expand to options; before
+    `--` they are unknown.
     """
-    reader = _ArgumentReader(words, start, kinds, style, rest, patterns)
+    reader = _ArgumentReader(words, start, kinds, style, command_options, patterns)
     if style == "find":
         reader.read_expression()
     elif style == "bare":
@@ -84,62 +85,62 @@ class _ArgumentReader:
         start: int,
         kinds: Mapping[str, int],
         style: str,
-        rest: frozenset[str],
+        command_options: frozenset[str],
         patterns: frozenset[int],
     ) -> None:
-        self.words, self.at, self.kinds, self.style = words, start, kinds, style
-        self.rest, self.patterns = rest, patterns
+        self.words, self.position, self.kinds, self.style = words, start, kinds, style
+        self.command_options, self.patterns = command_options, patterns
         self.arguments = Arguments()
 
     def read(self) -> None:
-        """Read options and operands, in any order or up to the first operand."""
-        if self.style == "tar" and self.at < len(self.words) and not self.words[self.at].startswith("-"):
-            self._letters_without_dash()
-        while self.at < len(self.words):
-            word, place = self.words[self.at], self.at
-            self.at += 1
+        """Read options and operands, in any order or until the first operand."""
+        if self.style == "tar" and self.position < len(self.words) and not self.words[self.position].startswith("-"):
+            self._read_letters()
+        while self.position < len(self.words):
+            word, place = self.words[self.position], self.position
+            self.position += 1
             if word == "--":
-                self._operands(self.at)
+                self._add_operands(self.position)
                 return
             if place in self.patterns:
-                self._vary(word)
-            elif word in self.rest:
-                self._command(word)
+                self._mark_unknown(word)
+            elif word in self.command_options:
+                self._read_command(word)
             elif word == "-" or not word.startswith("-"):
                 if self.style == "posix":
-                    self._operands(place)
+                    self._add_operands(place)
                     return
                 self.arguments.operands.append((place, word))
             else:
-                self._option(word)
+                self._read_option(word)
 
-    def _operands(self, start: int) -> None:
+    def _add_operands(self, start: int) -> None:
         self.arguments.operands += list(enumerate(self.words))[start:]
-        self.at = len(self.words)
+        self.position = len(self.words)
 
-    def _option(self, word: str) -> None:
+    def _read_option(self, word: str) -> None:
         name, equals, value = word.partition("=")
         if self.style == "long" and name.startswith("--") and name not in self.kinds:
             name = name[1:]
         if name.startswith("--") or self.style == "long":
-            self._long(word, name, value if equals else None)
+            self._read_long_option(word, name, value if equals else None)
         elif word[1:].isdigit() and "-#" in self.kinds:
             self.arguments.options.append(("-#", word[1:]))
         else:
-            self._bundle(word)
+            self._read_bundle(word)
 
-    def _long(self, word: str, name: str, value: str | None) -> None:
+    def _read_long_option(self, word: str, name: str, value: str | None) -> None:
         kind = self.kinds.get(name)
         if kind is None or (kind == NONE and value is not None):
             self.arguments.unknown.append(word)
         elif kind in {VALUE, NEXT} and value is None:
-            self._value(word, name)
+            self._read_value(word, name)
         elif kind == OPTIONAL and value is None:
-            self._optional(name)
+            self._read_optional_value(name)
         else:
             self.arguments.options.append((name, value or ""))
 
-    def _bundle(self, word: str) -> None:
+    def _read_bundle(self, word: str) -> None:
         for place, letter in enumerate(word[1:], 2):
             name = f"-{letter}"
             kind = self.kinds.get(name)
@@ -147,76 +148,86 @@ class _ArgumentReader:
                 self.arguments.unknown.append(word)
                 return
             if kind == NEXT:
-                self._value(word, name)
+                self._read_value(word, name)
                 continue
             if kind == NONE:
                 self.arguments.options.append((name, ""))
                 continue
             if kind == VALUE and place == len(word):
-                self._value(word, name)
+                self._read_value(word, name)
             elif kind == OPTIONAL and place == len(word):
-                self._optional(name)
+                self._read_optional_value(name)
             else:
                 self.arguments.options.append((name, word[place:]))
             return
 
-    def _value(self, word: str, name: str) -> None:
-        if self.at in self.patterns:
-            self._vary(word)
+    def _read_value(self, word: str, name: str) -> None:
+        if self.position in self.patterns:
+            self._mark_unknown(word)
             return
-        if self.at >= len(self.words):
+        if self.position >= len(self.words):
             self.arguments.unknown.append(word)
             return
-        value = self.words[self.at]
+        value = self.words[self.position]
         if self.style != "find" and len(value) > 1 and value[0] == "-":
             self.arguments.taken.append(value)
         self.arguments.options.append((name, value))
-        self.at += 1
+        self.position += 1
 
-    def _vary(self, word: str) -> None:
+    def _mark_unknown(self, word: str) -> None:
         self.arguments.unknown.append(word)
         self.arguments.varies = True
 
-    def _optional(self, name: str) -> None:
-        """Note an option that takes the next word unless that is an option too."""
-        if self.at < len(self.words) and self.at not in self.patterns and not self.words[self.at].startswith("-"):
-            self.arguments.options.append((name, self.words[self.at]))
-            self.at += 1
+    def _read_optional_value(self, name: str) -> None:
+        """Add an option whose value is the next word, unless that is an option."""
+        if (
+            self.position < len(self.words)
+            and self.position not in self.patterns
+            and not self.words[self.position].startswith("-")
+        ):
+            self.arguments.options.append((name, self.words[self.position]))
+            self.position += 1
         else:
             self.arguments.options.append((name, ""))
 
-    def _letters_without_dash(self) -> None:
-        """Read the first word of tar, whose letters take their values from the words after it, in order."""
-        word = self.words[self.at]
-        self.at += 1
+    def _read_letters(self) -> None:
+        """Read the first word of tar; its letters take their values from the next words."""
+        word = self.words[self.position]
+        self.position += 1
         for letter in word:
             kind = self.kinds.get(f"-{letter}")
             if kind is None:
                 self.arguments.unknown.append(word)
             elif kind == VALUE:
-                self._value(word, f"-{letter}")
+                self._read_value(word, f"-{letter}")
             else:
                 self.arguments.options.append((f"-{letter}", ""))
 
-    def _command(self, option: str) -> None:
-        """Note the command after an option, up to `;` or `{} +`, or to the end; any other `+` is not understood."""
-        ends = (place for place in range(self.at, len(self.words)) if self.words[place] in {";", "+"})
+    def _read_command(self, option: str) -> None:
+        """Add the command after an option, which ends at `;`, `{} +` or the end.
+
+        Any other `+` is unknown.
+        """
+        ends = (place for place in range(self.position, len(self.words)) if self.words[place] in {";", "+"})
         end = next(ends, len(self.words))
-        braced = self.style == "find" and option not in _ASKS and self.words[end - 1] == "{}"
+        braced = self.style == "find" and option not in _CONFIRMED_COMMANDS and self.words[end - 1] == "{}"
         if end < len(self.words) and self.words[end] == "+" and not braced:
             self.arguments.unknown.append("+")
-        self.arguments.commands.append((self.at, end))
-        self.at = end + 1
+        self.arguments.commands.append((self.position, end))
+        self.position = end + 1
 
     def read_expression(self) -> None:
-        """Read the arguments of find: places, then tests and actions, each with a fixed number of values."""
-        while self.at < len(self.words):
-            word, place = self.words[self.at], self.at
-            self.at += 1
+        """Read the arguments of find: places, then tests and actions.
+
+        Each test and action has a fixed number of values.
+        """
+        while self.position < len(self.words):
+            word, place = self.words[self.position], self.position
+            self.position += 1
             if place in self.patterns:
-                self._vary(word)
-            elif word in self.rest:
-                self._command(word)
+                self._mark_unknown(word)
+            elif word in self.command_options:
+                self._read_command(word)
             elif word in {"(", ")", "!", ","}:
                 continue
             elif not word.startswith("-"):
@@ -224,13 +235,16 @@ class _ArgumentReader:
             elif word not in self.kinds:
                 self.arguments.unknown.append(word)
             elif self.kinds[word] == VALUE:
-                self._value(word, word)
+                self._read_value(word, word)
             else:
                 self.arguments.options.append((word, ""))
 
 
 def may_mean_option(word: str, option: str, style: str) -> bool:
-    """Return whether the word may be this option: abbreviated, in a bundle, or with its value attached."""
+    """Return whether the word may be this option.
+
+    It may be abbreviated, in a bundle, or with its value attached.
+    """
     name = word.partition("=")[0]
     if style in {"long", "find"}:
         return name == option or (style == "long" and name[1:] == option)

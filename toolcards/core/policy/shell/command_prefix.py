@@ -1,4 +1,4 @@
-"""The words that a rule names, such as `git push`, and the two ways to find them in a command."""
+"""The first words of a command in a rule, such as `git push`, and two ways to find them in a command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"[a-z0-9_.+-]+")
 
 @dataclass(frozen=True)
 class CommandPrefix:
-    """The words that a rule asks for, such as `git push`. Empty `words`: the text is no single plain command."""
+    """The first words of a command, such as `git push`; `words` is empty if the text is not one plain command."""
 
     text: str
     words: tuple[str, ...]
@@ -37,53 +37,56 @@ class CommandPrefix:
 
     @cached_property
     def head(self) -> tuple[str, ...]:
-        """The bare name of the program and the words after it that are no options; the wide reading looks for these.
+        """The program and the words after it, without options.
 
-        Empty where the text is no single plain command.
+        The wide reading compares these. Empty if the text is not one plain command.
         """
-        rest = (word for word in self.words[1:] if not word.startswith("-"))
-        return (strip_program_name(self.words[0]), *rest) if self.words else ()
+        operands = (word for word in self.words[1:] if not word.startswith("-"))
+        return (strip_program_name(self.words[0]), *operands) if self.words else ()
 
     @cached_property
     def _flags(self) -> tuple[str, ...]:
         return tuple(word for word in self.words[1:] if word.startswith("-"))
 
-    def occur_in(self, text: str) -> bool:
-        """Return whether the words stand in the raw text in this order, quotes and backslashes aside."""
+    def occurs_in(self, text: str) -> bool:
+        """Return whether the raw text contains the words in this order.
+
+        Quotes and backslashes are ignored.
+        """
         return any(self._in_order(spelling) for spelling in list_spellings(text))
 
     def _in_order(self, text: str) -> bool:
-        for plain in self._lower:  # far cheaper than a pattern, and mostly the answer
+        for plain in self._lower:  # cheaper than a pattern, and usually decisive
             if plain not in text:
                 return False
-        at = 0
-        for pattern in self._patterns:  # the earliest place each time: one pass, whatever the text
-            match = pattern.search(text, at)
+        position = 0
+        for pattern in self._patterns:  # the earliest position each time, so one pass is enough
+            match = pattern.search(text, position)
             if match is None:
                 return False
-            at = match.end()
+            position = match.end()
         return True
 
-    def named_in(self, text: str) -> bool:
-        """Return whether the words after the program stand in the text, in whatever order."""
+    def has_arguments_in(self, text: str) -> bool:
+        """Return whether the text contains the words after the program."""
         return all(word in text for word in self.head[1:])
 
-    def begin(self, view: tuple[str, ...]) -> bool:
-        """Return whether the program and its first words are these, options between them aside."""
+    def matches(self, view: tuple[str, ...]) -> bool:
+        """Return whether these are the program and first words, ignoring options between."""
         if not self.words or not view:
             return False
-        head, rest = self.head, view[1:]
+        head, arguments = self.head, view[1:]
         if head[0] not in list_names(view[0]):
             return False
-        return _occurs_in_order(rest, head[1:]) and all(_has_flag(rest, flag) for flag in self._flags)
+        return _occurs_in_order(arguments, head[1:]) and all(_has_flag(arguments, flag) for flag in self._flags)
 
 
 @lru_cache(maxsize=512)
 def parse_prefix(text: str) -> CommandPrefix:
-    """Return the words that a rule names; raise ValueError if there are none."""
+    """Return the words of a rule; raise ValueError without words."""
     if not text.strip():
         raise ValueError("expects the first words of a command, such as git push")
-    load_programs()  # read it now, not in the first decision
+    load_programs()  # loaded now and not in the first decision
     commands = parse_line(text.strip()).commands
     plain = len(commands) == 1 and commands[0].text == text.strip() and not commands[0].redirected
     return CommandPrefix(text, commands[0].words if plain else ())
@@ -91,14 +94,17 @@ def parse_prefix(text: str) -> CommandPrefix:
 
 @lru_cache(maxsize=64)
 def list_spellings(text: str) -> tuple[str, ...]:
-    """Return the raw text in lower case, as it stands and without quotes and backslashes."""
+    """Return the text in lower case, with and without quotes and backslashes."""
     text = text.lower()
     return tuple(dict.fromkeys((text, re.sub(r"\\\r?\n|['\"\\]", "", text))))
 
 
 @lru_cache(maxsize=256)
 def find_program_names(text: str) -> frozenset[str]:
-    """Return the name of every program that stands anywhere in the text as a word of its own (`rm.py` is not `rm`)."""
+    """Return the names of all programs that are words in the text.
+
+    `rm.py` is not `rm`.
+    """
     names: set[str] = set()
     for spelling in list_spellings(text):
         for token in _TOKEN.findall(spelling):
@@ -109,7 +115,7 @@ def find_program_names(text: str) -> frozenset[str]:
 
 
 def _occurs_in_order(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
-    """Return whether the targets words come in this order with nothing but options (and their values) between."""
+    """Return whether the targets are in the words in this order, with only options and their values between."""
     places = {0}
     for target in targets:
         reached = {
@@ -124,16 +130,19 @@ def _occurs_in_order(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
 
 
 def list_reachable_positions(words: tuple[str, ...], places: set[int]) -> set[int]:
-    """Return every place that can be next: an option may be skipped, alone or with the word after it."""
+    """Return every position that can be next.
+
+    An option may be skipped, alone or with the word after it.
+    """
     visited: set[int] = set()
-    rest = list(places)
-    while rest:
-        place = rest.pop()
+    pending = list(places)
+    while pending:
+        place = pending.pop()
         if place in visited or place > len(words):
             continue
         visited.add(place)
         if place < len(words) and words[place].startswith("-"):
-            rest += [place + 1, place + 2]
+            pending += [place + 1, place + 2]
     return visited
 
 
@@ -143,7 +152,7 @@ def _abbreviates(name: str, flag: str) -> bool:
 
 
 def _has_flag(words: tuple[str, ...], flag: str) -> bool:
-    """Return whether the flag is there: alone, with a value, or its letters in any bundle of short ones."""
+    """Return whether the words have the flag: alone, with a value, or in bundles of short flags."""
     if any(may_expand_to(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
         return True
     if flag.startswith("--") or not flag[1:].isalpha():
@@ -156,10 +165,10 @@ _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change t
 
 
 def explain_partial_allow(words: tuple[str, ...]) -> str:
-    """Return why a rule that allows these first words does not allow all that may follow; empty if it does."""
+    """Return why a rule does not allow all arguments, or ""."""
     place = match_program(words)
     if place is None:
-        return "the catalogue does not know this program, so a rule allows only the exact command"
+        return "the catalog does not know this program, so a rule allows only the exact command"
     effects = _list_effects(place.form)
     if not effects:
         return ""
@@ -168,10 +177,10 @@ def explain_partial_allow(words: tuple[str, ...]) -> str:
 
 
 def _list_effects(form: ProgramForm) -> frozenset[str]:
-    """Return what the program can do in any form, its sub-commands included."""
+    """Return the effects that the program can have in any form, including its sub-commands."""
     effects: set[str] = set()
-    for one in form.all_forms():
-        effects |= one.does | one.may | {*one.effects} | {*one.marks}
-        if one.wraps or one.rest or one.lines or one.code or one.stdin:
+    for variant in form.all_forms():
+        effects |= variant.does | variant.may | {*variant.effects} | {*variant.marks}
+        if variant.wraps or variant.rest or variant.lines or variant.code or variant.stdin:
             effects.add("runs")
     return frozenset(effect for effect in EFFECTS if effect in effects)

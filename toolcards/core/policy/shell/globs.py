@@ -1,4 +1,4 @@
-"""Words that the shell replaces by names of files, and where that may change what a command does."""
+"""Patterns that the shell replaces by file names, and where that may change what a command does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 class Globs(NamedTuple):
-    """Positions of the words of a command that stand for names of files.
+    """Positions of the words of a command that are patterns for file names.
 
     `every`: all of them; each may become several words. `leading`: those that begin with a pattern, so that a name may
     be an option.
@@ -37,17 +37,20 @@ NO_GLOBS = Globs()
 
 
 def is_glob(raw: str) -> bool:
-    """Return whether a word, as it is spelled, holds a pattern that is not quoted."""
+    """Return whether the spelling of a word has a pattern outside quotes."""
     return GLOB_SIGNS.search(raw) is not None and GLOB_SIGNS.search(_QUOTED.sub("", raw)) is not None
 
 
 def starts_with_glob(raw: str) -> bool:
-    """Return whether a word that holds a pattern begins with it; empty quotes before it change nothing."""
+    """Return whether a word with a pattern begins with it.
+
+    Empty quotes before the pattern are ignored.
+    """
     return GLOB_SIGNS.match(_EMPTY_QUOTES.sub("", raw)) is not None
 
 
 def may_expand_to(word: str, target: str) -> bool:
-    """Return whether the word is the target, or a pattern that a file of this name matches."""
+    """Return whether the word or pattern matches the target."""
     return word == target or (GLOB_SIGNS.search(word) is not None and fnmatchcase(target, word))
 
 
@@ -64,7 +67,7 @@ class ExpandedWords:
     start: int
 
     def changes_meaning(self) -> bool:
-        """Return whether more words there may move others to where they mean something else."""
+        """Return whether more words there may change the meaning of others."""
         ranges = self.arguments.commands
         places = {place for place in self.places if not any(start <= place < end for start, end in ranges)}
         form = self.form

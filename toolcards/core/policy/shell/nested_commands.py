@@ -1,4 +1,4 @@
-"""The commands that stand in the words of another one, which runs them."""
+"""The commands among the words of another command, which runs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REPLACES = frozenset({"-I", "-i", "--replace"})
 def find_nested_commands(
     words: tuple[str, ...], globs: Globs, form: ProgramForm, arguments: Arguments
 ) -> tuple[tuple[ParsedCommand, ...], bool]:
-    """Return the commands that stand in the words, and whether some of them cannot be read."""
+    """Return the commands among the words, and whether some are unreadable."""
     commands = [_cut_command(words, globs, start, end, form) for start, end in arguments.commands]
     lines = [value for name, value in arguments.options if name in form.lines | form.commands]
     operands = _skip_assignments(form, arguments.operands)
@@ -27,23 +27,26 @@ def find_nested_commands(
         lines.append(" ".join(words[operands[form.line[0]][0] :]))
     if form.line_if & arguments.names and operands:
         lines.append(operands[0][1])
-    unread = any(not one.words or not one.words[0] or _is_unsure(one) for one in commands)
+    unread = any(not command.words or not command.words[0] or _is_unsure(command) for command in commands)
     for line in lines:
         parsed = parse_line(line)
         unread = unread or bool(parsed.opaque)
         commands += parsed.commands
-    return tuple(one for one in commands if one.words and one.words[0]), unread
+    return tuple(command for command in commands if command.words and command.words[0]), unread
 
 
 def _is_unsure(command: ParsedCommand) -> bool:
-    """Return whether the name of the program may be another one."""
+    """Return whether the name of the program is uncertain."""
     return 0 in command.globs.every or _VARIES.search(command.words[0]) is not None
 
 
 def may_expansion_change_meaning(
     words: tuple[str, ...], globs: Globs, form: ProgramForm, length: int, arguments: Arguments
 ) -> bool:
-    """Return whether a word after the first `length` that becomes several may change what the others mean."""
+    """Return whether an expansion may change the meaning of other words.
+
+    Only words after the first `length` expand.
+    """
     operands = _skip_assignments(form, arguments.operands)
     runs = form.then is not None and len(operands) > form.then[0]
     start = operands[form.then[0]][0] if form.then is not None and runs else len(words)
@@ -54,7 +57,7 @@ def may_expansion_change_meaning(
 def _cut_command(
     words: tuple[str, ...], globs: Globs, start: int, end: int, form: ProgramForm, replaced: tuple[str, ...] = ()
 ) -> ParsedCommand:
-    """Return a part of the words as a command. Where file names take the place of `{}`, words that hold it may vary."""
+    """Return a part of the words as a command. Words that contain a placeholder for file names vary."""
     part, inside = words[start:end], globs.part(start, end)
     varying = {place for place, word in enumerate(part) if place and "{}" in word and word != "{}"}
     varying |= {place for place, word in enumerate(part) if any(sign in word for sign in replaced)}
@@ -65,7 +68,7 @@ def _cut_command(
 
 def _skip_assignments(form: ProgramForm, operands: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the operands without the assignments at their beginning."""
-    at = 0
-    while form.assign is not None and at < len(operands) and form.assign.fullmatch(operands[at][1]):
-        at += 1
-    return operands[at:]
+    position = 0
+    while form.assign is not None and position < len(operands) and form.assign.fullmatch(operands[position][1]):
+        position += 1
+    return operands[position:]

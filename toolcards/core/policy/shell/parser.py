@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_BYTES = 8 * 1024
-MAX_SPECIALS = 512  # what can make the grammar try many readings
+MAX_SPECIALS = 512  # characters that can make the grammar try many readings
 MAX_NODES = 1_000
 MAX_COMMANDS = 100
 # The grammar reads some of these as names of programs.
@@ -55,7 +55,7 @@ _LINES = re.compile(rb"[ \n]*")
 class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
-    `globs` are its words that stand for names of files. `redirected`: output goes to another stream or to /dev/null.
+    `globs` are its words that are patterns. `redirected`: output goes to another stream or to /dev/null.
     """
 
     text: str
@@ -66,10 +66,10 @@ class ParsedCommand:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """What a line holds: its commands, or why it is not plain and what can be seen of it even so.
+    """The commands of a line, or why it is not plain and what is visible of it.
 
-    `glimpses` are words of commands inside an opaque line, as far as the grammar shows them; `writes`: a redirection
-    writes a file.
+    `glimpses` are the words of commands in an opaque line that the grammar recognizes; `writes`: a redirection writes a
+    file.
     """
 
     commands: tuple[ParsedCommand, ...] = ()
@@ -94,7 +94,7 @@ def _get_parser() -> Parser:
 
 
 def parse_line(line: str) -> ParsedLine:
-    """Return the commands of a line, or why it is opaque. Never both empty."""
+    """Return the commands of a line, or why it is opaque."""
     source = line.encode("utf-8", "surrogatepass")
     refusal = _find_refusal(source)
     if refusal:
@@ -114,14 +114,14 @@ def parse_line(line: str) -> ParsedLine:
 
 
 def _find_refusal(source: bytes) -> str:
-    """Return why the line is not even parsed: it is too long, or costs too much to parse."""
+    """Return why the line is not parsed, or ""."""
     if len(source) > MAX_BYTES:
         return "it is longer than 8 KiB"
     if _SURROGATE.search(source):
         return "it holds half a character"
-    odd = _CONTROL.search(source)
-    if odd is not None:
-        return f"it holds U+{odd[0][0]:04X}"
+    control = _CONTROL.search(source)
+    if control is not None:
+        return f"it holds U+{control[0][0]:04X}"
     if len(_SPECIAL.findall(source)) > MAX_SPECIALS:
         return f"it holds more than {MAX_SPECIALS} special characters"
     return ""
@@ -133,9 +133,9 @@ def _find_refusal(source: bytes) -> str:
 def _read_program(root: Node, source: bytes) -> Iterator[ParsedCommand]:
     if root.type != "program" or root.has_error:
         raise NotPlain("its syntax is not understood")
-    at, separated = 0, True
+    position, separated = 0, True
     for node in root.children:
-        gap = source[at : node.start_byte]
+        gap = source[position : node.start_byte]
         _check_gap(gap, _LINES)
         if node.type == ";":
             if separated:
@@ -146,8 +146,8 @@ def _read_program(root: Node, source: bytes) -> Iterator[ParsedCommand]:
                 refuse_node(node)
             yield from _read_statement(node, source)
             separated = False
-        at = node.end_byte
-    _check_gap(source[at:], _LINES)
+        position = node.end_byte
+    _check_gap(source[position:], _LINES)
 
 
 def _read_statement(node: Node, source: bytes) -> Iterator[ParsedCommand]:
@@ -167,42 +167,42 @@ def _read_statement(node: Node, source: bytes) -> Iterator[ParsedCommand]:
 
 def _read_joined_commands(node: Node, source: bytes) -> Iterator[ParsedCommand]:
     operators = {"&&", "||"} if node.type == "list" else {"|"}
-    at = node.start_byte
+    position = node.start_byte
     for number, child in enumerate(node.children):
         operator = number % 2 == 1
-        _check_gap(source[at : child.start_byte], _BLANKS if operator else _LINES)
+        _check_gap(source[position : child.start_byte], _BLANKS if operator else _LINES)
         if operator and child.type not in operators:
             refuse_node(child)
         if not operator:
             yield from _read_statement(child, source)
-        at = child.end_byte
+        position = child.end_byte
     if len(node.children) % 2 == 0:
         refuse_node(node)
 
 
 def _check_redirects(body: Node, redirects: list[Node], source: bytes) -> None:
-    at = body.end_byte
+    position = body.end_byte
     for redirect in redirects:
-        gap, spelling = source[at : redirect.start_byte], source[redirect.start_byte : redirect.end_byte]
+        gap, spelling = source[position : redirect.start_byte], source[redirect.start_byte : redirect.end_byte]
         _check_gap(gap, _BLANKS)
         if redirect.type != "file_redirect" or not gap or not HARMLESS_REDIRECT.fullmatch(spelling):
             raise NotPlain("it redirects input or output")
-        at = redirect.end_byte
+        position = redirect.end_byte
 
 
 def _read_command(node: Node, source: bytes, text: str) -> ParsedCommand:
     words: list[str] = []
     globs: list[int] = []
     leading: list[int] = []
-    at = node.start_byte
+    position = node.start_byte
     for number, child in enumerate(node.children):
-        gap = source[at : child.start_byte]
+        gap = source[position : child.start_byte]
         _check_gap(gap, _BLANKS)
         if (number == 0) != (child.type == "command_name") or (number > 0 and not gap):
             refuse_node(child)
-        named = child.children[0] if number == 0 and len(child.children) == 1 else child
-        word = read_word(named)
-        raw = read_node_text(named)
+        name_node = child.children[0] if number == 0 and len(child.children) == 1 else child
+        word = read_word(name_node)
+        raw = read_node_text(name_node)
         if number == 0:
             _check_program_name(raw, word)
         elif is_glob(raw):
@@ -210,7 +210,7 @@ def _read_command(node: Node, source: bytes, text: str) -> ParsedCommand:
             if starts_with_glob(raw):
                 leading.append(number)
         words.append(word)
-        at = child.end_byte
+        position = child.end_byte
     return ParsedCommand(text, tuple(words), Globs(frozenset(leading), frozenset(globs)) if globs else NO_GLOBS)
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of programs: what each is known to do, read once from `programs.toml`."""
+"""The catalog of programs: what each is known to do, read once from `programs.toml`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"([a-z+-]*[a-z+])(-?)([0-9]+(?:\.[0-9]+)*)[a-z]?")
 
 
 class ProgramCatalog:
-    """All programs by name. Raises BadCatalogue for a row that says what cannot be meant."""
+    """All programs by name. Raises InvalidCatalog for an invalid row."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._shared, self._languages = document.get("options", {}), document.get("languages", {})
@@ -45,7 +45,7 @@ class ProgramCatalog:
         return MappingProxyType(self._names)
 
     def find(self, name: str) -> ProgramForm | None:
-        """Return what is known of a program; python3.11 is python."""
+        """Return the form of a program; python3.11 is python."""
         exact = self._names.get(name)
         if exact is not None:
             return exact
@@ -55,7 +55,10 @@ class ProgramCatalog:
         return next((form for pattern, form in self._globs if pattern.fullmatch(name)), None)
 
     def bases(self, name: str) -> tuple[str, ...]:
-        """Return the names of which this one is a version: python3.11 is a version of python3 and of python."""
+        """Return the names of which this one is a version.
+
+        For example, python3.11 is a version of python3 and of python.
+        """
         parts = _VERSION.fullmatch(name)
         if parts is None or parts[1] not in self._versioned:
             return ()
@@ -66,32 +69,35 @@ class ProgramCatalog:
 
 @cache
 def load_programs() -> ProgramCatalog:
-    """Return the catalogue that comes with this package."""
+    """Return the catalog of this package."""
     text = files(__package__).joinpath("programs.toml").read_text(encoding="utf-8")
     return ProgramCatalog(tomllib.loads(text))
 
 
 @lru_cache(maxsize=2_048)
 def strip_program_name(word: str) -> str:
-    """Return a program's name without directory, in lower case (disks that ignore case), without .exe."""
+    """Return a program's name in lower case, without directory and .exe."""
     name = word.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].lower()
     return re.sub(r"\.(exe|cmd|bat|com)$", "", name)
 
 
 @lru_cache(maxsize=2_048)
 def find_program(word: str) -> ProgramForm | None:
-    """Return what is known of the program that this word names, wherever it lies; None if nothing is."""
+    """Return the form of the program that this word names, or None."""
     return load_programs().find(strip_program_name(word))
 
 
 @lru_cache(maxsize=2_048)
 def list_names(word: str) -> tuple[str, ...]:
-    """Return the names under which rules may mean this program: its own, and those of which it is a version."""
+    """Return the program's names in rules: its own and those without version."""
     name = strip_program_name(word)
     return (name, *load_programs().bases(name))
 
 
 def is_plain_name(word: str) -> bool:
-    """Return whether the word surely means the program of that name: alone, or in a directory of the system."""
+    """Return whether the word certainly means the program of that name.
+
+    It must be a bare name, or in a directory of the system.
+    """
     directory, slash, name = word.rpartition("/")
     return name == strip_program_name(word) and (not slash or directory in {"/bin", "/usr/bin"})

@@ -1,4 +1,4 @@
-"""One row of the catalogue of programs: what a program or a sub-command is known to do."""
+"""One row of the catalog of programs: what a program or a sub-command is known to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends
 _OPTIONS = ("scripts", "lines", "commands", "line_if", "shows")
 _PATTERNS = ("values", "assign", "arguments")
 _RANGES = ("then", "line")
-_OTHERS = (
+_OTHER_FIELDS = (
     "looks",
     "need",
     "operands",
@@ -30,31 +30,31 @@ _OTHERS = (
     "style",
     "sub",
     "other",
-    "beside",
+    "companions",
 )
-_FIELDS = {*_FLAGS, *_OPTIONS, *_PATTERNS, *_RANGES, *_OTHERS, *EFFECTS, "version", "versioned"}
+_FIELDS = {*_FLAGS, *_OPTIONS, *_PATTERNS, *_RANGES, *_OTHER_FIELDS, *EFFECTS, "version", "versioned"}
 
 
 _MANY = 10_000
 
 
 class InvalidCatalog(Exception):
-    """A row of the catalogue is not what it should be; the message names it."""
+    """A row of the catalog is invalid; the message names it."""
 
 
 @dataclass(frozen=True)
 class ProgramForm:
     """What one program, or one of its sub-commands, is known to do.
 
-    `looks`: options with which it only looks; None: never; `anything`: with any arguments but those in `effects`.
-    `effects`: options by what they do. `lines` and `commands`: options whose value is a shell line, or a program with
-    its arguments. `then`: how many operands stand before the command that it runs; `line`: the same, joined to a shell
-    line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand a shell line.
-    `appends`: it adds arguments that are not seen. `elsewhere`: the command is not surely the program of that name.
-    `beside`: options that only look together with one of others.
-    `script`: what the harmless part of its language looks like. `code`: it runs code that stands in its arguments;
-    `stdin`: it does what is piped into it. `folder`: settings in the current folder change what it runs.
-    `neutral` and `arguments`: options and operands that do no more than the command itself.
+    `looks`: options with which it only looks, None if it never does; `anything`: it only looks with any arguments but
+    those in `effects`. `effects`: options by their effect. `lines` and `commands`: options whose value is a shell line,
+    or a program with its arguments. `then`: the number of operands before the command that it runs; `line`: the same,
+    joined to a shell line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand
+    a shell line. `rest`: options that a command follows. `appends`: it adds arguments that are not visible.
+    `elsewhere`: the command may not be the program of that name. `companions`: options that only look together with one
+    of others. `script`: the harmless part of its language. `code`: it runs code in its arguments; `stdin`: it runs code
+    from standard input. `folder`: settings in the current folder change what it runs. `neutral` and `arguments`:
+    options and operands that have no effect of their own.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ProgramForm:
     operands: re.Pattern[str] | None = None
     counts: tuple[int, int] = (0, _MANY)
     values: re.Pattern[str] | None = None
-    beside: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
+    companions: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
     script: re.Pattern[str] | None = None
     scripts: frozenset[str] = frozenset()
     script_at: int = 0
@@ -97,28 +97,28 @@ class ProgramForm:
 
     @property
     def limited(self) -> bool:
-        """Whether it takes only so many operands."""
+        """Whether the number of its operands is limited."""
         return self.counts[1] < _MANY
 
     @property
     def wraps(self) -> bool:
-        """Whether it runs a command that stands in its own words."""
+        """Whether it runs a command among its own words."""
         return self.then is not None or self.line is not None or bool(self.line_if)
 
     @cached_property
     def hands_on(self) -> bool:
-        """Whether some words after the program, in any of its forms, may be a command that it runs."""
+        """Whether any of its forms may run some of its words."""
         return any(
             form.wraps or form.rest or form.lines or form.commands or "runs" in form.marks for form in self.all_forms()
         )
 
     def below(self, word: str) -> ProgramForm | None:
-        """Return the form of a sub-command, if it is known."""
+        """Return the form of a sub-command, or None."""
         exact = self.sub.get(word)
         return exact or next((form for pattern, form in self.patterns if pattern.fullmatch(word)), None)
 
     def all_forms(self) -> Iterator[ProgramForm]:
-        """Give this form and those of all sub-commands below it."""
+        """Yield this form and those of all sub-commands below it."""
         yield self
         for form in (*self.sub.values(), *(form for _, form in self.patterns)):
             yield from form.all_forms()
@@ -127,19 +127,20 @@ class ProgramForm:
 def read_form(
     name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
 ) -> ProgramForm:
-    """Return the form that a row describes; raise BadCatalogue for one that cannot be meant.
+    """Return the form that a row describes.
 
-    `shared`: options that rows name with `@`; `languages`: patterns that rows name as `script`.
+    Raises InvalidCatalog for an invalid row. `shared`: options that rows name with `@`; `languages`: patterns that rows
+    name as `script`.
     """
     unknown = set(row) - _FIELDS
     if unknown:
-        raise InvalidCatalog(f"{name} has a field that is not known: {sorted(unknown)[0]}")
+        raise InvalidCatalog(f"{name} has an unknown field: {sorted(unknown)[0]}")
     try:
         form = _FormBuilder(name, row, shared, languages).build()
     except (ValueError, KeyError, re.error) as error:
         raise InvalidCatalog(f"{name}: {error}") from error
     if form.style not in STYLES:
-        raise InvalidCatalog(f"{name}: {form.style} is no style")
+        raise InvalidCatalog(f"{name}: {form.style} is not a style")
     if form.looks and form.looks & frozenset().union(*form.effects.values()):
         raise InvalidCatalog(f"{name}: an option only looks and has an effect")
     return form
@@ -169,8 +170,8 @@ class _FormBuilder:
             script=re.compile(self._languages[row["script"]]) if "script" in row else None,
             script_at=row.get("script_at", 0),
             effects=effects,
-            beside=tuple(
-                (self._only(options), self._only(others)) for options, others in row.get("beside", {}).items()
+            companions=tuple(
+                (self._only(options), self._only(names)) for options, names in row.get("companions", {}).items()
             ),
             marks={effect: re.compile(text) for effect, text in row.get("marks", {}).items()},
             rest=frozenset(row.get("rest", "").split()),
@@ -182,21 +183,21 @@ class _FormBuilder:
         )
 
     def _options(self, key: str) -> frozenset[str]:
-        """Return the names of the options in this field, and note which of them take values."""
+        """Return the names of the options in this field, and store their kinds."""
         text = self._row.get(key, "")
         tokens = [] if text == "*" else text.split()
         expanded = " ".join(self._shared[token[1:]] if token.startswith("@") else token for token in tokens)
         kinds = read_specification(expanded)
         for option, kind in kinds.items():
             if self._kinds.setdefault(option, kind) != kind:
-                raise ValueError(f"{option} takes a value and takes none")
+                raise ValueError(f"{option} is listed with and without a value")
         return frozenset(kinds)
 
     def _only(self, text: str) -> frozenset[str]:
         return frozenset(read_specification(text))
 
     def _operands(self) -> dict[str, Any]:
-        """Return how many operands there may be, or what each must look like: `0`, `1-2`, or a pattern."""
+        """Return the number of operands (`0`, `1-2`) or the pattern that each must match."""
         text = self._row.get("operands", "")
         if re.fullmatch(r"\d+(-\d+)?", text):
             low, high = _parse_range(text)
@@ -222,5 +223,5 @@ def _parse_range(text: str) -> tuple[int, int]:
 def _parse_effects(text: str) -> frozenset[str]:
     effects = frozenset(EFFECTS if text == "anything" else text.split())
     if effects - {*EFFECTS}:
-        raise ValueError(f"{text} names what is no effect")
+        raise ValueError(f"{text} is not a list of effects")
     return effects | {"writes"} if "deletes" in effects else effects

@@ -1,7 +1,8 @@
 """A shell command as policy sees it: segments, each with what it runs and what it does, or one opaque segment.
 
-A segment is read in two ways. Narrowly, for allow: exactly these first words, and nothing that the catalogue does not
-call harmless. Widely, for ask and deny: whatever it may run, and what it names where the catalogue knows no better.
+A segment has two readings. The narrow one is for allow: exactly these first words, and only words that the catalog
+lists as harmless. The wide one is for ask and deny: everything that it may run, and every program that it names where
+the catalog does not know more.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Likelihood(IntEnum):
 
 @dataclass(frozen=True)
 class CommandSegment:
-    """One command of a line. `text` is its exact spelling, `words` what the program is given.
+    """One command of a line. `text` is its exact spelling, `words` what the program receives.
 
-    `opaque` says why the whole line could not be read; then `text` is the whole line and `glimpses` what can be seen
-    of its commands. `moved`: an earlier command has changed the folder. `line` is the whole line.
+    `opaque` is why the line could not be read; then `text` is the entire line and `glimpses` what is visible of its
+    commands. `moved`: an earlier command has changed the folder. `line` is the entire line.
     """
 
     text: str
@@ -59,8 +60,8 @@ class CommandSegment:
         return Script((self,))
 
     @cached_property
-    def judgement(self) -> CommandAnalysis:
-        """Return what it does, by the catalogue."""
+    def analysis(self) -> CommandAnalysis:
+        """Return what it does, by the catalog."""
         return (
             analyze_command(self.words, self.globs)
             if self.words
@@ -68,56 +69,59 @@ class CommandSegment:
         )
 
     @cached_property
-    def _peeled(self) -> UnwrappedCommand:
+    def _unwrapped(self) -> UnwrappedCommand:
         return unwrap_command(self.words)
 
     @property
     def views(self) -> tuple[tuple[str, ...], ...]:
-        """Return the words of every command that it may run: its own, and those behind each wrapper."""
-        return self.glimpses if self.opaque else self._peeled.views
+        """Return the words of every command that it may run.
+
+        These are its own words and those behind each wrapper.
+        """
+        return self.glimpses if self.opaque else self._unwrapped.views
 
     @property
     def hidden(self) -> bool:
-        """Whether it runs something that is not seen."""
-        return bool(self.opaque) or self._peeled.hidden or self.judgement.hidden
+        """Whether it runs something that is not visible."""
+        return bool(self.opaque) or self._unwrapped.hidden or self.analysis.hidden
 
     @cached_property
     def mentions(self) -> frozenset[str]:
-        """Return every name among its words after the first, where they are not all accounted for; else none."""
-        loose = not self.opaque and self._peeled.loose
+        """Return every name among its arguments if some are not understood."""
+        loose = not self.opaque and self._unwrapped.loose
         return find_program_names("\n".join(self.words[1:])) if loose else frozenset()
 
     @cached_property
     def masks(self) -> tuple[str, ...]:
-        """Return the patterns among its words that may stand for a program that it runs."""
-        loose = not self.opaque and self._peeled.loose and any(map(GLOB_SIGNS.search, self.words))
+        """Return the patterns among its words that may match a program."""
+        loose = not self.opaque and self._unwrapped.loose and any(map(GLOB_SIGNS.search, self.words))
         return tuple(strip_program_name(word) for word in self.words[1:] if GLOB_SIGNS.search(word)) if loose else ()
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it does not surely only look; empty if it does."""
+        """Return why it may not only look, or ""."""
         if self.opaque:
             return self.opaque
-        if not self.judgement.looks:
-            return self.judgement.why or "it does not only look"
+        if not self.analysis.looks:
+            return self.analysis.why or "it does not only look"
         if self.moved and depends_on_folder(self.words):
-            return "it does what the folder says that cd leads to"
+            return "it depends on the folder that cd changes to"
         return ""
 
-    def begins(self, wanted: CommandPrefix) -> bool:
+    def begins(self, prefix: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
-        return bool(wanted.words) and not self.opaque and self.words[: len(wanted.words)] == wanted.words
+        return bool(prefix.words) and not self.opaque and self.words[: len(prefix.words)] == prefix.words
 
-    def why_not_allowed(self, wanted: CommandPrefix) -> str:
-        """Return why a rule that names these first words does not allow the segment; empty if it does."""
+    def explain_refusal(self, prefix: CommandPrefix) -> str:
+        """Return why a rule with this prefix is not enough, or ""."""
         if not self.doubt or self.moved or self.opaque:
             return self.doubt
-        return _explain_unspelled_words(self.words, self.globs, len(wanted.words))
+        return _explain_unspelled_words(self.words, self.globs, len(prefix.words))
 
     def has_effect(self, effect: str) -> Likelihood:
         """Return whether the command has this effect."""
-        sure = effect in self.judgement.does or (self.writes and effect == "writes")
-        if self.opaque or self.judgement.loose:
+        sure = effect in self.analysis.does or (self.writes and effect == "writes")
+        if self.opaque or self.analysis.loose:
             sure = sure or any(effect in analyze_command(view, NO_GLOBS).does for view in self.views)
         if sure:
             return Likelihood.YES
@@ -125,11 +129,11 @@ class CommandSegment:
 
     @property
     def possible_effects(self) -> frozenset[str]:
-        """Return every effect that it has or may have; none where it only looks."""
+        """Return every effect that it has or may have."""
         if not self.doubt:
             return frozenset()
-        judged = self.judgement
-        return ALL_EFFECTS if judged.looks else judged.does | judged.may
+        analysis = self.analysis
+        return ALL_EFFECTS if analysis.looks else analysis.does | analysis.may
 
 
 @dataclass(frozen=True)
@@ -140,17 +144,20 @@ class Script:
 
     @property
     def line(self) -> str:
-        """Return the whole text."""
+        """Return the entire text."""
         return self.segments[0].line or self.segments[0].text
 
     @cached_property
     def hidden(self) -> bool:
-        """Whether something runs that is not seen."""
+        """Whether something runs that is not visible."""
         return any(part.hidden for part in self.segments)
 
     @cached_property
     def views(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """Return the words of every command that may run, by each name that its program has in rules."""
+        """Return the words of every command that may run, by program name.
+
+        A program has several names in rules.
+        """
         by_name: dict[str, tuple[tuple[str, ...], ...]] = {}
         for part in self.segments:
             for view in part.views:
@@ -160,11 +167,11 @@ class Script:
 
     @cached_property
     def mentions(self) -> frozenset[str]:
-        """Return every name that stands where the catalogue does not know what it is."""
+        """Return every name among words that the catalog does not know."""
         return frozenset().union(*(part.mentions for part in self.segments))
 
-    def names_in(self, programs: Collection[str]) -> Iterator[str]:
-        """Give those of the programs whose names may stand where the catalogue does not know what it is."""
+    def find_named_programs(self, programs: Collection[str]) -> Iterator[str]:
+        """Yield the programs that words unknown to the catalog may name."""
         masks = tuple([mask for part in self.segments for mask in part.masks])
         if not masks:  # few names, and perhaps a thousand programs
             yield from [name for name in self.mentions if name in programs]
@@ -180,36 +187,36 @@ class Script:
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it does not surely only look; empty if it does."""
+        """Return why it may not only look, or ""."""
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
-def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
-    """Return why a rule that spells out so many of the words does not allow all of them."""
-    judged, place = analyze_command(words, globs), match_program(words, globs)
-    if judged.looks:
+def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled_count: int) -> str:
+    """Return why a rule that names so many of the words does not allow all of them."""
+    analysis, place = analyze_command(words, globs), match_program(words, globs)
+    if analysis.looks:
         return ""
-    if spelled >= len(words):
-        return judged.why if judged.piped else ""
-    if place is None or not place.known or spelled < place.length:
-        return judged.why
-    if _changes_nothing(words, globs, place.length, spelled):
+    if spelled_count >= len(words):
+        return analysis.why if analysis.piped else ""
+    if place is None or not place.known or spelled_count < place.length:
+        return analysis.why
+    if _changes_nothing(words, globs, place.length, spelled_count):
         return ""
-    start = len(words) - len(judged.inner[-1].words) if judged.inner else len(words)
-    if place.form.then is not None and start < spelled and words[start:] == judged.inner[-1].words:
-        return _explain_unspelled_words(words[start:], judged.inner[-1].globs, spelled - start)
-    return judged.why
+    start = len(words) - len(analysis.inner[-1].words) if analysis.inner else len(words)
+    if place.form.then is not None and start < spelled_count and words[start:] == analysis.inner[-1].words:
+        return _explain_unspelled_words(words[start:], analysis.inner[-1].globs, spelled_count - start)
+    return analysis.why
 
 
-def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled: int) -> bool:
-    """Return whether the words after those that a rule spells out change nothing about what the command does."""
+def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled_count: int) -> bool:
+    """Return whether the words that the rule does not name change nothing about the command."""
     place = match_program(words, globs)
     form = place.form if place is not None else None
     if form is None or form.neutral is None:
         return False
-    arguments = read_arguments(words, spelled, form.kinds, form.style, form.rest, globs.leading)
+    arguments = read_arguments(words, spelled_count, form.kinds, form.style, form.rest, globs.leading)
     operands = [word for _, word in arguments.operands]
-    if {place for place in globs.every if place >= spelled} - {place for place, _ in arguments.operands}:
+    if {place for place in globs.every if place >= spelled_count} - {place for place, _ in arguments.operands}:
         return False  # a value that becomes several words
     if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.looks or frozenset()):
         return False
@@ -218,7 +225,7 @@ def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled:
 
 @lru_cache(maxsize=512)
 def read_line(line: str) -> Script:
-    """Return a command line as segments; as one opaque segment if it is not plain. Never empty."""
+    """Return a command line as segments, or as one opaque segment."""
     parsed = parse_line(line)
     if parsed.opaque:
         return _make_opaque_script(line, parsed)
@@ -226,11 +233,11 @@ def read_line(line: str) -> Script:
 
 
 def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
-    moved = False
+    has_moved = False
     for number, command in enumerate(commands, 1):
-        segment = CommandSegment(command.text, command.words, command.globs, line=line, moved=moved)
+        segment = CommandSegment(command.text, command.words, command.globs, line=line, moved=has_moved)
         yield segment
-        moved = moved or (number < len(commands) and any(map(changes_folder, segment.views)))
+        has_moved = has_moved or (number < len(commands) and any(map(changes_folder, segment.views)))
 
 
 def _make_opaque_script(text: str, parsed: ParsedLine) -> Script:
@@ -240,9 +247,9 @@ def _make_opaque_script(text: str, parsed: ParsedLine) -> Script:
 
 
 def read_command(value: object, list_of: str = "") -> Script | None:
-    """Return a command as segments; None if it is neither a text nor a list of texts.
+    """Return a command as segments, None unless it is texts.
 
-    `list_of` says what a list is for the tool: `words`, or `lines`. Where that is not known, the command is opaque.
+    `list_of` is the meaning of a list for the tool, `words` or `lines`. If it is unknown, the command is opaque.
     """
     if type(value) is str:
         return read_line(value)
@@ -258,8 +265,8 @@ def read_command(value: object, list_of: str = "") -> Script | None:
 
 
 def _read_word_list(words: list[str]) -> Script:
-    """Return the command that came as a list of words, which no shell reads."""
+    """Return the command of a list of words, which no shell reads."""
     text = " ".join(words)
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
-        return _make_opaque_script(text, ParsedLine(opaque="it is no command"))
+        return _make_opaque_script(text, ParsedLine(opaque="it is not a command"))
     return Script((CommandSegment(text, tuple(words), line=text),))

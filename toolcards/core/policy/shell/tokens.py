@@ -1,4 +1,4 @@
-"""One word of a line that the grammar has read, why it is not plain, and what can be seen of opaque lines."""
+"""Single words of a parsed line, why a line is not plain, and what is visible of opaque lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotPlain(Exception):
 
 
 def read_word(node: Node) -> str:
-    """Return what the program is given for this word."""
+    """Return the word as the program receives it."""
     text = read_node_text(node)
     if node.type in {"word", "number"} and _BARE.fullmatch(text):
         return text.removeprefix("\\")
@@ -37,21 +37,21 @@ def read_word(node: Node) -> str:
 
 def _read_concatenation(node: Node, text: str) -> str:
     pieces: list[str] = []
-    at = node.start_byte
+    position = node.start_byte
     children = list(node.children)
     while children:
         piece = children.pop(0)
-        if piece.start_byte != at:
+        if piece.start_byte != position:
             refuse_node(node)
-        if read_node_text(piece) == "{" and children and read_node_text(children[0]) == "}":  # `{}` stands for itself
+        if read_node_text(piece) == "{" and children and read_node_text(children[0]) == "}":  # `{}` is plain
             piece = children.pop(0)
             pieces.append("{}")
         elif piece.type == "concatenation" or read_node_text(piece)[0] in "!\\":
             refuse_node(node)
         else:
             pieces.append(read_word(piece))
-        at = piece.end_byte
-    if at != node.end_byte or not pieces:
+        position = piece.end_byte
+    if position != node.end_byte or not pieces:
         refuse_node(node)
     return "".join(pieces)
 
@@ -76,11 +76,13 @@ _REASONS = {
 
 
 def refuse_node(node: Node) -> NoReturn:
-    """Raise NotPlain with what about this part of the line is not plain."""
+    """Raise NotPlain with the reason for this part of the line."""
     text = read_node_text(node)
-    odd = next((char for char in text if char in "$`\\<>(){}!" or not " " <= char < "\x7f"), "")
-    shown = odd if " " < odd < "\x7f" else f"U+{ord(odd):04X}" if odd else node.type.replace("_", " ")
-    raise NotPlain(_REASONS.get(node.type, f"it holds {shown} outside single quotes"))
+    special = next((char for char in text if char in "$`\\<>(){}!" or not " " <= char < "\x7f"), "")
+    description = (
+        special if " " < special < "\x7f" else f"U+{ord(special):04X}" if special else node.type.replace("_", " ")
+    )
+    raise NotPlain(_REASONS.get(node.type, f"it holds {description} outside single quotes"))
 
 
 def read_node_text(node: Node) -> str:
@@ -89,7 +91,10 @@ def read_node_text(node: Node) -> str:
 
 
 def list_glimpses(root: Node) -> Iterator[tuple[str, ...]]:
-    """Give the words of every command in the tree; words that are not plain keep their spelling."""
+    """Yield the words of every command in the tree.
+
+    Words that are not plain keep their spelling.
+    """
     for node in _walk_nodes(root):
         if node.type == "command":
             words = [_read_glimpse(child) for child in node.children if child.type in {*_WORDS, "command_name"}]
@@ -116,8 +121,8 @@ def writes_a_file(root: Node) -> bool:
 
 
 def _walk_nodes(root: Node) -> Iterator[Node]:
-    rest = [root]
-    while rest:
-        node = rest.pop()
+    pending = [root]
+    while pending:
+        node = pending.pop()
         yield node
-        rest += reversed(node.children)
+        pending += reversed(node.children)

@@ -1,4 +1,4 @@
-"""Which argument of a tool is a shell command, what a list there means, and what may stand next to it."""
+"""Which argument of a tool is a shell command, what a list there means, and which other arguments are harmless."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from toolcards.core.policy.shell.program_catalog import InvalidCatalog
 
 LISTS = ("", "words", "lines")
-# Reasons are stored in the clear, so they name no argument that only the agent knows.
-_NAMED = frozenset({"env", "cwd", "workdir", "shell", "directory", "dangerouslyDisableSandbox"})
+# Reasons are stored unencrypted, so they name no argument that the agent invented.
+_REPORTED_ARGUMENTS = frozenset({"env", "cwd", "workdir", "shell", "directory", "dangerouslyDisableSandbox"})
 _FIELDS = frozenset({"command", "list", "harmless", "unset", "foreign"})
 
 
@@ -21,8 +21,8 @@ _FIELDS = frozenset({"command", "list", "harmless", "unset", "foreign"})
 class CommandTool:
     """How one tool takes its command.
 
-    `paths`: where the command stands; none for a tool that is not known. `list`: what a list is, `words` or `lines`.
-    `harmless`: keys that change nothing about what runs; `unset`: those that do not while they hold nothing.
+    `paths`: the paths of the command; empty for an unknown tool. `list`: what a list is, `words` or `lines`.
+    `harmless`: keys that change nothing about what runs; `unset`: keys that change nothing if their value is empty.
     `foreign`: the text is not for a POSIX shell.
     """
 
@@ -33,20 +33,23 @@ class CommandTool:
     foreign: bool = False
 
     @property
-    def known(self) -> bool:
-        """Whether the catalogue lists it."""
+    def is_known(self) -> bool:
+        """Whether the catalog lists it."""
         return bool(self.paths) or self.foreign
 
 
 @cache
 def load_tools() -> Mapping[str, CommandTool]:
-    """Return all tools by their name in lower case; raise BadCatalogue for a row that cannot be meant."""
+    """Return all tools by their name in lower case.
+
+    Raises InvalidCatalog for an invalid row.
+    """
     text = files(__package__).joinpath("tools.toml").read_text(encoding="utf-8")
     tools: dict[str, CommandTool] = {}
     for names, row in tomllib.loads(text)["tools"].items():
         for name in names.split():
             if name in tools or set(row) - _FIELDS or row.get("list", "") not in LISTS:
-                raise InvalidCatalog(f"{name} is listed twice, or has a field that is not known")
+                raise InvalidCatalog(f"{name} is listed twice or has an unknown field")
             tools[name] = CommandTool(
                 tuple(tuple(path.split("/")[1:]) for path in row.get("command", "").split()),
                 row.get("list", ""),
@@ -59,17 +62,17 @@ def load_tools() -> Mapping[str, CommandTool]:
 
 @lru_cache(maxsize=1_024)
 def find_tool(name: str) -> CommandTool:
-    """Return how this tool takes its command, as far as it is known."""
+    """Return how this tool takes its command."""
     tools = load_tools()
     return tools.get(name.strip().lower(), tools["*"])
 
 
 def explain_other_arguments(
-    name: str, arguments: Any, path: tuple[str, ...], named: frozenset[str] = frozenset()
+    name: str, arguments: Any, path: tuple[str, ...], covered_keys: frozenset[str] = frozenset()
 ) -> str:
-    """Return why other arguments may change what the command at the path does; empty if none does.
+    """Return why other arguments may change the command, or "".
 
-    `named`: keys of the arguments about which the same clause of the rule says something itself.
+    `covered_keys`: keys of the arguments that other conditions of the same clause read.
     """
     tool = find_tool(name)
     if tool.foreign:
@@ -82,20 +85,21 @@ def explain_other_arguments(
             value = _select_item(value, token)
         elif isinstance(value, dict):
             for key in value:
-                if key != token and not _is_harmless_argument(tool, key, value[key], named, depth):
-                    return f"{'the argument ' + key if key in _NAMED else 'another argument'} may change what runs"
+                if key != token and not _is_harmless_argument(tool, key, value[key], covered_keys, depth):
+                    argument = f"the argument {key}" if key in _REPORTED_ARGUMENTS else "another argument"
+                    return f"{argument} may change what runs"
             value = value.get(token)
     return ""
 
 
 def _select_item(items: list[Any], token: str) -> Any:
-    """Return an item of the list; of several, one that stands for all: none of them is an object."""
+    """Return the first object or list among the items, for a path with an index."""
     inner = [item for item in items if isinstance(item, dict | list)]
     return inner[0] if inner and token != "*" else None  # noqa: S105 - a JSON Pointer's token
 
 
-def _is_harmless_argument(tool: CommandTool, key: str, value: Any, named: frozenset[str], depth: int) -> bool:
+def _is_harmless_argument(tool: CommandTool, key: str, value: Any, covered_keys: frozenset[str], depth: int) -> bool:
     """Return whether this argument changes nothing about what runs."""
-    if key in tool.harmless or (depth == 0 and key in named):
+    if key in tool.harmless or (depth == 0 and key in covered_keys):
         return True
     return key in tool.unset and value in (None, False, "", [], {})

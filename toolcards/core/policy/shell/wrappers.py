@@ -1,7 +1,7 @@
-"""What stands behind wrappers: every command that a segment may run, read generously.
+"""Commands behind wrappers: every command that a segment may run, in the wide reading.
 
-Where an option may or may not take the next word, both readings are kept. This serves ask and deny; `judgement` serves
-allow.
+If an option may or may not take the next word, both readings count. This is for ask and deny; `CommandSegment.analysis`
+is for allow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WordTuple = tuple[str, ...]
 class UnwrappedCommand:
     """The words of every command that a segment may run, its own first.
 
-    `hidden`: it runs something that is not seen. `loose`: words are not accounted for that may name a program.
+    `hidden`: it runs something that is not visible. `loose`: words that are not understood may name a program.
     """
 
     views: tuple[WordTuple, ...]
@@ -39,54 +39,54 @@ class UnwrappedCommand:
 
 @lru_cache(maxsize=1_024)
 def unwrap_command(words: WordTuple) -> UnwrappedCommand:
-    """Return what stands behind all wrappers of these words."""
+    """Return the commands behind all wrappers of these words."""
     views: dict[WordTuple, None] = {}
     hidden = loose = False
-    rest = [(words, 0)]
-    while rest:
-        view, depth = rest.pop()
+    pending = [(words, 0)]
+    while pending:
+        view, depth = pending.pop()
         if not view or not view[0] or view in views:
             continue
         if len(views) >= MAX_VIEWS or depth > MAX_DEPTH:
             return UnwrappedCommand(tuple(views), True, loose)
         views[view] = None
-        judged = analyze_command(view, NO_GLOBS)  # spelled as segments ask, so that it is judged once
-        hidden = hidden or judged.hidden or bool(_GLOB.search(view[0]))
-        loose = loose or judged.loose
-        behind, unread = _list_wrapped_commands(view, judged)
+        analysis = analyze_command(view, NO_GLOBS)  # the same arguments as for segments, so that the cache has it
+        hidden = hidden or analysis.hidden or bool(_GLOB.search(view[0]))
+        loose = loose or analysis.loose
+        inner_commands, unread = _list_wrapped_commands(view, analysis)
         hidden = hidden or unread
-        rest += [(inner, depth + 1) for inner in behind]
+        pending += [(inner, depth + 1) for inner in inner_commands]
     return UnwrappedCommand(tuple(views), hidden, loose)
 
 
-def _list_wrapped_commands(view: WordTuple, judged: CommandAnalysis) -> tuple[list[WordTuple], bool]:
-    """Return the words of all commands that this one may run, and whether a shell reads what is not plain."""
-    behind = [one.words for one in judged.inner]
+def _list_wrapped_commands(view: WordTuple, analysis: CommandAnalysis) -> tuple[list[WordTuple], bool]:
+    """Return the words of all commands that this one may run, and whether a shell reads lines that are not plain."""
+    commands = [command.words for command in analysis.inner]
     form = find_program(view[0])
-    if judged.looks or form is None or not form.hands_on:  # then all that it runs is known
-        return behind, False
-    behind += _list_command_words(view)
+    if analysis.looks or form is None or not form.hands_on:  # everything that it runs is known
+        return commands, False
+    commands += _list_command_words(view)
     parsed = [parse_line(line) for line in _list_shell_lines(view)]
-    behind += [words for one in parsed for words in (*(command.words for command in one.commands), *one.glimpses)]
-    return behind, any(one.opaque for one in parsed)
+    commands += [words for line in parsed for words in (*(command.words for command in line.commands), *line.glimpses)]
+    return commands, any(line.opaque for line in parsed)
 
 
 def _list_forms(view: WordTuple) -> Iterator[tuple[ProgramForm, int]]:
-    """Give the forms of the program and of all sub-commands that its words may name, each with where they end."""
+    """Yield the forms of the program and of all sub-commands among its words, each with the position after it."""
     top = find_program(view[0])
-    rest = [] if top is None else [(top, 1)]
-    while rest:
-        form, at = rest.pop()
-        yield form, at
+    pending = [] if top is None else [(top, 1)]
+    while pending:
+        form, start = pending.pop()
+        yield form, start
         if form.sub or form.patterns:
-            places = ((form.below(word), place + 1) for place, word in enumerate(view[at:], at))
-            rest += [(below, end) for below, end in places if below is not None]
+            places = ((form.below(word), place + 1) for place, word in enumerate(view[start:], start))
+            pending += [(below, end) for below, end in places if below is not None]
 
 
 def _list_command_words(view: WordTuple) -> Iterator[WordTuple]:
-    for form, at in _list_forms(view):
+    for form, end in _list_forms(view):
         if form.then is not None:
-            yield from (view[start:] for start in _find_command_starts(view, at, form.then))
+            yield from (view[start:] for start in _find_command_starts(view, end, form.then))
         for flag in form.rest:
             yield from (
                 view[place + 1 :] for place, word in enumerate(view[:-1]) if may_mean_option(word, flag, form.style)
@@ -94,22 +94,22 @@ def _list_command_words(view: WordTuple) -> Iterator[WordTuple]:
 
 
 def _list_shell_lines(view: WordTuple) -> Iterator[str]:
-    """Give the texts that the program may hand to a shell."""
-    for form, at in _list_forms(view):
+    """Yield the texts that the program may pass to a shell."""
+    for form, end in _list_forms(view):
         if form.line is not None:
-            yield from (" ".join(view[start:]) for start in _find_command_starts(view, at, form.line))
-        if any(may_mean_option(word, flag, form.style) for word in view[at:] for flag in form.line_if):
-            yield from (word for word in view[at:] if not word.startswith("-"))
+            yield from (" ".join(view[start:]) for start in _find_command_starts(view, end, form.line))
+        if any(may_mean_option(word, flag, form.style) for word in view[end:] for flag in form.line_if):
+            yield from (word for word in view[end:] if not word.startswith("-"))
         for flag in form.lines | form.commands:
-            yield from _list_option_values(view, at, flag, form.style)
+            yield from _list_option_values(view, end, flag, form.style)
         for effect, mark in form.marks.items():
             if effect == "runs":
-                yield from (word.partition("=")[2] for word in view[at:] if mark.fullmatch(word))
+                yield from (word.partition("=")[2] for word in view[end:] if mark.fullmatch(word))
 
 
-def _list_option_values(view: WordTuple, at: int, flag: str, style: str) -> Iterator[str]:
-    """Give every word that may be the value of this option."""
-    for place in range(at, len(view)):
+def _list_option_values(view: WordTuple, first: int, flag: str, style: str) -> Iterator[str]:
+    """Yield every word that may be the value of this option."""
+    for place in range(first, len(view)):
         word = view[place]
         if not may_mean_option(word, flag, style):
             continue
@@ -123,22 +123,22 @@ def _list_option_values(view: WordTuple, at: int, flag: str, style: str) -> Iter
             yield view[place + 1]
 
 
-def _find_command_starts(view: WordTuple, at: int, counts: tuple[int, int]) -> list[int]:
-    """Return where the command may begin; an option may or may not take the word after it."""
+def _find_command_starts(view: WordTuple, first: int, counts: tuple[int, int]) -> list[int]:
+    """Return the positions where the command may begin; an option may or may not take the next word."""
     starts: list[int] = []
-    rest = [(at, skip) for skip in range(counts[0], counts[1] + 1)]
+    pending = [(first, skip) for skip in range(counts[0], counts[1] + 1)]
     visited: set[tuple[int, int]] = set()
-    while rest:
-        place, skip = rest.pop()
+    while pending:
+        place, skip = pending.pop()
         if place >= len(view) or (place, skip) in visited:
             continue
         visited.add((place, skip))
         if view[place].startswith("-"):
-            rest += [(place + 1, skip), (place + 2, skip)]
+            pending += [(place + 1, skip), (place + 2, skip)]
         elif _ASSIGNMENT.match(view[place]):
-            rest.append((place + 1, skip))
+            pending.append((place + 1, skip))
         elif skip:
-            rest.append((place + 1, skip - 1))
+            pending.append((place + 1, skip - 1))
         else:
             starts.append(place)
     return sorted(set(starts))
