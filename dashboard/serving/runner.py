@@ -28,6 +28,9 @@ FAREWELL = 5
 # A new worker has this long to start before a rolling restart gives up. Seconds.
 STARTING = 60
 
+# TCP keep-alive: a peer that is silent for 30 seconds is probed every 10, and is gone after three unanswered probes.
+PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is macOS's first
+
 Ready = Callable[[], None]
 
 
@@ -95,12 +98,25 @@ def open_socket(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     server_socket = socket.socket(family, kind, protocol)
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    enable_keep_alive(server_socket)
     try:
         server_socket.bind(address)
     except OSError:
         server_socket.close()
         raise
     return server_socket
+
+
+def enable_keep_alive(server_socket: socket.socket) -> None:
+    """Let the system probe silent peers, of all connections that the socket accepts.
+
+    The connection of a peer that has disappeared without closing it (power, cable, a suspended computer) ends after a
+    minute; otherwise it would stay open, and its run running, for ever.
+    """
+    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES.items():
+        if hasattr(socket, name):
+            server_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def compute_max_message(env: Environment) -> int:
