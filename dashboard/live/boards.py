@@ -9,7 +9,6 @@ from urllib.parse import parse_qs
 from django.template.loader import render_to_string
 
 from dashboard import status_banner
-from dashboard.cards import event_log, rendering, timeline
 from dashboard.inbox import groups
 from dashboard.inbox import views as inbox_views
 from dashboard.live import waiting_badge
@@ -18,7 +17,7 @@ from dashboard.live.frames import Frame, build_part, place_card
 from dashboard.runs import overview, tables
 from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.sources import checklist
-from toolcards.models import Run, ToolCall
+from toolcards.models import ToolCall
 
 RECHECK_SECONDS = 2.0  # between two reads of switches and the count without changes; break-glass ends by the clock
 
@@ -78,61 +77,6 @@ class StatusBoard(LiveBoard):
     def _standing() -> dict[str, str]:
         html = render_to_string("emergency/_standing.html", {"standing": status_banner.read_banner()})
         return {"standing": build_part("#standing", "innerMorph", html.strip())}
-
-
-class RunBoard(LiveBoard):
-    """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
-
-    The view `head` is that of pages whose rest stands still.
-    """
-
-    def __init__(self, run: int, view: str = "", call: int = 0) -> None:
-        super().__init__()
-        self.run, self.view, self.call = run, view, call
-        self.runs = frozenset({run})
-
-    def render_cards(self) -> dict[str, str]:
-        """Return the newest cards."""
-        if self.call:
-            return self._one(
-                ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
-            )
-        if self.view:
-            return {}
-        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(self.run, removed=True)}
-
-    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return those of this run."""
-        own_calls = [call for call in calls if call.run_id == self.run]
-        if self.call:
-            return self._one(call for call in own_calls if call.ordinal == self.call)
-        return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
-
-    def render_throttled(self) -> dict[str, str]:
-        """Return the header, and the timeline where that is open."""
-        if self.call:
-            return {}
-        run = Run.objects.select_related("source").get(pk=self.run)
-        parts = {
-            "head": build_part(
-                "#run-head", "outerMorph", render_to_string("runs/_head.html", tables.build_run_header(run))
-            )
-        }
-        if self.view == "timeline":
-            html = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
-            parts["timeline"] = build_part("#timeline", "innerMorph", html)
-        return parts
-
-    @staticmethod
-    def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
-        parts = {}
-        for call in calls:
-            story = render_to_string("calls/_story.html", {"story": event_log.list_event_lines(call), "call": call})
-            parts = {
-                "card": build_part("#board", "place", rendering.render_uncached(call, full=True)),
-                "story": build_part("#story", "innerMorph", story),
-            }
-        return parts
 
 
 class CallsBoard(LiveBoard):

@@ -16,9 +16,10 @@ from dashboard import url_helpers
 from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard
-from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
+from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.frames import Frame, build_part
 from dashboard.live.origin import STRAIGHT
+from dashboard.live.run_board import RunBoard
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import admit

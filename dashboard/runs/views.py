@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import call_trace, timeline
-from dashboard.runs import tables
+from dashboard.runs import narration, tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source, ToolCall
 
@@ -69,7 +69,10 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     calls = tables.list_run_cards(run.pk, before=before)
     first = calls[0].ordinal if calls else 0
     older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
-    return context | {"calls": calls, "older": first if older else 0}
+    texts = narration.Narration(run.pk)
+    texts.read()
+    items = narration.interleave(calls, list(texts.blocks.values()), before=before)
+    return context | {"items": items, "older": first if older else 0}
 
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:

@@ -24,7 +24,7 @@ export const findPlace = card => card.closest('#board > li') || card;
  * @returns {HTMLElement | null}
  */
 function findRanked(place) {
-  const selector = '.group, article.card:not([data-removed])';
+  const selector = '.group, .wrote, article.card:not([data-removed])';
   return /** @type {HTMLElement} */ (place.matches(selector) ? place : place.querySelector(selector));
 }
 
@@ -72,7 +72,8 @@ export function removeCard(card) {
 }
 
 /**
- * Take off the oldest cards beyond the list's limit, except those that wait or that the reader is in.
+ * Take off the oldest cards beyond the list's limit, except those that wait or that the reader is in, and the text
+ * that stood before them.
  * @param {HTMLElement} list
  */
 function trimBoard(list) {
@@ -83,7 +84,9 @@ function trimBoard(list) {
   for (const card of surplus) {
     if (!card.contains(document.activeElement) && !card.hasAttribute('data-waiting')) removeCard(card);
   }
-  if (surplus.length && isNewestLast && list.dataset.board === 'run') linkOlderCalls(list);
+  if (!surplus.length || !isNewestLast || list.dataset.board !== 'run') return;
+  while (list.firstElementChild?.querySelector(':scope > .wrote')) list.firstElementChild.remove();
+  linkOlderCalls(list);
 }
 
 /**

@@ -31,6 +31,18 @@ function isQuiet(card) {
 /** @param {HTMLElement} card */
 const findAgent = card => card.querySelector('.meta .path')?.textContent || '';
 
+/**
+ * Return what cards of one fold have in common: their agent, and the open text that they stand under.
+ * @returns {(card: HTMLElement) => string}
+ */
+function nameSections() {
+  const texts = [...list.querySelectorAll(':scope > li > .wrote:has(> details[open])')];
+  return card => {
+    const above = texts.filter(text => text.compareDocumentPosition(card) & Node.DOCUMENT_POSITION_FOLLOWING);
+    return `${above.length} ${findAgent(card)}`;
+  };
+}
+
 /** @param {string} id */
 function makeLine(id) {
   const line = Object.assign(document.createElement('li'), {className: 'folded', id});
@@ -79,7 +91,7 @@ function updateFolds() {
     .map(card => /** @type {HTMLElement} */ (card));
   const hidden = new Set();
   const lines = new Set();
-  for (const group of cards.length >= LONG ? groupQuietCards(cards, isQuiet, findAgent) : []) {
+  for (const group of cards.length >= LONG ? groupQuietCards(cards, isQuiet, nameSections()) : []) {
     const [line, isOpen] = updateLine(group);
     lines.add(line);
     const first = group[0].parentElement;

@@ -84,7 +84,7 @@ export function registerExtension() {
       }
       if (style !== 'place' && style !== 'renew') return false;
       /** @type {HTMLElement[]} */
-      const cards = [...fragment.querySelectorAll('article[id]')].map(card => /** @type {HTMLElement} */ (card));
+      const cards = [...fragment.querySelectorAll('article[id], section.wrote[id]')].map(card => /** @type {HTMLElement} */ (card));
       if (!cards.length) handleStrangeAnswer(fragment);
       return cards.map(card => putCard(card, style, findBoard())).filter(Boolean);
     },

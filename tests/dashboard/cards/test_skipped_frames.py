@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.cards.skipped_frames import describe_skipped_frames
-from dashboard.live.boards import RunBoard
+from dashboard.live.run_board import RunBoard
 from tests.support.gate_commands import RecordFacts
 from toolcards.adapters import ADAPTERS
 from toolcards.core.calls import facts as f

@@ -20,10 +20,11 @@ from dashboard.asgi import application
 from dashboard.cards import rendering
 from dashboard.live import boards, hub, queries
 from dashboard.live.base_board import BoardNews
-from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
+from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
 from dashboard.live.origin import is_own_origin
+from dashboard.live.run_board import RunBoard
 from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import PATIENCE

@@ -1,0 +1,95 @@
+"""The board of one run: its cards and the text between them, its timeline, or one call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.template.loader import render_to_string
+
+from dashboard.cards import event_log, rendering, timeline
+from dashboard.live.base_board import LiveBoard
+from dashboard.live.frames import Frame, build_part, place_card
+from dashboard.runs import tables
+from dashboard.runs.narration import Narration, TextBlock
+from toolcards.models import Run, ToolCall
+
+MAX_TEXTS = 150  # blocks of text that a browser gets with a run
+
+
+class RunBoard(LiveBoard):
+    """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
+
+    The view `head` is that of pages whose rest stands still.
+    """
+
+    def __init__(self, run: int, view: str = "", call: int = 0) -> None:
+        super().__init__()
+        self.run, self.view, self.call = run, view, call
+        self.runs = frozenset({run})
+        self._texts = Narration(run) if not view and not call else None
+        self._unsent: dict[int, TextBlock] = {}  # blocks that changed since everybody was sent them
+
+    def render_all(self) -> Frame:
+        """Return the cards, the text between them, and the header."""
+        self._read_texts()
+        cards = self.render_cards()
+        first = min(map(int, cards), default=1) if self._texts else 0
+        blocks = [block for block in self._texts.blocks.values() if block.after >= first - 1] if self._texts else []
+        return Frame({**cards, **_render_texts(blocks), **self._render_head()})
+
+    def render_cards(self) -> dict[str, str]:
+        """Return the newest cards."""
+        if self.call:
+            return self._one(
+                ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
+            )
+        if self.view:
+            return {}
+        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(self.run, removed=True)}
+
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return those of this run."""
+        own_calls = [call for call in calls if call.run_id == self.run]
+        if self.call:
+            return self._one(call for call in own_calls if call.ordinal == self.call)
+        return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
+
+    def render_throttled(self) -> dict[str, str]:
+        """Return the header, the text that is new, and the timeline where that is open."""
+        self._read_texts()
+        unsent, self._unsent = self._unsent, {}
+        return _render_texts(unsent.values()) | self._render_head()
+
+    def _read_texts(self) -> None:
+        self._unsent |= {block.seq: block for block in self._texts.read()} if self._texts else {}
+
+    def _render_head(self) -> dict[str, str]:
+        if self.call:
+            return {}
+        run = Run.objects.select_related("source").get(pk=self.run)
+        parts = {
+            "head": build_part(
+                "#run-head", "outerMorph", render_to_string("runs/_head.html", tables.build_run_header(run))
+            )
+        }
+        if self.view == "timeline":
+            html = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
+            parts["timeline"] = build_part("#timeline", "innerMorph", html)
+        return parts
+
+    @staticmethod
+    def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
+        parts = {}
+        for call in calls:
+            story = render_to_string("calls/_story.html", {"story": event_log.list_event_lines(call), "call": call})
+            parts = {
+                "card": build_part("#board", "place", rendering.render_uncached(call, full=True)),
+                "story": build_part("#story", "innerMorph", story),
+            }
+        return parts
+
+
+def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:
+    """Return the newest blocks that are not blank."""
+    rendered = ((block.seq, block.render()) for block in list(blocks)[-MAX_TEXTS:])
+    return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered if html}

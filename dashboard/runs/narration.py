@@ -1,0 +1,137 @@
+"""What an agent wrote and reasoned between its calls: blocks of text that stand between the cards of a run's page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.cards.payloads import markdown
+from dashboard.cards.safe_text import mark_html
+from toolcards.core.calls.facts import TextDelta
+from toolcards.encryption import get_redactor
+from toolcards.models import Event, Run, ToolCall
+
+MAX_EVENTS = 5_000  # newest pieces of text that a page reads
+MAX_CHARACTERS = 6_000  # of a block on a page
+MAX_MASKED = 20_000  # of a block that are searched for secrets
+ACTIVE = ("running", "waiting")  # what an agent still writes in
+HINT = 120  # characters beside a closed block
+
+
+@dataclass(slots=True)
+class TextBlock:
+    """Text of one kind without a call in between. `after`: the ordinal of the newest call before it."""
+
+    run: int
+    seq: int  # of its first piece: its identity
+    after: int
+    channel: str  # "text" or "reasoning"
+    lane: str
+    at: float
+    last_seq: int = 0
+    size: int = 0
+    is_open: bool = True  # more may follow
+    _pieces: list[str] = field(default_factory=list)
+
+    def append(self, text: str, seq: int) -> None:
+        """Add a piece; what is beyond the limit is only counted."""
+        if self.size < MAX_MASKED:
+            self._pieces.append(text[: MAX_MASKED - self.size])
+        self.size += len(text)
+        self.last_seq = seq
+
+    @property
+    def text(self) -> str:
+        """The text without secrets, as much of it as a page shows."""
+        text, redactor = "".join(self._pieces), get_redactor()
+        return (redactor.growing(text) if self.is_open else redactor.text(text)).strip()[:MAX_CHARACTERS]
+
+    def render(self) -> SafeString:
+        """Return the block as HTML; nothing for blank text."""
+        text = self.text
+        if not text:
+            return mark_safe("")
+        is_prose = markdown.is_markdown(text)
+        body = markdown.render_markdown(text) if is_prose else mark_html(text)
+        flat = " ".join(text[: 2 * HINT].split())
+        context = {
+            "block": self, "dom": f"t-{self.run}-{self.seq}", "is_prose": is_prose,
+            "body": mark_safe(body),  # noqa: S308 - both ways escape what they are given
+            "hint": flat[:HINT] + "…" * (len(flat) > HINT),
+            "left": max(0, self.size - MAX_CHARACTERS),
+        }  # fmt: skip
+        return mark_safe(render_to_string("runs/_text.html", context).strip())  # noqa: S308 - our own template's output
+
+
+class Narration:
+    """The text blocks of one run, read from the log as far as it goes."""
+
+    def __init__(self, run: int) -> None:
+        self.run = run
+        self.blocks: dict[int, TextBlock] = {}
+        self._seq = 0
+        self._ordinal = 0
+        self._open: TextBlock | None = None
+
+    def read(self) -> list[TextBlock]:
+        """Read what the log has got since the last time; return the blocks that changed."""
+        newest, status = Run.objects.filter(pk=self.run).values_list("seq", "status").first() or (0, "")
+        if newest <= self._seq:
+            return []
+        log = Event.objects.filter(run=self.run, seq__gt=self._seq, seq__lte=newest)
+        pieces = list(log.of_type(TextDelta.type).order_by("-seq")[:MAX_EVENTS])[::-1]
+        changed: dict[int, TextBlock] = {}
+        if pieces:
+            since = pieces[0].seq if len(pieces) == MAX_EVENTS else 0
+            starts = log.filter(seq__gte=since, ordinal__gt=self._ordinal).order_by("seq").values_list("seq", "ordinal")
+            changed = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
+        calls = ToolCall.objects.filter(run=self.run, seq__lte=newest).order_by("-ordinal")
+        self._ordinal = max(self._ordinal, calls.values_list("ordinal", flat=True).first() or 0)
+        self._seq = newest
+        if self._open and (self._open.after < self._ordinal or status not in ACTIVE):
+            changed |= self._close()
+        return [changed[seq] for seq in sorted(changed)]
+
+    def _close(self) -> dict[int, TextBlock]:
+        block, self._open = self._open, None
+        if block is None:
+            return {}
+        block.is_open = False
+        return {block.seq: block}
+
+    def _take(self, pieces: list[Event], starts: list[tuple[int, int]]) -> dict[int, TextBlock]:
+        changed: dict[int, TextBlock] = {}
+        place = 0
+        for event in pieces:
+            while place < len(starts) and starts[place][0] < event.seq:
+                self._ordinal = max(self._ordinal, starts[place][1])
+                place += 1
+            fact = event.readable_fact
+            if isinstance(fact, TextDelta) and fact.text:
+                key = (self._ordinal, fact.channel, fact.lane)
+                if self._open and (self._open.after, self._open.channel, self._open.lane) != key:
+                    changed |= self._close()
+                block = self._open = self._open or self._begin(event, fact)
+                block.append(fact.text, event.seq)
+                changed[block.seq] = block
+        return changed
+
+    def _begin(self, event: Event, fact: TextDelta) -> TextBlock:
+        block = TextBlock(self.run, event.seq, self._ordinal, fact.channel, fact.lane, event.at)
+        self.blocks[block.seq] = block
+        return block
+
+
+def interleave(calls: list[ToolCall], blocks: list[TextBlock], *, before: int = 0) -> list[ToolCall | SafeString]:
+    """Return calls and rendered blocks in order: blocks from before the first call on the page only with call 1."""
+    first = calls[0].ordinal if calls else 0
+    shown = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]
+    items: list[ToolCall | SafeString] = []
+    for call in calls:
+        while shown and shown[0].after < call.ordinal:
+            items.append(shown.pop(0).render())
+        items.append(call)
+    items += [block.render() for block in shown]
+    return [item for item in items if item]
