@@ -138,7 +138,9 @@ class CardView:
     def verb(self) -> str:
         """What policy did, as the why line begins."""
         verdict = self.card.decision
-        return labels.EFFECTS.get(verdict.effect, verdict.effect) if verdict else ""
+        if verdict is None:
+            return ""
+        return "Approval required" if verdict.effect == "ask" else labels.EFFECTS.get(verdict.effect, verdict.effect)
 
     @property
     def rule(self) -> str:

@@ -24,7 +24,7 @@ class TryForm(forms.Form):
 
     tool = forms.CharField(max_length=300, initial="Bash")
     agent = NamesField(required=False, help_text="The agent, or its path: main, reviewer.")
-    source = forms.CharField(required=False, max_length=200, label="Tool’s server")
+    source = forms.CharField(required=False, max_length=200, label="MCP server or package")
     args = forms.CharField(
         required=False,
         label="Arguments (JSON)",

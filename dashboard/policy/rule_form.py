@@ -28,13 +28,13 @@ class RuleForm(forms.Form):
 
     effect = forms.ChoiceField(choices=EFFECTS, initial="ask", widget=forms.RadioSelect)
     tool = NamesField(
-        required=False, label="Tool", help_text="Exact names, or patterns with *. Several with commas. Empty: any tool."
+        required=False, label="Tool", help_text="Exact names, or patterns with *; comma-separated. Empty = any tool."
     )
     kind = forms.MultipleChoiceField(
         choices=[(kind, kind.replace("_", " ")) for kind in KINDS],
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="What the tool does, as our catalogue knows it. None ticked: any kind.",
+        help_text="Tool category. None selected = any.",
     )
     path = forms.CharField(
         required=False, max_length=500, label="Argument", help_text="A JSON Pointer, such as /command or /path."
@@ -42,25 +42,25 @@ class RuleForm(forms.Form):
     op = forms.ChoiceField(
         choices=[("", "…")] + [(name, matcher.label) for name, matcher in MATCHERS.items()],
         required=False,
-        label="Question",
+        label="Operator",
     )
     value = forms.CharField(
         required=False,
-        label="Answer",
+        label="Value",
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="One per line; a single one is enough.",
+        help_text="One per line.",
     )
-    source = NamesField(required=False, label="Tool’s server", help_text="MCP server or package, such as github.")
+    source = NamesField(required=False, label="MCP server or package", help_text="For example github.")
     agent = NamesField(required=False, label="Agent", help_text="For asking and denying, sub-agents count too.")
     reason = forms.CharField(
-        required=False, max_length=2000, label="Reason", help_text="Shown on the card and told to the agent."
+        required=False, max_length=2000, label="Reason", help_text="Shown on the card and sent to the agent."
     )
     suggest = forms.CharField(
         required=False, max_length=2000, label="Suggestion", help_text="What the agent may do instead."
     )
     severity = forms.ChoiceField(choices=SEVERITIES, initial="medium", required=False)
-    mode = forms.ChoiceField(choices=MODES, initial="enforce", required=False, label="This rule is")
-    rule_id = forms.SlugField(required=False, max_length=80, label="Name", help_text="Empty: we make one up.")
+    mode = forms.ChoiceField(choices=MODES, initial="enforce", required=False, label="Status")
+    rule_id = forms.SlugField(required=False, max_length=80, label="Name", help_text="Leave empty to generate one.")
     advanced = JsonField(
         required=False,
         label="Advanced (JSON)",
@@ -197,7 +197,7 @@ def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
     if not path and not op and not value:
         return None
     if not op:
-        raise PolicyError([PolicyFinding("/match/args/0/op", "missing", "Choose a question.")])
+        raise PolicyError([PolicyFinding("/match/args/0/op", "missing", "Choose an operator.")])
     argument: dict[str, Any] = {"path": path or "", "op": op}
     read = _VALUES.get(MATCHERS[op].shape.input)
     return argument | {"value": read(value)} if read else argument

@@ -110,7 +110,7 @@ def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, f
         ({"effect": "maybe"}, "effect", "Select a valid choice"),
         ({"path": "/command", "op": "re2", "value": "(?=x)"}, "value", "RE2"),
         ({"path": "command", "op": "eq", "value": "1"}, "path", ""),
-        ({"path": "/command", "value": "x"}, "op", "Choose a question"),
+        ({"path": "/command", "value": "x"}, "op", "Choose an operator"),
         ({"op": "gt", "path": "/amount", "value": "many"}, "value", "number"),
         ({"advanced": "{"}, "advanced", "This is not JSON"),
         ({"advanced": "[1]"}, "advanced", "an object"),
