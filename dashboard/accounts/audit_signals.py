@@ -1,7 +1,7 @@
-"""What changes of people and groups, told to the audit trail in the transaction that changes it, by whatever door.
+"""Records changes of people and groups in the audit trail, in the same transaction, on pages, by commands and in admin.
 
-Pages, commands and the Django admin all save through Django's models, so that is where it is watched. A door of ours
-that changes several things of one person says so (`as_one`) and is told as one row.
+All of them save through Django's models, whose signals this module receives. A function that changes several things of
+one person uses `record_as_one_act`, which writes one row.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ from django.dispatch import receiver
 from toolcards.audit.trail import Act, write_acts
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
-_grouped_person: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
+_grouped_person: ContextVar[str] = ContextVar("grouped_person", default="")  # whose changes the caller records
 
-# Django saves people and groups without a transaction around it. With one, the row of the trail and what it tells of
-# are written together or not at all, in Django's own commands and admin too.
+# Django saves people and groups without a transaction, and commits before `post_save`; no signal surrounds a save, and
+# another user model would need other tables. With a transaction, the change and its row of the trail are written
+# together or not at all, also by Django's own commands.
 User.save = transaction.atomic(User.save)  # type: ignore[method-assign]
 Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
 
 
 @contextmanager
 def record_as_one_act(act: str, name: str) -> Iterator[None]:
-    """Tell what happens inside to the person of that name as one act, with what was and is, if anything changed."""
+    """Record all changes of the person in the block as one act.
+
+    The row has the old and new values; there is none if nothing changed.
+    """
     with transaction.atomic():
         before = _read_state(name)
         token = _grouped_person.set(name)
@@ -75,7 +79,7 @@ def _without_name(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sort_names(rows: Iterable[Any]) -> list[str]:
-    """The names of groups or rights, in order."""
+    """Return the sorted names of groups or rights."""
     return sorted(row.codename if hasattr(row, "codename") else row.name for row in rows)
 
 
@@ -83,16 +87,16 @@ def _sort_names(rows: Iterable[Any]) -> list[str]:
 
 
 @receiver(pre_save, sender=User)
-def _remember_stored_person(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
-    """Remember what is stored, for whoever is about to be saved; a sign-in alone changes nothing of who may do what."""
+def _remember_stored_person(sender: Any, instance: User, update_fields: Any = None, **kwargs: Any) -> None:
+    """Remember the stored row before a save; the save of a sign-in time changes nothing that is recorded."""
     concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
     has_stored_row = concerned and instance.pk and instance.get_username() != _grouped_person.get()
     instance._before = User.objects.filter(pk=instance.pk).first() if has_stored_row else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=User)
-def record_person_saved(sender: Any, instance: User, created: bool, **rest: Any) -> None:
-    """A person is new, or was changed."""
+def record_person_saved(sender: Any, instance: User, created: bool, **kwargs: Any) -> None:
+    """Record a new or changed person."""
     name, before = instance.get_username(), instance._before  # type: ignore[attr-defined]
     if name == _grouped_person.get():
         return
@@ -113,7 +117,7 @@ def record_person_saved(sender: Any, instance: User, created: bool, **rest: Any)
 
 
 def _describe_password_change(person: User) -> str:
-    """A sign-in hashes a password anew that was hashed the old way: then nobody has typed a new one."""
+    """Return how the password changed; a sign-in can rehash it without a new one."""
     if not person.has_usable_password():
         return "taken away"
     return "set" if getattr(person, "_password", None) is not None else "hashed anew"
@@ -123,13 +127,13 @@ def _describe_password_change(person: User) -> str:
 
 
 @receiver(pre_save, sender=Group)
-def _remember_stored_group(sender: Any, instance: Group, **rest: Any) -> None:
+def _remember_stored_group(sender: Any, instance: Group, **kwargs: Any) -> None:
     instance._before = Group.objects.filter(pk=instance.pk).first() if instance.pk else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=Group)
-def record_group_saved(sender: Any, instance: Group, created: bool, **rest: Any) -> None:
-    """A group is new, or has another name: rules name it."""
+def record_group_saved(sender: Any, instance: Group, created: bool, **kwargs: Any) -> None:
+    """Record a new or renamed group, since rules name groups."""
     before = instance._before  # type: ignore[attr-defined]
     if created:
         write_acts(Act("group.created", detail={"group": instance.name}))
@@ -138,15 +142,15 @@ def record_group_saved(sender: Any, instance: Group, created: bool, **rest: Any)
 
 
 @receiver(pre_delete, sender=Group)
-def record_group_deleted(sender: Any, instance: Group, **rest: Any) -> None:
-    """A group is gone, and with it what its members might do."""
+def record_group_deleted(sender: Any, instance: Group, **kwargs: Any) -> None:
+    """Record a deleted group with its members, who lose its rights."""
     members = sorted(instance.user_set.values_list("username", flat=True))
     write_acts(Act("group.deleted", detail={"group": instance.name, "members": members}))
 
 
-# ---------------------------------------------------------------- who is in which group, and what it may do
+# ---------------------------------------------------------------- memberships and rights
 
-# What is told, of whom, and the name of that one's side of the relation.
+# For each relation: the act, the word for its owner, and the field of the owner.
 _RELATIONS = {
     User.groups.through: ("person.groups", "person", "groups"),
     User.user_permissions.through: ("person.rights", "person", "user_permissions"),
@@ -155,9 +159,9 @@ _RELATIONS = {
 
 
 def record_membership_change(
-    sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **rest: Any
+    sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **kwargs: Any
 ) -> None:
-    """Somebody joined or left, or was given or lost rights, from whichever end of the relation."""
+    """Record changed memberships or rights, from either end of the relation."""
     if action not in {"post_add", "pre_remove", "pre_clear"}:
         return
     act, word, side = _RELATIONS[sender]
@@ -182,11 +186,11 @@ def record_membership_change(
 
 
 def _describe_membership_change(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
-    """What was and what is; of rights, of which there are many, only what moved."""
-    was, then = (now - changed, now) if action == "post_add" else (now, now - changed)
+    """Return old and new names; of more than 20 names, only those that changed."""
+    was, after = (now - changed, now) if action == "post_add" else (now, now - changed)
     if len(now) > 20:
-        return {"added": sorted(then - was), "removed": sorted(was - then)}
-    return {"was": sorted(was), "is": sorted(then)}
+        return {"added": sorted(after - was), "removed": sorted(was - after)}
+    return {"was": sorted(was), "is": sorted(after)}
 
 
 for _through in _RELATIONS:
