@@ -44,7 +44,10 @@ class Listener:
         return set(self.runs.intersection(runs))
 
     def wake(self, runs: set[int]) -> None:
-        """Wake the listener, from any thread. Rings that it has not heard yet wake its event loop once."""
+        """Wake the listener, from any thread.
+
+        Rings that it has not taken yet wake its event loop only once.
+        """
         with self._lock:
             is_first = not self._is_waking
             self._is_waking = True

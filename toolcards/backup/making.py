@@ -19,7 +19,7 @@ from toolcards.backup.archive import BackupError, Manifest
 
 
 def make(path: Path, *, with_key: bool = False) -> Path:
-    """Write a backup to a file or into a folder; return its path."""
+    """Write a backup to a file or folder; return its path."""
     if path.is_dir():
         path = path / time.strftime("toolcards-%Y%m%d-%H%M%S.tar", time.gmtime())
     if not path.parent.is_dir():

@@ -122,11 +122,11 @@ class Player:
     async def _wait_for_decision(
         self, recording: Recording, run: Run, cards: Toolcards, frame: dict[str, Any]
     ) -> Decision:
-        """Send the frame that completes a call, have the call decided, and wait for the final decision."""
+        """Send the frame that completes a call, and wait for the final decision."""
         run.send(frame)
         await run.flushed()
-        asking = cards.aask(run.name, frame["call_id"], frame["tool"], frame["input"], tools=recording.tools)
-        task = asyncio.ensure_future(asking)
+        request = cards.aask(run.name, frame["call_id"], frame["tool"], frame["input"], tools=recording.tools)
+        task = asyncio.ensure_future(request)
         is_decided, _ = await asyncio.wait({task}, timeout=1)
         if not is_decided:
             action = frame["input"].get("command", frame["tool"])

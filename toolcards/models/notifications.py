@@ -102,7 +102,7 @@ class Webhook(models.Model):
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     """Deliveries."""
 
-    def due(self, now: float) -> DeliveryQuerySet:
+    def select_due(self, now: float) -> DeliveryQuerySet:
         """Return the deliveries to send now, oldest first."""
         return self.filter(state="pending", next_at__lte=now).order_by("id")
 

@@ -145,7 +145,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return changed
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
-        """Return the key with this secret and all scopes; create it if missing."""
+        """Return the key with this secret and all scopes."""
         key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]

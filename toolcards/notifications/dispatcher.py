@@ -85,7 +85,9 @@ class DeliveryTurns:
         if subscriptions.has_listeners():
             with self._lock:
                 excluded = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
-            for target in Delivery.objects.due(time.time()).exclude(target__in=excluded).values_list("target")[:BATCH]:
+            for target in (
+                Delivery.objects.select_due(time.time()).exclude(target__in=excluded).values_list("target")[:BATCH]
+            ):
                 self._begin_one(target[0])
         if time.monotonic() - _last_prune > PRUNE_EVERY:
             _last_prune = time.monotonic()
@@ -108,7 +110,9 @@ class DeliveryTurns:
         slow, began = False, time.monotonic()
         try:
             while not slow and time.monotonic() - began < TURN:
-                pks = list(Delivery.objects.due(time.time()).filter(target=target).values_list("pk", flat=True)[:BATCH])
+                pks = list(
+                    Delivery.objects.select_due(time.time()).filter(target=target).values_list("pk", flat=True)[:BATCH]
+                )
                 for pk in pks:
                     sending = time.monotonic()
                     _send(pk, time.time())
@@ -130,7 +134,7 @@ class DeliveryTurns:
 def send_due(now: float | None = None) -> int:
     """Send what is due, one after the other; return the number."""
     now = time.time() if now is None else now
-    return sum(_send(pk, now) for pk in list(Delivery.objects.due(now).values_list("pk", flat=True)[:BATCH]))
+    return sum(_send(pk, now) for pk in list(Delivery.objects.select_due(now).values_list("pk", flat=True)[:BATCH]))
 
 
 def delete_old_deliveries(now: float | None = None) -> int:

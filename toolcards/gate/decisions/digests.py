@@ -24,21 +24,24 @@ _recent: tuple[_Canonical, ...] = ()
 
 
 def digest_value(value: Any) -> str:
-    """Return `canonical_json.digest` of an input, which is computed once for each object; raises NotCanonical."""
+    """Return `canonical_json.digest` of an input.
+
+    It is computed once for each object; raises NotCanonical.
+    """
     return _canonicalize_once(value).sha256
 
 
 def _canonicalize_once(value: Any) -> _Canonical:
     """Return the canonical form of the value. Inputs are never changed in place: an edit or a repair is a new one."""
     global _recent
-    for known in _recent:
-        if known.value is value:
-            return known
+    for entry in _recent:
+        if entry.value is value:
+            return entry
     text = canonicalize(value)
-    made = _Canonical(value, text, hashlib.sha256(text).hexdigest())
+    canonical = _Canonical(value, text, hashlib.sha256(text).hexdigest())
     if type(value) is dict or type(value) is list:
-        _recent = (made, *_recent[: RECENT - 1])  # one assignment: threads may lose an entry, nothing more
-    return made
+        _recent = (canonical, *_recent[: RECENT - 1])  # one assignment: threads may lose an entry, nothing more
+    return canonical
 
 
 def digest_input(card: Card) -> str:
