@@ -10,7 +10,8 @@ from dashboard.cards import rendering
 from toolcards.models import ToolCall
 
 MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
-PACE_SECONDS = 0.1  # seconds between two frames for one browser, at least: it cannot show more
+PACE_SECONDS = 0.1  # seconds between two frames for one browser, on average: it cannot show more
+PACE_BURST = 3  # frames that may follow each other at once after a rest
 
 
 class Frame:
@@ -44,6 +45,19 @@ def place_card(call: ToolCall, *, known_only: bool = False) -> str:
     return build_part("#board", "renew" if known_only else "place", rendering.render(call))
 
 
+class Throttle:
+    """Spaces events by an interval on average; after a rest, a few may follow each other at once (GCRA)."""
+
+    def __init__(self, interval: float, burst: int) -> None:
+        self._interval, self._allowance = interval, interval * (burst - 1)
+        self._due = 0.0  # when the events so far would have happened at an even pace
+
+    def record(self, now: float) -> float:
+        """Record an event at this time, in seconds of any clock; return how long the next one must wait."""
+        self._due = max(self._due, now) + self._interval
+        return max(0.0, self._due - self._allowance - now)
+
+
 class FrameSlot:
     """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog."""
 
@@ -52,6 +66,7 @@ class FrameSlot:
         self._frame: Frame | None = None
         self._ready = False
         self._reader: asyncio.Future[None] | None = None
+        self._throttle = Throttle(PACE_SECONDS, PACE_BURST)
         self.overflowed = False
         self.rests_until = 0.0  # on the loop's clock
 
@@ -78,7 +93,7 @@ class FrameSlot:
         if not self._ready:
             self._reader = loop.create_future()
             await self._reader
-        self._ready, self.rests_until = False, loop.time() + PACE_SECONDS
+        self._ready, self.rests_until = False, loop.time() + self._throttle.record(loop.time())
         frame, self._frame = self._frame, None
         return frame
 

@@ -20,12 +20,13 @@ from django.db import close_old_connections, connections
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FrameSlot, Pacer, join_frames
+from dashboard.live.frames import FrameSlot, Pacer, Throttle, join_frames
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, listen
 
 log = logging.getLogger(__name__)
-TICK_SECONDS = 0.05  # seconds between two looks, at least
+TICK_SECONDS = 0.05  # seconds between two looks, on average
+BURST = 4  # looks that may follow each other at once after a rest: the first changes are shown without waiting
 MAX_LOAD = 0.3  # of the time may go into looking and rendering
 RECOVERY_SECONDS = 0.5  # seconds after a look that failed
 AUDIT_SECONDS = 2.5  # seconds between two looks at who may still watch
@@ -104,7 +105,7 @@ class Hub:
             thread.shutdown(wait=False)
 
     async def _follow(self, bell: Listener) -> None:
-        audited = time.monotonic()
+        audited, throttle = time.monotonic(), Throttle(TICK_SECONDS, BURST)
         rung: set[int] = set()
         while True:
             started = time.monotonic()
@@ -118,7 +119,7 @@ class Hub:
                     log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)
-            await asyncio.sleep(max(TICK_SECONDS, self.spent / MAX_LOAD - self.spent))
+            await asyncio.sleep(max(throttle.record(time.monotonic()), self.spent / MAX_LOAD - self.spent))
             waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
             rung |= self._rung
