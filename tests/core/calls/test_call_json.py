@@ -77,7 +77,7 @@ def test_a_call_that_never_ran_has_no_running_time() -> None:
     assert call(ready, f.OutputFailed("c", at=12.0))["duration_ms"]["running"] == 2000
 
 
-def test_a_denied_call_says_why_and_by_whom() -> None:
+def test_a_denied_call_has_its_reason_and_its_actor() -> None:
     result = call(f.OutputDenied("c", "not today", f.Actor("rule", "r1")))
     assert result["denied"] == {"reason": "not today", "by": {"kind": "rule", "name": "r1"}}
     assert result["error"] is None

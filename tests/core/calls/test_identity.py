@@ -102,7 +102,7 @@ def test_another_input_ends_the_question_and_is_a_new_attempt(before: list[Any],
 
 
 @pytest.mark.parametrize("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
-def test_a_call_that_runs_goes_on_beside_another_attempt(facts: list[Any]) -> None:
+def test_a_running_call_continues_during_another_attempt(facts: list[Any]) -> None:
     board = play(*CLAIMED, *facts)
     assert (card_of(board).state, card_of(board).running) == ("approval-responded", True)
     assert [code for code, _ in card_of(board).anomalies] == ["changed-after-decision"]
@@ -132,7 +132,7 @@ def test_a_report_of_another_input_ends_a_question_that_waits() -> None:
     assert [card.cause for card in board.cards.values()] == ["superseded", None]
 
 
-def test_text_that_began_before_the_call_was_judged_goes_on_after_it() -> None:
+def test_text_that_began_before_the_decision_continues_after_it() -> None:
     board = play(f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), *ASKED, f.InputDelta("c", TEXT[9:]))
     assert len(board.cards) == 1
     play(f.InputReady("c"), board=board)

@@ -40,7 +40,7 @@ def test_other_tools_ask_nothing() -> None:
     assert read_questions("bash", {"questions": [COLOR]}) == ()
 
 
-def test_answers_stand_beside_the_questions_and_several_are_one_text() -> None:
+def test_answers_are_added_to_the_questions_and_several_are_one_text() -> None:
     value = {"questions": [COLOR]}
     answered = add_answers(value, {"Which color?": ["Red", "Blue"]})
     assert answered == {"questions": [COLOR], "answers": {"Which color?": "Red, Blue"}}

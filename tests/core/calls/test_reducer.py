@@ -104,7 +104,7 @@ def test_rule_7_the_first_telling_payload_stays() -> None:
     assert card_after(READY, OK, OK).rev == card_after(READY, OK).rev
 
 
-# ---------------------------------------------------------------- 8: the input is written once more
+# ---------------------------------------------------------------- 8: the input is sent again
 
 
 def test_rule_8_the_same_input_again_changes_nothing_and_voids_no_approval() -> None:
@@ -184,7 +184,7 @@ def test_rule_10_a_replayed_result_stays_with_its_own_step() -> None:
     assert [str(card.state) for card in board.cards.values()] == ["output-available", "input-available"]
 
 
-def test_rule_10_a_resumed_message_goes_on_with_new_steps() -> None:
+def test_rule_10_a_resumed_message_continues_with_new_steps() -> None:
     first = [f.MessageStarted(message_id="m"), f.StepStarted(), READY, ASK, f.RunEnded()]
     board = play(*first, f.MessageStarted(message_id="m"), OK, f.StepStarted(), START, READY)
     assert [(card.step, str(card.state)) for card in board.cards.values()] == [
@@ -215,7 +215,7 @@ def test_rule_11_an_answer_to_another_question_counts_not() -> None:
     assert (card.state, codes(card)) == (S.APPROVAL_REQUESTED, ["late-response"])
 
 
-def test_rule_11_automatic_requests_wait_for_nobody() -> None:
+def test_rule_11_automatic_requests_do_not_wait() -> None:
     board = play(READY, f.ApprovalRequested("c", source_id="q1", automatic=True))
     assert (board.find("c").state, board.status) == (S.APPROVAL_REQUESTED, "running")  # type: ignore[union-attr]
 
@@ -491,7 +491,7 @@ def test_batched_questions_without_ids_find_their_calls_in_order() -> None:
     assert [card.approval and card.approval.source_id for card in board.cards.values()] == ["q1", "q2"]
 
 
-def test_rule_20_the_end_of_a_scope_nobody_saw_begin_ends_nothing_here() -> None:
+def test_rule_20_the_end_of_an_unknown_scope_ends_nothing() -> None:
     assert card_after(READY, f.RunEnded(scope="elsewhere", outcome="aborted")).state is S.INPUT_AVAILABLE
 
 

@@ -86,7 +86,7 @@ def test_all_deciding_rules_are_named_and_the_gravest_speaks():
         ({}, lambda terms: terms.quorum, "ask"),
     ],
 )
-def test_an_ask_that_nobody_can_answer_is_a_deny(question, eligible, effect):
+def test_an_ask_that_no_one_can_answer_is_a_deny(question, eligible, effect):
     decision = said(policy(rule("ask", ask={"quorum": 2})), eligible=eligible, **question)
     assert decision.effect == effect
     if effect == "deny":
@@ -136,7 +136,7 @@ def test_the_terms_are_the_strictest_union():
     assert terms.may_answer({"ana", "group:a"}) and not terms.may_answer({"ana"}) and AskTerms().may_answer(set())
 
 
-def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_ones_beside_a_rule():
+def test_an_ask_by_default_has_the_default_terms_and_with_a_rule_the_stricter_ones():
     ask = AskTerms(allow_requester=True, quorum=2)
     for head in ({"default": "ask"}, {"default": "allow", "unknown_tool": "ask"}):
         decision = decide(
@@ -152,7 +152,7 @@ def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_on
     assert decide(parse(document), PolicyRequest.for_tool("Bash", known=False)).ask == AskTerms(quorum=2)
 
 
-def test_a_yes_in_advance_to_the_default_does_not_outlive_its_terms():
+def test_a_grant_for_the_default_ends_when_its_terms_change():
     plain, other = parse({"v": 1}), parse({"v": 1, "default_ask": {"quorum": 2}})
     for name in ("default", "unknown_tool", "changed_tool"):
         assert plain.rule_sha256(name) == parse({"default": "deny"}).rule_sha256(name) != other.rule_sha256(name)

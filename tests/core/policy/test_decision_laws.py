@@ -51,7 +51,7 @@ def test_a_strict_rule_loosens_nothing_but_a_default_deny_that_becomes_an_ask(do
     after = decide(parse(with_rule(document, {**rule, "effect": effect})), question)
     looser = after.effect.strictness < before.effect.strictness
     if before.code == "unknown_tool" and question.tool in rule["match"].get("tool", ()):
-        return  # whoever names a tool knows it
+        return  # a rule that names a tool makes it known
     assert not looser or (effect == "ask" and before.code == "default" and after.effect is Effect.ASK)
 
 

@@ -55,7 +55,7 @@ def test_what_is_looked_at_tells_calls_apart(looked_at, one, other):
     assert looks_at.key(replace(question, **one)) != looks_at.key(replace(question, **other))
 
 
-def test_what_nobody_looks_at_does_not():
+def test_what_no_rule_reads_does_not():
     looks_at = collect_criteria(arg("cmd", "ls", "/command"))
     one = PolicyRequest("Bash", input={"command": "ls", "why": "a"}, run="r1", now=1.0)
     other = PolicyRequest("Bash", input={"command": "ls", "why": "b"}, run="r2", now=2.0)

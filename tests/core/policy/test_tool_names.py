@@ -86,7 +86,7 @@ def test_a_strict_rule_holds_for_servers_and_agents_that_look_alike():
             assert (decide(policy, PolicyRequest.for_tool("t", **call)).effect == effect) is holds, (name, effect)
 
 
-def test_a_star_in_a_name_that_an_agent_sends_stands_for_nothing():
+def test_a_star_in_a_name_from_an_agent_has_no_meaning():
     assert not says("allow", "bash", "*") and not says("deny", "bash", "ba*") and not says("deny", "bash", "\uff0a")
     assert not says("deny", "\uff0abash", "rebash") and says("deny", "*bash", "rebash")
 

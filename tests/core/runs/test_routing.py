@@ -53,7 +53,7 @@ def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
         f.OutputReady("c", {"error": "Not here. Try something else."}),
     ],
 )
-def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
+def test_the_report_of_a_denial_to_the_model_is_not_an_anomaly(echo: Any) -> None:
     (card,) = route_facts(READY, *DENIED, echo)
     assert (card.state, card.anomalies) == ("output-denied", ())
 
@@ -62,7 +62,7 @@ def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
     ("result", "odd"),
     [({"error": "A person declined."}, []), ({"deleted": "/a"}, ["conflicting-terminal"])],
 )
-def test_a_persons_no_without_a_reason_is_told_in_a_result_too(result: Any, odd: list[str]) -> None:
+def test_a_denial_without_a_reason_is_also_reported_as_a_result(result: Any, odd: list[str]) -> None:
     fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
     answered = f.ApprovalAnswered("c", False, id="apr_1", by=f.Actor("human", "ann"))
     (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, answered, f.OutputReady("c", result))
@@ -75,7 +75,7 @@ def test_a_result_of_a_denied_call_is_one(real: Any) -> None:
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", ["conflicting-terminal"])
 
 
-def test_a_call_that_was_asked_about_before_its_stream_told_of_it_is_one_call() -> None:
+def test_a_call_whose_approval_came_before_its_stream_is_one_call() -> None:
     stream = (f.StepStarted(), f.InputStarted("c", "shell", per_step=True), f.InputDelta("c", '{"command":"x"}'))
     cards = route_facts(READY, *DENIED, *stream, f.OutputDenied("c"))
     assert [card.state for card in cards] == ["output-denied"]

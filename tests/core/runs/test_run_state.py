@@ -121,7 +121,7 @@ def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
 
 @QUICK
 @given(stories)
-def test_a_stored_board_is_the_same_board_and_goes_on_the_same_way(story: list[Any]) -> None:
+def test_a_stored_board_is_the_same_board_and_continues_the_same_way(story: list[Any]) -> None:
     half = len(story) // 2
     board, _ = live(story[:half])
     stored = RunState(

@@ -67,7 +67,7 @@ def test_a_gap_too_many_is_refused_and_closing_one_never_is():
     assert not sequence_set.is_new(seen, 2)
 
 
-def test_a_stream_that_counts_for_itself_keeps_its_last_number_beside_the_others():
+def test_a_stream_with_its_own_numbers_keeps_its_last_number_apart_from_the_others():
     seen = [0]
     for number in (("a", 0), 1, ("b", 0), ("a", 1), 3):
         assert sequence_set.is_new(seen, number)

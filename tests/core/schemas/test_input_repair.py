@@ -62,7 +62,9 @@ OFFERED = input_repair.parse_offers([
         ("Get_Weather", '{"city":"Rome"}', ("get_weather", {"city": "Rome"}, "tool name, JSON inside a text")),
     ],
 )  # fmt: skip
-def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, expected: tuple[str, Any, str]) -> None:
+def test_an_input_with_only_one_possible_meaning_is_repaired(
+    tool: str, value: Any, expected: tuple[str, Any, str]
+) -> None:
     repaired = input_repair.repair(tool, value, OFFERED)
     assert repaired is not None
     assert (repaired.tool, repaired.input, repaired.method) == expected
@@ -106,7 +108,7 @@ def test_everything_else_is_left_broken(tool: str, value: Any) -> None:
     assert input_repair.repair(tool, value, OFFERED) is None
 
 
-def test_a_dangerous_name_may_be_mended_onto_the_same_danger() -> None:
+def test_a_dangerous_name_may_be_repaired_to_the_same_danger() -> None:
     assert input_repair.repair("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
 
 
@@ -128,13 +130,13 @@ def test_a_broken_or_distant_schema_refuses_nothing() -> None:
     assert all(input_repair.check(name, {"x": 1}, offered) is None for name in offered)
 
 
-def test_input_that_is_no_json_is_invalid_and_not_mended() -> None:
+def test_input_that_is_not_json_is_invalid_and_not_repaired() -> None:
     trouble = input_repair.check("get_weather", None, OFFERED, has_input=False)
     assert trouble.code == "invalid_input"
     assert input_repair.repair("get_weather", None, OFFERED, has_input=False) is None
 
 
-def test_the_model_is_told_the_places_and_the_tools_but_no_values() -> None:
+def test_the_model_receives_the_places_and_the_tools_but_no_values() -> None:
     trouble = input_repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
     result = trouble.message(OFFERED)
     assert "/city" in result and "get_weather, delete_file" in result and "Do not repeat" in result
@@ -168,7 +170,7 @@ SCHEMAS = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(SCHEMAS, JSON)
-def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
+def test_a_repaired_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
     offered = input_repair.parse_offers([{"name": "t", "input_schema": against}])
     trouble, repaired = input_repair.check("t", value, offered), input_repair.repair("t", value, offered)
     if repaired is None:

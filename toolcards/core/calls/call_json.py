@@ -18,7 +18,10 @@ _LIMIT = 4096
 
 
 def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002 - the contract's word
-    """Return the card as a Call object; `run` is the sender's name, `id` is ours."""
+    """Return the card as a Call object.
+
+    `run` is the sender's name, `id` is ours.
+    """
     return {
         "id": id,
         "run": run,
@@ -61,7 +64,10 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
 
 
 def compute_view_sha256(card: Card) -> str:
-    """Return the digest of what a voter sees; `card` is masked for that person."""
+    """Return the digest of what a voter sees.
+
+    `card` is masked for that person.
+    """
     ask = card.approval or CardApproval()
     visible = [
         card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
@@ -71,13 +77,19 @@ def compute_view_sha256(card: Card) -> str:
 
 
 def drop_large_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
-    """Return the call without bodies above `limit` bytes of JSON, named in `truncated`."""
+    """Return the call without bodies above `limit` bytes of JSON.
+
+    `truncated` names these bodies.
+    """
     long = [name for name in BODIES if _measure_json(call[name], limit) > limit]
     return call | dict.fromkeys(long) | {"truncated": long} if long else call
 
 
 def format_time(timestamp: float) -> str | None:
-    """Return epoch seconds as ISO 8601 in UTC with milliseconds; 0 becomes None."""
+    """Return epoch seconds as ISO 8601 in UTC with milliseconds.
+
+    0 becomes None.
+    """
     if not timestamp:
         return None
     try:

@@ -244,7 +244,7 @@ class Card:
 
     @property
     def running(self) -> bool:
-        """Return whether the agent claimed the call and has not reported its end."""
+        """Return whether the agent claimed the call and reported no end."""
         if self.finished or self.removed or self.decision is None:
             return False
         if self.approval is not None and self.approval.opener == "gate":
@@ -253,7 +253,10 @@ class Card:
 
     @property
     def has_unknown_outcome(self) -> bool:
-        """Return whether the call may have run without a result; a person may record it."""
+        """Return whether the call may have run without a result.
+
+        A person may record the outcome.
+        """
         if not self.soft or self.removed or self.by_hand is not None:
             return False
         if self.approval is not None and self.approval.opener == "gate":

@@ -51,22 +51,22 @@ def late_text(card: Card) -> str:
 
 def is_input(card: Card, value: Any) -> bool:
     """Return whether the value is the decided input, also as JSON text."""
-    for judged in _list_inputs(card):
-        if is_same_json(judged, value):
+    for decided_input in _list_inputs(card):
+        if is_same_json(decided_input, value):
             return True
-        if isinstance(value, str) and not isinstance(judged, str):
+        if isinstance(value, str) and not isinstance(decided_input, str):
             is_json, parsed = parse(value)
-            if is_json and is_same_json(judged, parsed):
+            if is_json and is_same_json(decided_input, parsed):
                 return True
     return False
 
 
 def extends(card: Card, value: Any) -> bool:
     """Return whether the value is the decided input with more members."""
-    judged = card.shown_input
-    if not isinstance(judged, dict) or not isinstance(value, dict):
+    decided_input = card.shown_input
+    if not isinstance(decided_input, dict) or not isinstance(value, dict):
         return False
-    return all(name in value and is_same_json(value[name], member) for name, member in judged.items())
+    return all(name in value and is_same_json(value[name], member) for name, member in decided_input.items())
 
 
 def _names_tool(card: Card, fact: Any) -> bool:

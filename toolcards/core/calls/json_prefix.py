@@ -29,7 +29,7 @@ class _Exhausted(Exception):
 
 
 def is_json_prefix(text: str, value: Any) -> bool:
-    """Return whether the text starts or is a JSON spelling of the value."""
+    """Return whether the text begins or is JSON of the value."""
     try:
         end = _match_value(text, _skip_space(text, 0), value)
     except _Exhausted:

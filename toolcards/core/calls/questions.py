@@ -1,4 +1,4 @@
-"""Calls by which an agent asks its user something: the questions in their input, and the input with the answers.
+"""Calls that ask the user questions: the questions in their input, and the input with the answers.
 
 The form is that of Claude Code's AskUserQuestion (2.1.329): `{questions: [{question, header, options: [{label,
 description}], multiSelect}]}`. It reads the answers from `answers` of the same input: a text by the question's text,
@@ -19,7 +19,7 @@ MAX_QUESTIONS, MAX_OPTIONS = 20, 50
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer that is offered."""
+    """One of the suggested answers."""
 
     label: str
     description: str = ""
@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. Any text is an answer; `is_multiple` says that several options are one, too."""
+    """One question. Any text is an answer; `is_multiple` allows several options."""
 
     text: str
     header: str = ""
@@ -36,17 +36,17 @@ class Question:
 
 
 def read_questions(tool: str, value: Any) -> tuple[Question, ...]:
-    """Return the questions of a call, () if it asks none or cannot be read."""
+    """Return the questions of a call, () without readable questions."""
     questions = value.get("questions") if tool in TOOLS and isinstance(value, dict) else None
     if not isinstance(questions, list) or not 0 < len(questions) <= MAX_QUESTIONS or value.get(ANSWERS):
         return ()
-    found = tuple(_read_question(question) for question in questions)
-    texts = {question.text for question in found if question is not None}
-    return tuple(question for question in found if question is not None) if len(texts) == len(questions) else ()
+    results = tuple(_read_question(question) for question in questions)
+    texts = {question.text for question in results if question is not None}
+    return tuple(question for question in results if question is not None) if len(texts) == len(questions) else ()
 
 
 def add_answers(value: Mapping[str, Any], answers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the input with these answers, which are texts by the text of their question."""
+    """Return the input with these answers by the text of their question."""
     return {**value, ANSWERS: {question: ", ".join(texts) for question, texts in answers.items()}}
 
 
@@ -56,10 +56,10 @@ def _read_question(value: Any) -> Question | None:
     options = value.get("options", [])
     if not isinstance(options, list) or len(options) > MAX_OPTIONS:
         return None
-    offered = tuple(Option(_get_text(each, "label"), _get_text(each, "description")) for each in options)
-    if not all(option.label for option in offered):
+    choices = tuple(Option(_get_text(each, "label"), _get_text(each, "description")) for each in options)
+    if not all(option.label for option in choices):
         return None
-    return Question(value["question"], _get_text(value, "header"), offered, value.get("multiSelect") is True)
+    return Question(value["question"], _get_text(value, "header"), choices, value.get("multiSelect") is True)
 
 
 def _get_text(value: Any, name: str) -> str:

@@ -12,24 +12,27 @@ SHARED = frozenset({"input", "output"})  # fields of facts and cards
 MAX_LENGTH = 16_384  # characters of a text that is kept
 MAX_VALUES = 256
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_known: dict[int, tuple[Any, str]] = {}  # by identity; the value is kept, so that no other one gets its identity
+_texts_by_id: dict[int, tuple[Any, str]] = {}  # by identity; the value is kept, so that no other one gets its identity
 
 
 def encode_value(value: Any) -> str:
     """Return the value as ASCII JSON."""
-    known = _known.get(id(value))
-    if known is not None and known[0] is value:
-        return known[1]
+    entry = _texts_by_id.get(id(value))
+    if entry is not None and entry[0] is value:
+        return entry[1]
     text = _encode(value)
     if len(text) <= MAX_LENGTH:
-        if len(_known) >= MAX_VALUES:
-            _known.clear()
-        _known[id(value)] = (value, text)
+        if len(_texts_by_id) >= MAX_VALUES:
+            _texts_by_id.clear()
+        _texts_by_id[id(value)] = (value, text)
     return text
 
 
 def encode_record(record: dict[str, Any], shared: dict[str, Any]) -> str:
-    """Return an object with the members of both as ASCII JSON; `shared`: those whose values are encoded once."""
+    """Return an object with the members of both as ASCII JSON.
+
+    The values of `shared` are encoded once.
+    """
     text = _encode(record)
     if not shared:
         return text

@@ -21,7 +21,7 @@ _URL = ("url", "uri", "href")
 
 
 def summarize(card: Card) -> str:
-    """Return a line of up to 200 characters; agents' text is not escaped."""
+    """Return a line of up to 200 characters, unescaped."""
     line = (_format_server(card) + _summarize_input(card))[:_MAX_INPUT].replace("\n", " ").strip()
     return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
 

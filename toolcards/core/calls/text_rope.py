@@ -8,7 +8,10 @@ _HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def join_pieces(pieces: list[str]) -> str:
-    """Return the pieces as one text, with split surrogate pairs joined (JavaScript splits them)."""
+    """Return the pieces as one text, with split surrogate pairs joined.
+
+    JavaScript splits them.
+    """
     text = "".join(pieces)
     if text.isascii() or not _HALVES.search(text):
         return text
@@ -69,8 +72,8 @@ class Rope:
     def __len__(self) -> int:
         return self.length
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rope) and str(self) == str(other)
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Rope) and str(self) == str(value)
 
     def __hash__(self) -> int:
         return hash(str(self))

@@ -88,7 +88,7 @@ class ToolEventSequencer:
         return cls()
 
     def release(self, ordinal: int, fact: f.AnyFact) -> PendingEnd | None:
-        """Return the end that this fact releases; send it before the fact's events."""
+        """Return the end to send before the events of this fact."""
         pending = self.pending
         if pending is None or (pending.ordinal == ordinal and _amends_result(fact)):
             return None

@@ -230,8 +230,8 @@ class InputRouter:
         return self._complete_calls([open_call], fact.at)
 
     def _complete_calls(self, call_ids: Iterable[str], timestamp: float) -> list[Routed]:
-        whole = [f.InputReady(call_id, at=timestamp) for call_id in call_ids]
-        return [routed for ready in whole for routed in self._route_start(ready)]
+        ready_facts = [f.InputReady(call_id, at=timestamp) for call_id in call_ids]
+        return [routed for ready in ready_facts for routed in self._route_start(ready)]
 
     # ------------------------------------------------------------ results
 

@@ -24,7 +24,7 @@ class Router(InputRouter):
     """Reads the state of a run and returns the facts to log."""
 
     def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
-        """Return the facts to log for this one, in order, with their ordinals.
+        """Return the facts to log for this one, with their ordinals.
 
         `ordinal` names the card if the caller knows it: attempts of a call share one call id.
         """
@@ -64,7 +64,7 @@ class Router(InputRouter):
         return [(ordinal, fact), (ordinal, answer)]
 
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
-        """Return the first running call with the tool and input of an approval request.
+        """Return the first running call that matches an approval request.
 
         LangGraph can send one batch twice, the second time with its id: then an approval without an id is meant.
         """

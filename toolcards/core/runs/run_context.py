@@ -35,7 +35,7 @@ class RunContext:
     chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that chunks without an id continue
 
     def get_lane(self, lane: str) -> tuple[list[str], str]:
-        """Return the agent path of a lane and the call that started it."""
+        """Return the agent path of a lane and its parent call."""
         if lane in self.lanes:
             path, parent = self.lanes[lane]
             return path, parent
@@ -51,7 +51,7 @@ class RunContext:
             self.scopes.append(scope)
 
     def apply(self, fact: f.AnyFact) -> bool:
-        """Apply one of the run's own facts; return whether it has a handler."""
+        """Apply a fact of the run; return whether it has a handler."""
         handler = _HANDLERS.get(type(fact))
         if handler is None:
             return False
@@ -59,7 +59,7 @@ class RunContext:
         return True
 
     def drop(self, call_id: str) -> None:
-        """Record a removed call, so that late facts do not start a new one."""
+        """Record a removed call, so that late facts cannot restart it."""
         if call_id not in self.dropped:
             self.dropped = [*self.dropped[-_MAX_ENTRIES:], call_id]
 

@@ -13,7 +13,10 @@ S = ToolCallState
 
 
 def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
-    """Return the end with the earlier error as reason if the stream broke off (rule 17)."""
+    """Return the end with the earlier error as reason.
+
+    This applies if the stream broke off (rule 17).
+    """
     if fact.outcome != "truncated" or not context.error or fact.lane:
         return fact
     return f.RunEnded(
@@ -23,14 +26,20 @@ def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
 
 
 def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
-    """Return the end of a run that ran no tools as a failure if an error was reported before."""
+    """Return the end as a failure if an error came before.
+
+    This applies to a run that ran no tools.
+    """
     if fact.outcome != "not-executed" or not context.error or fact.lane:
         return fact
     return replace(fact, outcome="error", reason=context.error)
 
 
 def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
-    """Return whether the run's end ends the card: same lane or scope, or inherited."""
+    """Return whether the run's end ends the card.
+
+    The card has the same lane or scope, or the run inherited it.
+    """
     if card.soft or (fact.away and card.outlives_agent):
         return False
     if fact.lane:

@@ -66,7 +66,10 @@ class RunState:
         return self._router.route(fact, ordinal)
 
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
-        """Apply one routed fact; return its new card (None for the run) and whether it was applied."""
+        """Apply one routed fact; return its new card and whether it applied.
+
+        The card is None for a fact of the run.
+        """
         if not ordinal:
             return None, self.context.apply(fact)
         card = self.cards.get(ordinal) or self._create_card(ordinal, fact, seq)

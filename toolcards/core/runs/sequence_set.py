@@ -23,7 +23,7 @@ class TooManyGaps(Exception):
 
 
 def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
-    """Return whether the number is new; raises TooManyGaps if it cannot be stored."""
+    """Return whether the number is new; raise TooManyGaps beyond the limit."""
     if isinstance(number, tuple):
         return number[1] > _get_streams(ranges).get(number[0], -1)
     if number <= ranges[0]:
@@ -40,7 +40,10 @@ def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
 
 
 def add_next(ranges: list[Any], number: SequenceNumber) -> bool:
-    """Add the number if it directly follows all others, or those of its stream; return whether it did (fast path)."""
+    """Add the number if it directly follows; return whether it did.
+
+    This is the fast path: the number follows all others, or those of its stream.
+    """
     if isinstance(number, tuple):
         streams = _get_streams(ranges)
         if streams.get(number[0], 0) + 1 != number[1] or number[0] not in streams:

@@ -57,10 +57,10 @@ class SkippedFrames:
 
 
 def shorten(kind: str) -> str:
-    """Return a kind as it is kept: cut to `LONGEST` characters, never empty."""
+    """Return a kind of limited length that is never empty."""
     return (kind if len(kind) <= MAX_KIND_LENGTH else kind[: MAX_KIND_LENGTH - 1] + "…") or EMPTY
 
 
 def load(total: int, kinds: str) -> SkippedFrames:
-    """Return the count of a run's row; `kinds` is the JSON of `dump_kinds`."""
+    """Return the counts of a run; `kinds` is from `dump_kinds`."""
     return SkippedFrames(total, json.loads(kinds))

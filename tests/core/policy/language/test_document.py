@@ -136,7 +136,7 @@ def test_a_rule_without_a_name_gets_one_from_its_content():
     assert names[0] == names[1][::-1] and len(set(names[2])) == 2 and names[2][0] == names[0][0]
 
 
-def test_one_value_may_stand_for_a_list_of_one():
+def test_a_single_value_is_a_list_of_one():
     rule = {
         "effect": "ask",
         "match": {"tool": "x", "kind": "read", "args": {"path": "/a", "op": "exists"}},

@@ -85,7 +85,7 @@ def test_terms_of_the_default_are_checked_like_a_rules(ask, findings):
     assert [one.grave for one in result] == [one.code == "no_approvers" for one in result]
 
 
-def test_tools_and_arguments_nobody_has_seen():
+def test_unknown_tools_and_arguments():
     rule = {"effect": "ask", "match": {"tool": ["bash", "Read*"], "args": [{"path": "/cmd", "op": "exists"}]}}
     (finding,) = lint(parse({"rules": [rule]}), known_tools=["Bash", "ReadFile"])
     assert finding.pointer == "/rules/0/match/tool/0" and "Did you mean Bash" in finding.message
@@ -103,7 +103,7 @@ def test_tools_and_arguments_nobody_has_seen():
         ({"quorum": 2}, {"group:a": 2}, []),
     ],
 )  # fmt: skip
-def test_asks_that_nobody_can_answer_are_grave(ask, groups, findings):
+def test_asks_that_no_one_can_answer_are_grave(ask, groups, findings):
     result = lint(parse({"rules": [{"effect": "ask", "match": {"tool": "x"}, "ask": ask}]}), groups=groups)
     assert [finding.code for finding in result] == findings
     assert all(finding.grave == (finding.code == "no_approvers") for finding in result)

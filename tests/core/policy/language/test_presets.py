@@ -168,7 +168,7 @@ def test_tools_that_are_known_to_look_run_unasked(tool, server, kind):
     assert effect("locked-down", tool, server) is (Effect.ASK if kind == "fetch" else Effect.ALLOW)
 
 
-# ---------------------------------------------------------------- what nobody knows
+# ---------------------------------------------------------------- unknown tools
 
 UNKNOWN = [
     ("mcp__evil__view", ""), ("mcp__evil__cat", ""), ("mcp__evil__read_file", ""), ("mcp__evil__get_issue", ""),
@@ -183,7 +183,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("tool", "server"), UNKNOWN)
-def test_a_tool_that_nobody_knows_is_asked_about_whatever_its_name_promises(tool, server):
+def test_an_unknown_tool_requires_approval_whatever_its_name(tool, server):
     assert "other" in find_kinds(tool, server) and not is_known_tool(tool, server)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy

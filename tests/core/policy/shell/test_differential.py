@@ -38,7 +38,7 @@ def bare(word):
 
 
 def could_be(words, view):
-    """Whether this view is what ran: the same program, and the same words where none may stand for others."""
+    """Whether this view is what ran: the same program, and the same words unless some may expand to others."""
     if bare(view[0]) != words[0]:
         return False
     return view[1:] == words[1:] or any(char in word for word in view for char in "*?[{~")

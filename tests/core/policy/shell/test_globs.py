@@ -1,4 +1,4 @@
-"""Words that stand for names of files: what they can move, and what they can name."""
+"""Patterns for file names: what they can move, and what they can match."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def judged(effect, words, line, default):
         ("-[x]", True, False),
     ],
 )
-def test_patterns_are_told_from_quoted_text(raw, glob, leading):
+def test_patterns_differ_from_quoted_text(raw, glob, leading):
     assert is_glob(raw) is glob
     assert (glob and starts_with_glob(raw)) is leading
 

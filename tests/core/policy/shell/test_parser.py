@@ -130,7 +130,7 @@ def test_commands_inside_an_opaque_line_are_seen():
     assert read_line("echo $X").effects["writes"] is Likelihood.MAYBE
 
 
-def test_a_pattern_that_may_stand_for_options_hides_what_runs():
+def test_a_pattern_that_may_expand_to_options_hides_what_runs():
     deny = ruled(0)
     for line in ("find *", "tar cf a.tar *", "xargs *", "sort *", "env *"):  # a file may be called -delete, or -exec
         assert decide(deny, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ASK
@@ -217,7 +217,7 @@ def test_reading_always_answers(text, times):
 def test_what_is_plain_gives_the_line_back(line):
     commands = parse_line(line).commands
     at = 0
-    for command in commands:  # every command stands in the line, in order, with nothing but operators between
+    for command in commands:  # the line contains every command, in order, with only operators between
         result = line.index(command.text, at)
         assert not line[at:result].strip(" ;|&\n")
         at = result + len(command.text)

@@ -39,9 +39,9 @@ _FIELDS: dict[type, tuple[Any, tuple[tuple[str, Any], ...]]] = {cls: _describe_f
 
 
 def dump(fact: AnyFact) -> str:
-    """Return the fact as one line of ASCII JSON, without its time and default values.
+    """Return the fact as one line of ASCII JSON.
 
-    ASCII, so that NUL and lone surrogates in agents' text survive any database.
+    The time and default values are left out. ASCII keeps NUL and lone surrogates in agents' text in any database.
     """
     if type(fact) is InputDelta:  # the hot path: nine of ten facts
         return f'{{"type":"input-delta","call_id":{quoted(fact.call_id)},"text":{quoted(fact.text)}}}'
@@ -57,13 +57,16 @@ def dump(fact: AnyFact) -> str:
     return encode_record(record, shared)
 
 
-def load(text: str, at: float = 0.0) -> AnyFact:
-    """Return the fact that `dump` wrote; raises ValueError for a type this version does not know."""
+def load(text: str, timestamp: float = 0.0) -> AnyFact:
+    """Return the fact that `dump` wrote.
+
+    Raises ValueError for a type that this version does not know.
+    """
     record = json.loads(text)
     cls = BY_TYPE.get(record.pop("type", ""))
     if cls is None:
         raise ValueError("unknown fact type")
     if "by" in record:
         record["by"] = Actor(**record["by"])
-    fact: AnyFact = cls(**record, at=at)
+    fact: AnyFact = cls(**record, at=timestamp)
     return fact

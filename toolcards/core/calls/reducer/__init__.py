@@ -98,7 +98,7 @@ def _refuse(card: Card, fact: f.AnyFact) -> Card:
 def _repeats_denial(output: Any, fact: f.AnyFact, card: Card) -> bool:
     """Return whether the output only repeats the denial: most protocols deny by a result or an error."""
     reason = card.denied
-    if isinstance(fact, f.OutputFailed) and (not reason or output in ("", _MASKED)):
+    if isinstance(fact, f.OutputFailed) and (not reason or output in ("", _GENERIC_ERROR)):
         return True
     if not reason and card.denied_by is not None and card.denied_by.kind == "human":
         reason = DECLINED  # denied by a person without a reason
@@ -109,7 +109,7 @@ def _repeats_denial(output: Any, fact: f.AnyFact, card: Card) -> bool:
 
 
 DECLINED = "A person declined"  # starts the reason that agents receive for a person's denial
-_MASKED = "An error occurred."  # the text of AI SDK 6 for every error
+_GENERIC_ERROR = "An error occurred."  # the text of AI SDK 6 for every error
 _ANOMALY_BY_FACT: dict[type, str] = {
     f.ApprovalAnswered: "late-response",
     **dict.fromkeys(

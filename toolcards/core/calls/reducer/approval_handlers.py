@@ -50,7 +50,10 @@ def void_permit(card: Card) -> Card:
 
 
 def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
-    """Open the approval; an approval of the agent never replaces one of the gate."""
+    """Open the approval.
+
+    An approval of the agent never replaces one of the gate.
+    """
     approval = card.approval
     if approval and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
         if approval.opener == "gate" and fact.opener == "agent":
@@ -101,9 +104,9 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
 
 
 def is_repeat(card: Card, fact: f.AnyFact) -> bool:
-    """Return whether an agent's stream repeats a known request or answer of its own.
+    """Return whether an agent's stream repeats its own request or answer.
 
-    Replayed streams do, and clients that carry our answer to their agent.
+    Replayed streams do, and clients that pass our answer to their agent.
     """
     approval = card.approval
     if approval is None or approval.opener != "agent" or not approval.source_id:
@@ -123,11 +126,11 @@ def count_vote(card: Card, fact: f.VoteCounted) -> Card:
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
-    voted = replace(approval, have=fact.have)
+    updated = replace(approval, have=fact.have)
     if fact.has_edited:
         sha256 = fact.args_sha256 or approval.args_sha256
-        voted = replace(voted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
-    return card if voted == approval else card.replace(approval=voted)
+        updated = replace(updated, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
+    return card if updated == approval else card.replace(approval=updated)
 
 
 def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
@@ -139,7 +142,7 @@ def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
 
 
 def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
-    """Add people and groups that may vote; known names are not added again."""
+    """Add people and groups that may vote, each once."""
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
@@ -148,7 +151,10 @@ def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
 
 
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
-    """Record whether the agent is disconnected; the approval and pending votes stay valid."""
+    """Record whether the agent is disconnected.
+
+    The approval and pending votes stay valid.
+    """
     approval = card.approval
     if approval is None or approval.away is fact.away:
         return card
@@ -156,7 +162,10 @@ def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
 
 
 def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
-    """Change the state of an answered approval; facts about older approvals are ignored."""
+    """Change the state of an answered approval.
+
+    Facts about older approvals are ignored.
+    """
     approval = card.approval
     if approval is None or approval.state == fact.state or (fact.id and approval.id and fact.id != approval.id):
         return card
@@ -165,11 +174,11 @@ def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
 
 def expire_approval(card: Card, fact: f.CallClosed) -> Card:
     """Deny the call because the approval expired."""
-    by = f.Actor("timeout")
-    approval = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
+    actor = f.Actor("timeout")
+    approval = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=actor)
     times = replace(card.times, decided=fact.at, finished=fact.at)
     return card.replace(
-        state=S.OUTPUT_DENIED, approval=approval, denied=fact.reason, denied_by=by, segment=None, times=times
+        state=S.OUTPUT_DENIED, approval=approval, denied=fact.reason, denied_by=actor, segment=None, times=times
     )
 
 

@@ -12,7 +12,7 @@ from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.text_rope import EMPTY, Rope
 
 S = ToolCallState
-MASKED = {"", "An error occurred."}  # error texts without information; a later one may replace them
+GENERIC_ERRORS = {"", "An error occurred."}  # error texts without information; a later one may replace them
 _LATE_LIMIT = 16_384  # characters; late pieces of longer inputs are parsed at the next InputReady
 _CLOSERS = ("}", "]", '"')
 
@@ -32,7 +32,10 @@ def complete_input(card: Card, fact: Any) -> Card:
 
 
 def update_input(card: Card, fact: Any) -> Card:
-    """Replace the input by a newer one; a repeated input changes nothing visible."""
+    """Replace the input by a newer one.
+
+    A repeated input changes nothing visible.
+    """
     if is_frozen(card):  # the router passes only facts about the decided value
         return card if card.segment is None else card.replace(segment=None)
     if isinstance(fact, f.InputRepaired):
@@ -65,7 +68,7 @@ def reopen_input(card: Card, fact: Any) -> Card:
 
 
 def append_late_text(card: Card, fact: f.InputDelta) -> Card:
-    """Append late text to the open segment, or to an input that ended early."""
+    """Append late text to the open segment or an early input."""
     if not fact.text:
         return card
     if is_frozen(card):
@@ -108,7 +111,7 @@ def _note_renamed_tool(card: Card, updated: Card) -> Card:
 
 
 def set_input(card: Card, fact: Any) -> Card:
-    """Set the input from the fact, or from the streamed text if it is valid JSON."""
+    """Set the input from the fact or from streamed JSON."""
     text, is_json, value = read_streamed_input(card)
     # some tools take plain text, not JSON
     is_streamed = (is_json and is_same_json(value, fact.input)) or (
@@ -131,7 +134,10 @@ def set_input(card: Card, fact: Any) -> Card:
 
 
 def read_streamed_input(card: Card) -> tuple[Rope, bool, Any]:
-    """Return text, whether it is JSON, and its value: segment, joined text, or segment (rule 8)."""
+    """Return the text, whether it is JSON, and its value.
+
+    The text is the segment, else the joined text if only that is JSON (rule 8).
+    """
     if not card.segment:
         return card.text, *parse(str(card.text))
     for text in (card.segment, card.text.plus(str(card.segment))):
@@ -182,7 +188,7 @@ def _fill_input(card: Card, fact: Any) -> Card:
 
 
 def _fill_error(card: Card, fact: Any) -> Card:
-    if card.error and card.error.message in MASKED and fact.message not in MASKED:
+    if card.error and card.error.message in GENERIC_ERRORS and fact.message not in GENERIC_ERRORS:
         return card.replace(error=replace(card.error, message=fact.message))
     return card
 

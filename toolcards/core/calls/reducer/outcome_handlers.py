@@ -31,7 +31,7 @@ def set_output(card: Card, fact: f.OutputReady) -> Card:
 
 
 def set_error(card: Card, fact: Any) -> Card:
-    """Set the error of a call that failed or had an invalid input."""
+    """Set the error of a failed call or an invalid input."""
     if not isinstance(fact, f.InputInvalid):
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
     is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
@@ -43,7 +43,7 @@ def set_error(card: Card, fact: Any) -> Card:
 
 
 def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed | None = None) -> CardError:
-    """Return the error with the details of its code or of the wire."""
+    """Return the error with the details of its code or wire."""
     authority, retryable, phase = (report.authority, report.retryable, report.phase) if report else ("", None, "")
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
         if card.state is not S.INPUT_STREAMING and not (card.soft and not card.times.available):
@@ -69,7 +69,10 @@ def deny(card: Card, fact: f.OutputDenied) -> Card:
 
 
 def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
-    """Apply the outcome of a named result that a later frame reports (Pydantic AI)."""
+    """Apply the outcome that a later frame reports for a result.
+
+    Pydantic AI sends such frames.
+    """
     if fact.outcome == "success" or (fact.message_id and fact.message_id != card.output_message):
         return card
     text = format_text(card.output)
@@ -91,7 +94,10 @@ def _deny_host_approval(card: Card) -> Card:
 
 
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
-    """Apply a snapshot; it corrects a finished card only from done to failed."""
+    """Apply a snapshot.
+
+    It corrects a finished card only from done to failed.
+    """
     if fact.denied:
         return card if card.hard else deny(card, f.OutputDenied(card.call_id, format_text(fact.text), at=fact.at))
     if fact.error is None:
@@ -111,7 +117,7 @@ def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
 
 
 def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
-    """End the card with its run or step; a partial output is kept."""
+    """End the card with its run or step and keep its output."""
     fault = error_codes.get_cause_failure(cause)
     return card.replace(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
@@ -122,7 +128,10 @@ def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
 
 
 def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
-    """Set the outcome that a person recorded; the card stays soft for a late result."""
+    """Set the outcome that a person recorded.
+
+    The card stays soft, so that a late result still applies.
+    """
     if not card.has_unknown_outcome:
         return card
     approval, has_failed = card.approval, fact.outcome == "failed"
