@@ -12,7 +12,7 @@ from django.db import connection
 
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
-from toolcards.encryption import get_redactor
+from toolcards.encryption import SealedText, get_redactor
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models import Approval
@@ -61,19 +61,27 @@ def insert_approval(pk: str, run: int, ordinal: int, columns: dict[str, Any]) ->
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_CALL, [run, ordinal])
         row = Approval(id=pk, run_id=run, call_id=cursor.fetchone()[0], **columns)
-        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in _FIELDS.values()]
+        values = [_prepare_value(field, getattr(row, name)) for name, field in _FIELDS.items()]
         cursor.execute(_compose_insert(("run_id", "call_id", *columns)), values)
     return row
 
 
 def update_approval(pk: str, **columns: Any) -> None:
     """Write these columns of the row."""
-    values = [_FIELDS[name].get_db_prep_save(value, connection) for name, value in columns.items()]
+    values = [_prepare_value(_FIELDS[name], value) for name, value in columns.items()]
     with connection.cursor() as cursor:
         cursor.execute(_compose_update(tuple(columns)), [*values, pk])
 
 
 _FIELDS: dict[str, Any] = {field.attname: field for field in Approval._meta.concrete_fields}
+_PLAIN_VALUES = frozenset({str, int, float, bool, type(None)})
+
+
+def _prepare_value(field: Any, value: Any) -> Any:
+    """Return the value as the database takes it. Django's fields take long to find that a text is a text."""
+    if type(value) in _PLAIN_VALUES and type(field) is not SealedText:
+        return value
+    return field.get_db_prep_save(value, connection)
 
 
 @lru_cache(maxsize=64)
