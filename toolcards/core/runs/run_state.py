@@ -68,7 +68,7 @@ class RunState:
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
         """Apply one routed fact; return its new card and whether it applied.
 
-        The card is None for a fact of the run.
+        A fact of the run has no card, so it returns None.
         """
         if not ordinal:
             return None, self.context.apply(fact)
