@@ -296,3 +296,10 @@ def test_a_picture_is_served_as_what_its_bytes_prove_and_may_do_nothing(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     for missing in ("in/1", "in/99999999999", "out/0", "other/0"):
         assert viewer.get(f"/calls/{call.public_id}/pictures/{missing}/").status_code == 404
+
+
+def test_only_a_run_that_goes_on_offers_to_follow_new_calls(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("open", f.InputStarted("c", "bash"))
+    a_run("over", f.InputStarted("c", "bash"), f.RunEnded())
+    assert "data-follow" in viewer.get("/runs/open/").content.decode()
+    assert "data-follow" not in viewer.get("/runs/over/").content.decode()
