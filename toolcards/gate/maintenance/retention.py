@@ -57,10 +57,7 @@ class RetentionReport:
 
 
 def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> RetentionReport:
-    """Mask and delete what is due, for about `seconds`.
-
-    `now` is in epoch seconds.
-    """
+    """Mask and delete what is due at `now` (epoch seconds)."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
     deadline, report = time.monotonic() + seconds, RetentionReport()
     _delete_receipts(moment, report, dry_run)
@@ -211,8 +208,7 @@ class RewriteRun(Command):
     def _mask(self, row: Model, names: Iterable[str]) -> int:
         texts = {name: getattr(row, name) for name in names}
         readable = {name: text for name, text in texts.items() if type(text) is not UnreadableText}
-        masked_texts = {name: _mask_text(self.hide, text) for name, text in readable.items()}
-        changes = {name: text for name, text in masked_texts.items() if text != readable[name]}
+        changes = {name: new for name, text in readable.items() if (new := _mask_text(self.hide, text)) != text}
         if changes:
             type(row)._default_manager.filter(pk=row.pk).update(**changes)
         return len(changes)
