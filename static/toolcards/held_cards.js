@@ -8,10 +8,10 @@ const heldCards = new Map();
 
 /** @param {HTMLElement} list */
 function isReaderBusy(list) {
-  if (list.dataset.board === 'run' || hasQueue()) return false;
+  if (list.dataset.board === 'run') return false;
   if ('following' in list.dataset) return false;
   if (list.dataset.board === 'calls') return Boolean(list.firstElementChild);  // the newest come above what is read
-  if (scrollY > 80 || list.contains(document.activeElement)) return true;
+  if (!hasQueue() && (scrollY > 80 || list.contains(document.activeElement))) return true;
   /** @type {NodeListOf<HTMLInputElement>} */
   const fields = list.querySelectorAll('input[name=reason], textarea');
   return [...fields].some(field => field.value !== field.defaultValue);
