@@ -15,6 +15,7 @@ from typing import Any
 from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
@@ -34,7 +35,8 @@ COLUMNS = (
 )  # fmt: skip
 # What spreadsheets take for the beginning of a formula, also after blanks; the last four are full-width signs.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
-STYLE = """
+# A file has no style sheet beside it, so the HTML holds its own; the pages of the server hold none.
+STYLE = mark_safe("""<style>
 :root { color-scheme: light dark }
 body { font: 14px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 20px } h2 { font-size: 14px; margin: 0 } h3 { font-size: 12px; margin: 8px 0 4px }
@@ -45,7 +47,7 @@ p, h1, h2 { overflow-wrap: anywhere }
 summary { cursor: pointer }
 .mark { border: 1px solid currentColor; border-radius: 3px; font-size: 11px; padding: 0 2px }
 @media print { article { break-inside: avoid } }
-"""
+</style>""")
 
 
 @require_GET
