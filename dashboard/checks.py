@@ -80,7 +80,10 @@ def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]
 
 
 def find_worker_faults(env: Environment) -> list[CheckMessage]:
-    """Return why this many workers cannot work together; `serve` refuses to start then."""
+    """Return why this many workers cannot work together.
+
+    `serve` refuses to start then.
+    """
     faults = [
         name
         for name, value in (
@@ -101,7 +104,10 @@ def find_worker_faults(env: Environment) -> list[CheckMessage]:
 
 
 def find_bind_faults(env: Environment) -> list[CheckMessage]:
-    """Return why this address must not be served; `serve` refuses to start then."""
+    """Return why this address must not be served.
+
+    `serve` refuses to start then.
+    """
     if env.host.startswith(LOOPBACK) or env.https or env.insecure_http:
         return []
     return [

@@ -130,7 +130,10 @@ def lint(args: list[str]) -> int:
 
 
 def lint_mutations(args: list[str]) -> int:
-    """Break each rule in a copy of the tree; its check must fail."""
+    """Break each rule in a copy of the tree.
+
+    Its check must fail.
+    """
     ensure("test")
     return become(str(PYTHON), "tests/mutations.py", *args)
 
@@ -239,7 +242,10 @@ def works(python: Path | str) -> bool:
 
 
 def make_venv() -> None:
-    """Make `.venv` with the best Python found; without Debian's python3-venv, with a little help of pip."""
+    """Make `.venv` with the best Python found.
+
+    Without Debian's python3-venv, with a little help of pip.
+    """
     candidates = [python for python in choices() if works(python)]
     if not candidates:
         raise SystemExit(f"Toolcards needs Python {OLDEST[0]}.{OLDEST[1]} or newer. On Debian: {APT_LINE}")

@@ -94,7 +94,10 @@ def open_run(page: Page, base: str) -> None:
 
 
 def record(page: Page) -> list[tuple[float, bytes]]:
-    """Take pictures until the run has ended, and approve what waits; give each with its time in seconds."""
+    """Take pictures until the run has ended, and approve what waits.
+
+    Give each with its time in seconds.
+    """
     pictures: list[tuple[float, bytes]] = []
     approve_at = end = 0.0
     limit = time.monotonic() + PATIENCE

@@ -30,7 +30,10 @@ class HashingSlots:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Wait for a place and hold it; raises HashingBusy if too many wait."""
+        """Wait for a place and hold it.
+
+        Raises HashingBusy if too many wait.
+        """
         with self._lock:
             if self._inside >= self._most:
                 raise HashingBusy

@@ -47,8 +47,9 @@ def ensure_roles() -> None:
 
 
 def create_person(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
-    """Create a person; raises ValueError for a name that is invalid or in use.
+    """Create a person.
 
+    Raises ValueError for a name that is invalid or in use.
     Without a password they sign in by link.
     """
     users = get_user_model()

@@ -41,7 +41,10 @@ def void_links(user: User) -> None:
 
 
 def find_person(token: str) -> User | None:
-    """Return the person that the link signs in; None if it is used, expired or useless."""
+    """Return the person that the link signs in.
+
+    None if it is used, expired or useless.
+    """
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
@@ -55,7 +58,10 @@ def find_person(token: str) -> User | None:
 
 
 def claim_link(token: str) -> User | None:
-    """Use the link and return its person; None if it was used before."""
+    """Use the link and return its person.
+
+    None if it was used before.
+    """
     person = find_person(token)
     if person is None:
         return None

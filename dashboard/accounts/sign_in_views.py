@@ -67,7 +67,10 @@ class SignOutView(LogoutView):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Show the account of the link; POST signs in. 410 if it is used or expired."""
+    """Show the account of the link.
+
+    POST signs in. 410 if it is used or expired.
+    """
     person = sign_in_links.claim_link(token) if request.method == "POST" else sign_in_links.find_person(token)
     if person is None:
         return render(request, "registration/link_gone.html", status=410)
@@ -81,7 +84,10 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
 
 @allow_anyone
 def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Redirect the Django admin's visitors to our sign-in page; 403 for people without access."""
+    """Redirect the Django admin's visitors to our sign-in page.
+
+    403 for people without access.
+    """
     if request.user.is_authenticated and not request.user.is_staff:
         raise PermissionDenied
     next_url = request.GET.get("next") or reverse("admin:index")

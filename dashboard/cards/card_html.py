@@ -34,7 +34,10 @@ class CardHtml:
 
     @property
     def attributes(self) -> SafeString:
-        """The attributes of the card's article; the first five are the public contract."""
+        """The attributes of the card's article.
+
+        The first five are the public contract.
+        """
         call, view, card, label = self.call, self.view, self.view.card, self.view.label
         values = {
             "id": self.dom, "class": "card full" if view.full else "card", "data-call-id": mark_text(card.call_id),

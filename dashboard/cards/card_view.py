@@ -40,7 +40,10 @@ class CardView:
 
     @cached_property
     def summary(self) -> str:
-        """One line about the call; nothing while the input itself is all there is to see."""
+        """One line about the call.
+
+        Nothing while the input itself is all there is to see.
+        """
         return "" if self.card.state is S.INPUT_STREAMING else summarize(self.card)
 
     @property
@@ -170,7 +173,7 @@ class CardView:
 
     @property
     def agent_message(self) -> str:
-        """What the agent was told after a denial, where it said so itself; else what we answered."""
+        """What the agent received after a denial."""
         if self.card.detail is not None:
             return payload_view.format_value(self.card.detail)[: self.cap]
         return self.card.denied
@@ -244,7 +247,10 @@ class CardView:
 
     @property
     def undo_until(self) -> float:
-        """Until when the approval can be taken back, in epoch seconds; 0 where it cannot any more."""
+        """Until when the approval can be taken back, in epoch seconds.
+
+        0 where it cannot any more.
+        """
         ask = self.card.approval
         human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
         until = get_undo_deadline(ask.decided_at) if ask and human else 0.0
@@ -267,7 +273,10 @@ class CardView:
 
     @property
     def editable_json(self) -> str:
-        """The input as a person edits it; masked secrets are put back by the gate."""
+        """The input as a person edits it.
+
+        Masked secrets are put back by the gate.
+        """
         return safe_text.escape_in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
 
     @property
@@ -318,7 +327,10 @@ class CardView:
 
     @property
     def ticking(self) -> float:
-        """Since when the clock of an open call counts; 0 where nothing is expected to happen."""
+        """Since when the clock of an open call counts.
+
+        0 where nothing is expected to happen.
+        """
         times, state = self.card.times, self.card.state
         if self.card.finished or self.card.awaiting_client or not self.label.live:
             return 0.0

@@ -29,7 +29,10 @@ class EventLine:
 
 
 def list_event_lines(call: ToolCall) -> list[EventLine]:
-    """Return the call's events, oldest first; deltas in a row are one line."""
+    """Return the call's events, oldest first.
+
+    Deltas in a row are one line.
+    """
     lines: list[EventLine] = []
     deltas: EventLine | None = None
     for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MAX_EVENTS * 20]:

@@ -13,13 +13,19 @@ from django.utils.safestring import SafeString
 
 @lru_cache(maxsize=512)
 def render_icon(name: str, classes: str = "") -> SafeString:
-    """An icon of the sprite; what it means is said in words beside it."""
+    """An icon of the sprite.
+
+    What it means is said in words beside it.
+    """
     sprite = static("vendor/lucide/sprite.svg")
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
 
 
 def render_time(value: Any, form: str = "clock") -> SafeString | str:
-    """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
+    """A point in time as <time>.
+
+    The page's script says it in the reader's own zone, or how long ago it was.
+    """
     time = _to_datetime(value)
     if time is None:
         return ""

@@ -17,12 +17,12 @@ from toolcards.models import ToolCall
 
 CACHE_SIZE = 3_000  # rendered cards in memory
 
-# Where a form's token goes on a page of one reader; pushed cards are everybody's and carry none.
+# The place of the form token on a page of one reader; pushed cards are everybody's and carry none.
 TOKEN = "<!--token-->"  # noqa: S105 - agents cannot write it: their text is escaped
 
 
 class CardCache:
-    """The cards rendered lately, oldest forgotten first."""
+    """The most recently rendered cards; the oldest are dropped first."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
@@ -58,12 +58,18 @@ card_cache = CardCache()
 
 
 def render(call: ToolCall) -> str:
-    """Return the card as it is pushed to everybody; `call.run` must be loaded."""
+    """Return the card as it is pushed to everybody.
+
+    `call.run` must be loaded.
+    """
     return card_cache.get_html(call)
 
 
 def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
-    """Render the card; `full` with its bodies whole. Not `masked` only for one who may look, and is written down."""
+    """Render the card.
+
+    `full` with its bodies whole. Not `masked` only for one who may look, and is written down.
+    """
     view = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
     state = view.card.state or ToolCallState.INPUT_STREAMING
     context = {
@@ -74,7 +80,10 @@ def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) 
 
 
 def render_for_reader(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:
-    """Return the card for one reader: with a form token, where a plain form goes `back` to, what they must be told."""
+    """Return the card for one reader.
+
+    It has a form `token`, the address `back` that a plain form leads to, and a notice (`told`).
+    """
     html = render_uncached(call, full=True) if full else render(call)
     fields = [("csrfmiddlewaretoken", token), ("next", back)]
     inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', (pair for pair in fields if pair[1]))

@@ -104,7 +104,10 @@ def is_secret_place(place: str) -> bool:
 
 @lru_cache(maxsize=64)
 def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
-    """Return whether a statement in the text drops or empties something; in prose, one that begins a part of it."""
+    """Return whether a statement in the text drops or empties something.
+
+    In prose, one that begins a part of it.
+    """
     lowered = text.lower()
     if not any(word in lowered for word in _SQL_WORDS):
         return False

@@ -15,8 +15,9 @@ MAX_LENGTH = 4_000  # characters of one answer
 
 
 def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot:
-    """Return the vote that carries the answers; raises InvalidRequest unless every question has one.
+    """Return the vote that carries the answers.
 
+    Raises InvalidRequest unless every question has one.
     Fields: `answer-0` is the index of an option of the first question, `answer-0-text` a text instead, or beside it
     where several options may be chosen.
     """

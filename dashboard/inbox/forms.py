@@ -31,7 +31,10 @@ class BallotForm(forms.Form):
         return grant if text else None
 
     def clean_edited_args(self) -> Any:
-        """Return the edited arguments, read as JSON; the field is in every form, and counts for `edit` alone."""
+        """Return the edited arguments, read as JSON.
+
+        The field is in every form, and counts for `edit` alone.
+        """
         text = self.cleaned_data["edited_args"]
         if not text and self.cleaned_data.get("decision") == "edit":
             raise forms.ValidationError("Send the edited arguments.")

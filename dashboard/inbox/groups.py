@@ -84,7 +84,10 @@ class CallGroup:
 
     @property
     def approvable(self) -> bool:
-        """Whether they may be approved together; a high risk is approved by itself, on its card."""
+        """Whether they may be approved together.
+
+        A high risk is approved by itself, on its card.
+        """
         return self.risk.level != "high"
 
     @property
@@ -136,7 +139,10 @@ _cached_groups: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and
 
 
 def render_groups() -> str:
-    """Return the same as HTML for everybody, without anybody's form token; drawn anew when what waits has changed."""
+    """Return the same as HTML for everybody, without anybody's form token.
+
+    Drawn anew when what waits has changed.
+    """
     global _cached_groups
     now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:MAX_CALLS])
     if now != _cached_groups[0] or not now:

@@ -70,7 +70,10 @@ class RiskGroup:
 
 
 def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
-    """Return the calls by their risk; groups without calls too, since calls may come while the page is open."""
+    """Return the calls by their risk.
+
+    Groups without calls too, since calls may come while the page is open.
+    """
     by_level: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
     for call in calls:
         by_level[risk.assess_risk(call.as_shown_card()).level].append(call)

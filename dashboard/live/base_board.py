@@ -36,7 +36,10 @@ class LiveBoard:
         return Frame({**self.render_cards(), **self.render_throttled()})
 
     def render_changes(self, news: BoardNews) -> Frame:
-        """Return what the news change; numbers and pictures at most once a second."""
+        """Return what the news change.
+
+        Numbers and pictures at most once a second.
+        """
         touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
         parts = self.render_changed_cards(news.calls) if news.calls else {}
         if touched and not self._stale_since:

@@ -91,7 +91,10 @@ class CallsBoard(LiveBoard):
         return {call.public_id: place_card(call) for call in tables.list_calls(self.filters).calls}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return what belongs there; a card that left its state is renewed where it stands."""
+        """Return what belongs there.
+
+        A card that left its state is renewed where it stands.
+        """
         parts = {}
         for call in calls:
             if self.filters.matches(call):
@@ -139,7 +142,10 @@ class InboxBoard(WaitingBoard):
         return frame
 
     def render_throttled(self) -> dict[str, str]:
-        """Return the line that says how many wait, and since when; and which of them share a shape."""
+        """Return the line that says how many wait, and since when.
+
+        And which of them share a shape.
+        """
         html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
             "head": build_part("#waiting-line", "outerMorph", html.strip()),
@@ -210,7 +216,10 @@ class ChecklistBoard(LiveBoard):
         return self._said.to_newcomer(self._drawn())
 
     def render_changes(self, news: BoardNews) -> Frame:
-        """Return the list if a step was made; looked at once a second at most."""
+        """Return the list if a step was made.
+
+        Looked at once a second at most.
+        """
         if time.monotonic() - self._looked < THROTTLE_SECONDS:
             return Frame({})
         self._looked = time.monotonic()

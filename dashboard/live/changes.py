@@ -93,8 +93,8 @@ class ChangeReader:
         switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
         # A ring may have been lost, and the runs that do ring must not hide it.
         if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
-            since = min(now, self._looked_at) - RECENT_WRITES
-            changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
+            oldest = min(now, self._looked_at) - RECENT_WRITES
+            changed = Run.objects.filter(updated_at__gte=oldest).values_list("pk", "seq")[:2_000]
             rung = rung | {pk for pk, seq in changed if seq != self._seen.get(pk)}
             self._looked_at, self._looked_everywhere = now, time.monotonic()
         return BoardNews(self._calls(rung, boards), frozenset(rung), switched)

@@ -39,23 +39,29 @@ def build_part(target: str, swap: str, html: str) -> str:
 
 
 def place_card(call: ToolCall, *, known_only: bool = False) -> str:
-    """Return the part that puts a card on a board; `known_only` where it is there already."""
+    """Return the part that puts a card on a board.
+
+    `known_only` where it is there already.
+    """
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
     return build_part("#board", "renew" if known_only else "place", rendering.render(call))
 
 
-class Throttle:
+class FramePacing:
     """Spaces events by an interval on average; after a rest, a few may follow each other at once (GCRA)."""
 
     def __init__(self, interval: float, burst: int) -> None:
         self._interval, self._allowance = interval, interval * (burst - 1)
-        self._due = 0.0  # when the events so far would have happened at an even pace
+        self._next_slot = 0.0  # when the events so far would have happened at an even pace
 
     def record(self, now: float) -> float:
-        """Record an event at this time, in seconds of any clock; return how long the next one must wait."""
-        self._due = max(self._due, now) + self._interval
-        return max(0.0, self._due - self._allowance - now)
+        """Record an event and return how long the next one must wait.
+
+        `now` and the result are seconds of one clock.
+        """
+        self._next_slot = max(self._next_slot, now) + self._interval
+        return max(0.0, self._next_slot - self._allowance - now)
 
 
 class FrameSlot:
@@ -66,12 +72,15 @@ class FrameSlot:
         self._frame: Frame | None = None
         self._ready = False
         self._reader: asyncio.Future[None] | None = None
-        self._throttle = Throttle(PACE_SECONDS, PACE_BURST)
+        self._throttle = FramePacing(PACE_SECONDS, PACE_BURST)
         self.overflowed = False
         self.rests_until = 0.0  # on the loop's clock
 
     def offer(self, frame: Frame) -> None:
-        """Put it in; never waits. The same frame object goes to every watcher that is up to date."""
+        """Put it in.
+
+        Never waits. The same frame object goes to every watcher that is up to date.
+        """
         before = self._frame
         if before is None:
             self._frame = frame
@@ -88,7 +97,10 @@ class FrameSlot:
             self._reader.set_result(None)
 
     async def take(self) -> Frame | None:
-        """Wait for something to send and return it; None where only the whole board helps."""
+        """Wait for something to send and return it.
+
+        None where only the whole board helps.
+        """
         loop = asyncio.get_running_loop()
         if not self._ready:
             self._reader = loop.create_future()

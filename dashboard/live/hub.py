@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FrameSlot, Pacer, Throttle, join_frames
+from dashboard.live.frames import FramePacing, FrameSlot, Pacer, join_frames
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, listen
 
@@ -105,7 +105,7 @@ class Hub:
             thread.shutdown(wait=False)
 
     async def _follow(self, bell: Listener) -> None:
-        audited, throttle = time.monotonic(), Throttle(TICK_SECONDS, BURST)
+        audited, throttle = time.monotonic(), FramePacing(TICK_SECONDS, BURST)
         rung: set[int] = set()
         while True:
             started = time.monotonic()

@@ -121,7 +121,10 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
 
 @api(VIEW, "GET", "POST")
 def breakglass_api(request: HttpRequest) -> HttpResponse:
-    """Return the state; start with `{"on": true, "reason", "minutes"}`, end with `{"on": false}`."""
+    """Return the state.
+
+    Start with `{"on": true, "reason", "minutes"}`, end with `{"on": false}`.
+    """
     if request.method == "GET":
         row = emergency.get_active_break_glass()
         state = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}

@@ -116,7 +116,10 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
 
 
 def list_draft_rows() -> list[RuleRow]:
-    """Return the draft's rows; an invalid rule shows its JSON, to be fixed."""
+    """Return the draft's rows.
+
+    An invalid rule shows its JSON, to be fixed.
+    """
     return [_build_draft_row(rule) for rule in DraftRule.objects.all()]
 
 

@@ -48,7 +48,7 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 @require_GET
 @needs()
 def picture(request: HttpRequest, run: int, ordinal: int, part: str, number: int) -> HttpResponse:
-    """A picture in the input or output of a call, as bytes of the type that they prove."""
+    """Serve a picture of a call with the type that its bytes prove."""
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     card = get_object_or_404(rows, run_id=run, ordinal=ordinal).as_shown_card()
     pictures = media.list_pictures({"in": card.input, "out": card.output}.get(part))

@@ -45,7 +45,10 @@ class CallFilters:
 
     @classmethod
     def read(cls, query: str) -> CallFilters:
-        """Return what a query string asks for; unknown states and kinds ask for nothing."""
+        """Return what a query string asks for.
+
+        Unknown states and kinds ask for nothing.
+        """
         values = _read_query(query, cls)
         if values.get("state") not in set(map(str, ToolCallState)):
             values.pop("state", None)
@@ -66,7 +69,10 @@ class CallFilters:
         return rows.select_related("run", "run__source").order_by("-pk")
 
     def page(self, size: int, before: int = 0) -> CallPage:
-        """Return the newest calls that match (before that row); a search looks into `SEARCHED` calls at most."""
+        """Return the newest calls that match (before that row).
+
+        A search looks into `SEARCHED` calls at most.
+        """
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
         if not self.q:
             calls = list(rows[:size])

@@ -17,7 +17,7 @@ MAX_EVENTS = 5_000  # newest pieces of text that a page reads
 MAX_CHARACTERS = 6_000  # of a block on a page
 MAX_MASKED = 20_000  # of a block that are searched for secrets
 ACTIVE = ("running", "waiting")  # what an agent still writes in
-HINT = 120  # characters beside a closed block
+HINT = 120  # characters next to a closed block
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class TextBlock:
 
 
 class Narration:
-    """The text blocks of one run, read from the log as far as it goes."""
+    """The text blocks of one run, read from the log."""
 
     def __init__(self, run: int) -> None:
         self.run = run
@@ -76,7 +76,10 @@ class Narration:
         self._open: TextBlock | None = None
 
     def read(self) -> list[TextBlock]:
-        """Read what the log has got since the last time; return the blocks that changed."""
+        """Read what the log has got since the last time.
+
+        Return the blocks that changed.
+        """
         newest, status = Run.objects.filter(pk=self.run).values_list("seq", "status").first() or (0, "")
         if newest <= self._seq:
             return []
@@ -125,7 +128,10 @@ class Narration:
 
 
 def interleave(calls: list[ToolCall], blocks: list[TextBlock], *, before: int = 0) -> list[ToolCall | SafeString]:
-    """Return calls and rendered blocks in order: blocks from before the first call on the page only with call 1."""
+    """Return calls and rendered blocks in order.
+
+    Text from before the first call of the page belongs to the page before.
+    """
     first = calls[0].ordinal if calls else 0
     shown = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]
     items: list[ToolCall | SafeString] = []

@@ -55,7 +55,9 @@ def build_overview() -> dict[str, Any]:
     hour = timezone.now() - timedelta(hours=1)
     recent = ToolCall.objects.not_removed().filter(started_at__gte=hour)
     rows = recent.values_list("started_at", "state", "soft", "requested_at").order_by("-pk")[:20_000]
-    started_calls = [StartedCall(at, get_shown_state(state, soft=soft), bool(asked)) for at, state, soft, asked in rows]
+    started_calls = [
+        StartedCall(at, get_shown_state(state, soft=soft), bool(requested_at)) for at, state, soft, requested_at in rows
+    ]
     bars = count_by_minute(started_calls)
     failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
     tiles, left = list_run_tiles()
@@ -99,18 +101,21 @@ class TileOrder:
         self._lock = threading.Lock()
 
     def arrange(self, active: list[int], recent: list[int]) -> list[int]:
-        """Return the runs in their places; `active` and `recent`, the ended ones, have the newest first."""
+        """Return the runs in their places.
+
+        `active` and `recent`, the ended ones, have the newest first.
+        """
         known = {*active, *recent}
         with self._lock:
             places = [pk for pk in self._places if pk in known]
             for pk in [*reversed(active), *reversed(recent)]:
                 if pk in places:
                     continue
-                ended = [other for other in places if other not in active]
+                replaceable = [pk for pk in places if pk not in active]
                 if len(places) < TILES:
                     places.append(pk)
-                elif pk in active and ended:
-                    places[places.index(min(ended))] = pk
+                elif pk in active and replaceable:
+                    places[places.index(min(replaceable))] = pk
             self._places = places
             return list(places)
 
@@ -155,7 +160,7 @@ class StartedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class BarPart:
+class MinuteBarPart:
     """The calls of one effect in one minute, and where their part of the bar lies."""
 
     effect: str
@@ -170,7 +175,7 @@ class MinuteBar:
 
     at: datetime
     x: float
-    parts: list[BarPart]
+    parts: list[MinuteBarPart]
     failed: int
 
     @property
@@ -195,12 +200,12 @@ def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
     ]
 
 
-def _stack_parts(count: Counter[str], peak: int) -> list[BarPart]:
+def _stack_parts(count: Counter[str], peak: int) -> list[MinuteBarPart]:
     """Return the parts of a bar from the ground up; each that has calls can be seen."""
     parts, y = [], 0.0
     for effect in EFFECTS:
         height = round(max(2.0, count[effect] / peak * BAR_HEIGHT), 1) if count[effect] else 0.0
-        parts.append(BarPart(effect, count[effect], round(y, 1), height))
+        parts.append(MinuteBarPart(effect, count[effect], round(y, 1), height))
         y += height
     return parts
 

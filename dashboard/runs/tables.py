@@ -22,7 +22,10 @@ _ACTIVE = ("running", "waiting")
 
 
 def list_run_cards(run: int, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
-    """Return the run's newest calls (before that ordinal), oldest first; `removed` with those that are gone."""
+    """Return the run's newest calls (before that ordinal), oldest first.
+
+    `removed` with those that are gone.
+    """
     rows = ToolCall.objects.filter(run=run).select_related("run", "run__source").order_by("-ordinal")
     rows = rows if removed else rows.filter(removed=False)
     return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))

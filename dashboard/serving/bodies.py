@@ -55,7 +55,10 @@ class _RequestBody:
         self.known: bool | None = None
 
     async def fits(self, size: int) -> bool:
-        """Return whether the body may be so large; small ones need no session."""
+        """Return whether the body may be so large.
+
+        Small ones need no session.
+        """
         if size <= self._most:
             return True
         if self.known is None:

@@ -23,7 +23,10 @@ PLACEHOLDER = "PASTE-YOUR-AGENT-KEY"
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs()
 def connect(request: HttpRequest, slug: str = "") -> HttpResponse:
-    """Show one way to connect; POST creates a key, shown only in this answer."""
+    """Show one way to connect.
+
+    POST creates a key, shown only in this answer.
+    """
     way = find_method(slug) if slug else METHODS[0]
     if way is None:
         raise Http404

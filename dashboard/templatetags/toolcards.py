@@ -43,7 +43,10 @@ def plainly(value: Any) -> str:
 
 @register.filter
 def digest(value: Any) -> SafeString:
-    """Return agents' text with marks; a SHA-256 shortened, a change with an arrow."""
+    """Return agents' text with marks.
+
+    A SHA-256 shortened, a change with an arrow.
+    """
     if isinstance(value, dict) and value.keys() == {"was", "is"}:
         return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
     if isinstance(value, list):
@@ -93,7 +96,10 @@ def reason_need(condition: str) -> str:
 
 @register.simple_tag
 def board_query(board: str, filter_rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return the query of the board's socket; `filter_rows` begin with name and value."""
+    """Return the query of the board's socket.
+
+    `filter_rows` begin with name and value.
+    """
     return "?" + urlencode({"board": board} | {name: value for name, value, _ in filter_rows})
 
 

@@ -119,8 +119,9 @@ class Sessions:
         return request is not None
 
     def check_vote(self, name: str, vote: Message) -> Message | None:
-        """Return the result of a dashboard vote on an open request; None if it does not match it.
+        """Return the result of a dashboard vote on an open request.
 
+        None if it does not match it.
         An allow must name this run, call and input, and an option that the agent offered for one time.
         """
         request = self._open_requests.get(name)

@@ -31,7 +31,10 @@ _NUMBERED = re.compile(r'\{"n":([1-9]\d{0,17})[,}]')
 
 
 def find_number(text: str) -> int | None:
-    """Return the frame's `n`; fast if it is the first member, as our client writes it."""
+    """Return the frame's `n`.
+
+    Fast if it is the first member, as our client writes it.
+    """
     first = _NUMBERED.match(text)
     if first:
         return int(first[1])
@@ -58,7 +61,10 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
 
 
 def find_piece(text: str) -> tuple[f.InputPiece, int] | None:
-    """Return piece and number (0 for none) of a hot frame; None for other frames."""
+    """Return piece and number (0 for none) of a hot frame.
+
+    None for other frames.
+    """
     head = _DELTA.match(text)
     if head is None:
         return None

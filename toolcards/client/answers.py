@@ -86,8 +86,9 @@ def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decis
 
 
 def check_answer(answer: Any, question: Question, kind: str = "decision") -> Decision:
-    """Return the server's answer as a Decision; a deny if it does not match the question.
+    """Return the server's answer as a Decision.
 
+    A deny if it does not match the question.
     `kind` is how it arrived: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
     """
     try:

@@ -43,8 +43,9 @@ class Call:
     async def decision(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
     ) -> Decision:
-        """Submit the complete input; return the final decision, an allow or a deny. A call is submitted once.
+        """Submit the complete input.
 
+        Return the final decision, an allow or a deny. A call is submitted once.
         A call that does not fit the tools offered by the run is repaired if there is only one way (the decision holds
         the `args` and the `tool` to run), otherwise it ends at once. `reask` may rewrite the input, see
         `Toolcards.ask`. `repaired` is the caller's own repair.

@@ -58,8 +58,9 @@ class Toolcards:
         attempt: int = 1,
         **more: Any,
     ) -> Decision:
-        """Ask whether the call may run; `more` holds further fields, for example `can_wait=False`.
+        """Ask whether the call may run.
 
+        `more` holds further fields, for example `can_wait=False`.
         `tool` is its name, or an object with `name` and optionally source, title, kind.
         """
         try:
@@ -133,8 +134,9 @@ class Toolcards:
         return make_denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
-        """Claim the permit right before executing; returns an allow with the arguments to run, or a deny.
+        """Claim the permit right before executing.
 
+        Returns an allow with the arguments to run, or a deny.
         If the answer is lost, the claim is sent again with the same `claim_id`; other claims of the permit are denied.
         """
         question = decision.question
@@ -166,8 +168,9 @@ class Toolcards:
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
-        """Report an output or an error (a message or an error object); return whether the server has it.
+        """Report an output or an error (a message or an error object).
 
+        Return whether the server has it.
         An output too long for one frame is cut, with a mark. `more` may hold the decision's `attempt`; the default is
         the last one submitted under this id.
         """
@@ -220,7 +223,10 @@ class Toolcards:
         reask: Reask | None = None,
         **more: Any,
     ) -> Decision:
-        """Do the same in async code; a canceled task withdraws its approval. `reask` is called in a thread."""
+        """Do the same in async code.
+
+        A canceled task withdraws its approval. `reask` is called in a thread.
+        """
         decision = await self._run_cancellable(self._decide_with_reask, run, call_id, tool, args, reask, more)
         wait = ApprovalWait(decision, seconds)
         try:
@@ -275,7 +281,10 @@ class Toolcards:
     # ------------------------------------------------------------ a run
 
     def end(self, run: str, outcome: str = "success", reason: str = "", *, seconds: float | None = None) -> bool:
-        """Report the end of the run within `seconds`; return whether the server has it."""
+        """Report the end of the run within `seconds`.
+
+        Return whether the server has it.
+        """
         body, hold = {"outcome": outcome, "reason": reason}, 0.0 if seconds is None else seconds - self.timeout
         try:
             self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/end", body, hold=hold)

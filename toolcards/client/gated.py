@@ -41,8 +41,9 @@ def gated(
     agent: str = "",
     denial: Callable[[Denied], Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Ask before each call of the function, plain or async; raise Denied if the call is denied.
+    """Ask before each call of the function, plain or async.
 
+    Raise Denied if the call is denied.
     The arguments must be JSON by name. If a person edits them, the function runs with the edited ones. Calls belong to
     `run`, else to the run of the surrounding `with` block, else to a run of this process, which ends with it. A result
     that does not fit `output_schema` (a JSON Schema) raises BadOutput, which holds it.

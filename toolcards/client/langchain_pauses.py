@@ -16,8 +16,9 @@ __all__ = ["aresume", "resume"]
 
 
 def resume(result: Any, run: Run, *, seconds: float | None = None) -> Command[Any] | None:
-    """Return the gate's answer to a pause of `HumanInTheLoopMiddleware`; None if nothing is paused.
+    """Return the gate's answer to a pause of `HumanInTheLoopMiddleware`.
 
+    None if nothing is paused.
     while (answer := resume(result, run)): result = agent.invoke(answer, config)
     """
     pauses = _find_pauses(result, require_registry(run))

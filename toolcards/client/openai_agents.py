@@ -193,8 +193,9 @@ def _report_raw_event(registry: CallRegistry, data: Any, writing: dict[str, Trac
 
 
 async def answered(result: Any, run: Run, *, seconds: float | None = None) -> Any:
-    """Ask the gate about every approval that the run waits for; return the state to continue with.
+    """Ask the gate about every approval that the run waits for.
 
+    Return the state to continue with.
     The SDK accepts no edited arguments: a `gated` tool runs with them; for other tools the call is rejected with the
     edited arguments in the message, so that the model can call again.
     """

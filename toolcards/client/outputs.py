@@ -28,8 +28,9 @@ class BadOutput(ValueError):
 
 
 def find_output_trouble(value: Any, against: Any = None, *, longest: bool = False) -> str:
-    """Return why the result is unusable, "" if it is usable; never raises.
+    """Return why the result is unusable, "" if it is usable.
 
+    Never raises.
     `against`: its declared JSON Schema, if any. `longest`: limit it to the length of a frame, for a model.
     """
     unserializable = _find_unserializable(value, ())

@@ -108,8 +108,9 @@ class TrackedCall:
     async def ask(
         self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
     ) -> Decision:
-        """Return the final decision on the call; in an observed run only plugins can deny.
+        """Return the final decision on the call.
 
+        In an observed run only plugins can deny.
         `repaired` replaces a call that was invalid as written. `take`: the call runs next; without it the call is only
         approved, and `ask` gives the same answer again when it runs.
         """

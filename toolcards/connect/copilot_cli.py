@@ -44,7 +44,10 @@ def read_key(target: Target) -> str:
 
 
 def hooks_path(target: Target) -> Path:
-    """Return the path of our file of hooks; raises Unreadable for a project."""
+    """Return the path of our file of hooks.
+
+    Raises Unreadable for a project.
+    """
     if target.project is not None:
         raise Unreadable(
             "Copilot reads a project's hooks from .github/hooks/, which everyone with the repository shares. "

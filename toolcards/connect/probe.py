@@ -33,8 +33,9 @@ class ProbeFailed(Exception):
 
 
 def probe(url: str, key: str, say: Say, *, agent: str = "", wait: float = 300.0, transport: str = "hooks") -> str:
-    """Hold a call until a person answers; return `approved`, `denied`, or `refused` by a rule.
+    """Hold a call until a person answers.
 
+    Return `approved`, `denied`, or `refused` by a rule.
     With `wait` 0 only the connection is tried, and the result is `sent`. Raises ProbeFailed.
     """
     run = RUN_PREFIX + secrets.token_hex(4)

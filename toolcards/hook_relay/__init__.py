@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from toolcards.client.common.json_text import parse_strict_object
 from toolcards.client.http_client import HttpClient, Unreachable
-from toolcards.hook_relay.answers import CHECKS, DENIALS, AnswerMismatch, JsonObject
+from toolcards.hook_relay.answers import CHECKS, DENIALS, JsonObject, UnusableAnswer
 from toolcards.hook_relay.programs import PROGRAMS
 
 PATH = "/api/v1/hooks/claude-code"
@@ -72,7 +72,7 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
     try:
         answer = _send(options, data, options.limit + MARGIN if check else GIVE_UP)
         output = check(answer, hook, data) if check else {}
-    except (Unreachable, AnswerMismatch, OSError, ValueError) as error:
+    except (Unreachable, UnusableAnswer, OSError, ValueError) as error:
         deny = DENIALS.get(event)
         if deny is None:
             return program.warn(f"Toolcards did not receive {event} ({error}), so it may be missing there.")

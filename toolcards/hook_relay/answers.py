@@ -11,7 +11,7 @@ from toolcards.client.common.canonical_json import call_digest, digest
 JsonObject = dict[str, Any]
 
 
-class AnswerMismatch(Exception):
+class UnusableAnswer(Exception):
     """The answer does not match this hook input."""
 
 
@@ -22,7 +22,7 @@ def _check_pre_tool_use(answer: JsonObject, hook: JsonObject, data: bytes) -> Js
     if decision == "deny":
         return _deny(_format_reason(output.get("permissionDecisionReason")))
     if output and decision != "allow":
-        raise AnswerMismatch("it is not a decision")
+        raise UnusableAnswer("it is not a decision")
     allowed_input = _check_binding(answer, hook, data, output)
     if not output:
         return {}
@@ -40,7 +40,7 @@ def _check_permission(answer: JsonObject, hook: JsonObject, data: bytes) -> Json
     decision = output.get("decision")
     behavior = decision.get("behavior") if isinstance(decision, dict) else None
     if not isinstance(decision, dict) or behavior not in {"allow", "deny"}:
-        raise AnswerMismatch("it is not a decision")
+        raise UnusableAnswer("it is not a decision")
     if behavior == "deny":
         return deny_permission(_format_reason(decision.get("message")))
     allowed_input = _check_binding(answer, hook, data, decision)
@@ -50,11 +50,11 @@ def _check_permission(answer: JsonObject, hook: JsonObject, data: bytes) -> Json
 
 
 def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: JsonObject) -> Any:
-    """Return the input that may run; raises AnswerMismatch unless the answer is for these bytes and this call."""
+    """Return the input that may run; raises UnusableAnswer unless the answer is for these bytes and this call."""
     binding = answer.get("toolcards")
     allowed_input = decision.get("updatedInput", hook.get("tool_input"))
     if not isinstance(allowed_input, dict) or not isinstance(binding, dict):
-        raise AnswerMismatch("it does not say what it answers")
+        raise UnusableAnswer("it does not say what it answers")
     name: Any = hook.get("tool_name")
     source = _check_tool(binding, hook)
     expected = {
@@ -65,30 +65,30 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
     if "tool_use_id" in hook:
         expected["call_id"] = hook["tool_use_id"]
     if type(binding.get("attempt")) is not int or binding["attempt"] < 1:
-        raise AnswerMismatch("it names no attempt")
+        raise UnusableAnswer("it names no attempt")
     for name, value in expected.items():
         if not isinstance(value, str) or binding.get(name) != value:
-            raise AnswerMismatch(f"its {name} is not that of this call")
+            raise UnusableAnswer(f"its {name} is not that of this call")
     return allowed_input
 
 
 def _check_tool(binding: JsonObject, hook: JsonObject) -> str:
-    """Return the MCP server of the evaluated tool; raises AnswerMismatch unless it is the tool of this call."""
+    """Return the MCP server of the evaluated tool; raises UnusableAnswer unless it is the tool of this call."""
     tool = binding.get("tool")
     if not isinstance(tool, dict) or not isinstance(tool.get("source"), str) or not isinstance(tool.get("name"), str):
-        raise AnswerMismatch("it names no tool")
+        raise UnusableAnswer("it names no tool")
     if tool["name"] != hook.get("tool_name"):
-        raise AnswerMismatch("it is for another tool")
+        raise UnusableAnswer("it is for another tool")
     return str(tool["source"])
 
 
 def _get_hook_output(answer: JsonObject, event: str) -> JsonObject:
     """Return the answer's output for this event, {} if there is none."""
     if not set(answer) <= {"hookSpecificOutput", "toolcards"}:
-        raise AnswerMismatch("it has unknown fields")
+        raise UnusableAnswer("it has unknown fields")
     output = answer.get("hookSpecificOutput", {})
     if not isinstance(output, dict) or (output and output.get("hookEventName") != event):
-        raise AnswerMismatch("it is for another event")
+        raise UnusableAnswer("it is for another event")
     return output
 
 

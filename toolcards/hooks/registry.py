@@ -66,7 +66,10 @@ _loaded = False
 
 
 def register(target: Any, name: str = "") -> Callable[[], None]:
-    """Plug the object in; return what unplugs it. A name that is taken is replaced."""
+    """Plug the object in.
+
+    Return what unplugs it. A name that is taken is replaced.
+    """
     plugin = Plugin((name or type(target).__name__)[:200], target)
     with _lock:
         _registered[plugin.name] = plugin

@@ -65,7 +65,10 @@ def consult(payload: dict[str, Any]) -> Verdict:
 
 
 def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
-    """Tell one plug-in of what happened; return "" or the code of what went wrong, which changes nothing."""
+    """Tell one plug-in of what happened.
+
+    Return "" or the code of what went wrong, which changes nothing.
+    """
     try:
         _call(plugin, str(payload["event"]), payload)
     except BaseException as error:

@@ -32,7 +32,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def close_if_health_check_failed(self) -> None:
-        """Drop a connection that has ended; Django calls this before each statement, in transactions too."""
+        """Drop a connection that has ended.
+
+        Django calls this before each statement, in transactions too.
+        """
         if self.connection is not None and not self.in_atomic_block and not is_live(self.connection):
             self.close()
 

@@ -34,7 +34,10 @@ class IdleConnections:
         self._failed: tuple[float, str] | None = None
 
     def take(self, connect: Callable[[], Any]) -> Any:
-        """Return a live connection, a new one if none is idle; raises what `connect` raises."""
+        """Return a live connection, a new one if none is idle.
+
+        Raises what `connect` raises.
+        """
         with self._changed:
             until = time.monotonic() + WAIT
             while len(self._lent) + self._connecting >= MOST:
@@ -76,7 +79,10 @@ class IdleConnections:
         return None
 
     def give(self, connection: Any) -> None:
-        """Take a connection back that is not used any more; one that cannot be used again is closed."""
+        """Take a connection back that is not used any more.
+
+        One that cannot be used again is closed.
+        """
         now, surplus = time.monotonic(), []
         if connection.info.transaction_status != TransactionStatus.IDLE:
             connection.close()

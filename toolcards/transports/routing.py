@@ -48,9 +48,9 @@ class MachineRouter:
         if path.rstrip("/") == INGEST:
             await answer_ingest(scope, receive, send)
             return
-        fixed = _fixed_routes.get(path)
-        if fixed is not None:
-            await fixed(scope, receive, send, {})
+        application = _fixed_routes.get(path)
+        if application is not None:
+            await application(scope, receive, send, {})
             return
         for pattern, application in _routes:
             match = pattern.fullmatch(path)

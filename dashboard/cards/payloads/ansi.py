@@ -42,7 +42,7 @@ def strip_colors(text: str) -> str:
 
 
 def render_colors(text: str) -> str:
-    """Return the text as escaped HTML with a span for each change of its style."""
+    """Return the text as escaped HTML with a span for each style."""
     parts: list[str] = []
     style, place, spans = _Style(), 0, 0
     for match in _CONTROL.finditer(text):

@@ -24,22 +24,25 @@ def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str
     if view.size > MAX_CHARACTERS and not view.left:
         return render_text(view.text)
     pictures = media.list_pictures(value)
-    shown = _Excerpt(len(view.text)).cut(value) if view.left else value
-    html, differs = _Body(shown, dom, kind, part, pictures_url, pictures, is_whole=not view.left).render()
+    excerpt = _Excerpt(len(view.text)).cut(value) if view.left else value
+    html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.left).render()
     return html + _render_raw(view.text, dom) if differs else html
 
 
 def render_text(text: str) -> str:
-    """Return a text with terminal colors; one that scrolls can be reached by keyboard."""
-    shown = ansi.render_colors(text) if ansi.has_colors(text) else mark_html(text)
+    """Return a text with terminal colors.
+
+    One that scrolls can be reached by keyboard.
+    """
+    html = ansi.render_colors(text) if ansi.has_colors(text) else mark_html(text)
     is_long = text.count("\n") > LONG_LINES or len(text) > LONG_SIZE
     focus = ' tabindex="0"' if is_long else ""
-    return f'<pre class="text"{focus}>{shown or "&quot;&quot;"}</pre>'
+    return f'<pre class="text"{focus}>{html or "&quot;&quot;"}</pre>'
 
 
 def _render_raw(text: str, dom: str) -> str:
-    shown = f'<pre class="text" tabindex="0">{mark_html(text)}</pre>'
-    return f'<details class="raw" id="{dom}-raw"><summary>Raw</summary>{shown}</details>'
+    pre = f'<pre class="text" tabindex="0">{mark_html(text)}</pre>'
+    return f'<details class="raw" id="{dom}-raw"><summary>Raw</summary>{pre}</details>'
 
 
 class _Excerpt:
@@ -79,7 +82,7 @@ class _Body:
         self.is_whole = is_whole
 
     def render(self) -> tuple[str, bool]:
-        """Return the HTML, and whether it says something else than the raw text."""
+        """Return the HTML, and whether it differs from the raw text."""
         value = self.value
         if self.part == "in" and self.is_whole:
             edits, rest = patch.list_edits(value)
@@ -135,10 +138,10 @@ def _list_content_blocks(value: Any) -> list[dict[str, Any]] | None:
     """Return the content blocks of an MCP result (2025-06-18) that holds nothing else, else None."""
     if isinstance(value, dict) and set(value) <= {"content", "isError", "_meta"} and not value.get("isError"):
         value = value.get("content")
-    known = ("text", "image", "audio", "resource", "resource_link")
+    block_types = ("text", "image", "audio", "resource", "resource_link")
     if not isinstance(value, list) or not value:
         return None
-    return value if all(isinstance(block, dict) and block.get("type") in known for block in value) else None
+    return value if all(isinstance(block, dict) and block.get("type") in block_types for block in value) else None
 
 
 def _parse_json(text: str) -> Any:

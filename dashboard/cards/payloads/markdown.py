@@ -20,14 +20,20 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["li
 
 
 def is_markdown(text: str) -> bool:
-    """Return whether the text shows at least two signs of Markdown and none of source code."""
+    """Return whether the text looks like Markdown.
+
+    It has at least two signs of Markdown and none of source code.
+    """
     if len(text) > MAX_CHARACTERS or _CODE.search(_without_fences(text)):
         return False
     return sum(bool(sign.search(text)) for sign in _SIGNS) > 1
 
 
 def render_markdown(text: str) -> str:
-    """Return the text as HTML without links, pictures, attributes or identifiers of the agent's choice."""
+    """Return the text as HTML.
+
+    Without links and pictures; the agent chooses no attributes.
+    """
     tokens = _PARSER.parse(mark_text(text))
     for token in tokens:
         token.info = ""  # of a fence: it would become a class

@@ -1,7 +1,7 @@
 """Pictures inside outputs: found in document order, served from an address of their own.
 
 A picture is a `data:` URL, an MCP image content block (2025-06-18) or an image block of the Anthropic API, of a type
-that its first bytes prove. SVG is none: it is a program.
+that its first bytes prove. SVG is not shown: it is a program.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 
 def list_pictures(value: Any) -> list[str]:
-    """Return the base64 text of each picture inside the value, in document order."""
+    """Return the base64 text of each picture, in document order."""
     return [text for text, _ in zip(_find_pictures(value, 0), range(MAX_PICTURES), strict=False)]
 
 
 def get_picture_text(value: Any) -> str:
-    """Return the base64 text if this value itself is a picture, else ""."""
+    """Return the base64 text of a picture, else ""."""
     text: Any = ""
     if isinstance(value, str):
         match = _DATA_URL.match(value[:64])
@@ -38,7 +38,10 @@ def get_picture_text(value: Any) -> str:
 
 
 def decode_picture(text: str) -> tuple[bytes, str]:
-    """Return the bytes and the media type; raises ValueError for what is no picture."""
+    """Return the bytes and the media type.
+
+    Raises ValueError for what is no picture.
+    """
     try:
         content = base64.b64decode(re.sub(r"\s", "", text), validate=True)
     except (binascii.Error, ValueError) as error:

@@ -30,7 +30,10 @@ class Edit:
 
 
 def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
-    """Return the edits that an input asks for, and its other fields; no edits if it is of another shape."""
+    """Return the edits that an input asks for, and its other fields.
+
+    No edits if it is of another shape.
+    """
     if not isinstance(arguments, dict):
         return [], {}
     path_name = next((name for name in _PATHS if isinstance(arguments.get(name), str)), "")

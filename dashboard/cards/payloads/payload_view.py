@@ -60,7 +60,10 @@ def format_value(value: Any) -> str:
 
 
 def diff_lines(before: Any, after: Any) -> list[tuple[str, str]]:
-    """Return the lines of both with `+`, `-` or a space before them: what a repair or a person changed."""
+    """Return what a repair or a person changed.
+
+    Each line is (sign, text); the sign is `+`, `-` or a space.
+    """
     lines = difflib.ndiff(
         format_value(before)[:MAX_CHARACTERS_WAITING].splitlines(),
         format_value(after)[:MAX_CHARACTERS_WAITING].splitlines(),

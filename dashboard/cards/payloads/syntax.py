@@ -27,7 +27,10 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 
 
 def render_code_lines(text: str, path: str) -> list[str]:
-    """Return each line of the text as escaped HTML, with colors where the file's name tells the language."""
+    """Return each line as escaped HTML.
+
+    It has colors if the file's name tells the language.
+    """
     lines = text.split("\n")
     lexer = _get_lexer(PurePosixPath(path[-200:]).suffix.lower())
     if lexer is None or len(text) > MAX_CHARACTERS or any(len(line) > MAX_LINE for line in lines):

@@ -17,7 +17,7 @@ _SHORT = 60  # characters of a fold's preview
 
 
 def is_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
-    """Return whether the value is a list of at least two flat objects with few fields between them."""
+    """Return whether the value is a list of like, flat objects."""
     if not isinstance(value, list) or not 1 < len(value) <= MAX_ROWS:
         return False
     if not all(isinstance(row, dict) and row for row in value):
@@ -28,7 +28,7 @@ def is_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
 
 
 def list_columns(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the names of all fields in the order in which they first appear."""
+    """Return the names of all fields in order of appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
@@ -47,7 +47,7 @@ class Tree:
 
     prefix: str  # of the folds' ids
     write_text: Callable[[str], str]
-    write_leaf: Callable[[Any], str]  # "" for what is none
+    write_leaf: Callable[[Any], str]  # "" for other values
     room: int = MAX_NODES
     folds: int = 0
 

@@ -96,8 +96,9 @@ def estimate_draft_impact(review: DraftReview) -> Impact | None:
 
 
 def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
-    """Return what this rule would have changed; None for a policy with layers.
+    """Return what this rule would have changed.
 
+    None for a policy with layers.
     The calls of its tool are read first. The end of the rule is left out: it is in the future, the calls are not.
     """
     active = _load_active_policy()

@@ -217,7 +217,10 @@ def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
 
 
 def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
-    """Return the rules that only one policy has; None if all calls may differ."""
+    """Return the rules that only one policy has.
+
+    None if all calls may differ.
+    """
     heads = ("default", "unknown_tool", "changed_tool", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
         return None

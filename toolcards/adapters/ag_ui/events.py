@@ -255,7 +255,10 @@ _OUTCOMES: dict[str, f.Outcome] = {"interrupt": "interrupt", "suspended": "inter
 
 
 def find_run_id(text: str) -> str:
-    """Return the frame's threadId, which is the run's id; "" if it is missing."""
+    """Return the frame's threadId, which is the run's id.
+
+    "" if it is missing.
+    """
     if '"threadId"' not in text:
         return ""
     try:

@@ -87,8 +87,9 @@ def classify_exception(
     deadline: bool = False,
     unwritten: bool = False,
 ) -> ClassifiedError | None:
-    """Return the classified exception; None for an interruption or a framework's control flow.
+    """Return the classified exception.
 
+    None for an interruption or a framework's control flow.
     `deadline`: our own time limit stopped the tool, whatever was raised. Never raises.
     """
     if deadline:

@@ -17,7 +17,10 @@ Fix = tuple[Any, str, tuple[str, ...]]  # the value, the method, and the names t
 
 
 def fix_finding(value: Any, finding: SchemaError, schema: Any) -> Fix:
-    """Return the value with this place repaired; the value itself if there is not exactly one way."""
+    """Return the value with this place repaired.
+
+    The value itself if there is not exactly one way.
+    """
     fix = _FIXES.get(finding.keyword)
     return fix(value, finding, _find_schema(schema, finding.pointer)) if fix is not None else (value, "", ())
 

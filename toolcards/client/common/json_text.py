@@ -18,8 +18,9 @@ def parse(text: str) -> tuple[bool, Any]:
 
 
 def parse_strict_object(data: bytes) -> dict[str, Any]:
-    """Return the JSON object in these bytes; raises ValueError if it is ambiguous.
+    """Return the JSON object in these bytes.
 
+    Raises ValueError if it is ambiguous.
     Refused: bytes that are not UTF-8, a duplicate key, NaN, numbers out of range, half a surrogate pair,
     and nesting that is too deep.
     """

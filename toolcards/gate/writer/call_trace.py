@@ -45,7 +45,10 @@ class TraceStep:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the log line; those that say nothing are left out."""
+        """The fields of the log line.
+
+        Those that say nothing are left out.
+        """
         named = {
             "call": self.call_id, "attempt": self.attempt, "phase": self.phase, "started": self.at or None,
             "ms": self.ms, "outcome": self.outcome, "code": self.code, "tool": self.tool,
@@ -54,7 +57,10 @@ class TraceStep:
 
 
 def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> TraceStep | None:
-    """Return the phase that the fact ended; None for facts that end none, or that were not applied."""
+    """Return the phase that the fact ended.
+
+    None for facts that end none, or that were not applied.
+    """
     make = _STEPS.get(type(fact))
     if make is None or (after is not None and after is before):
         return None

@@ -48,7 +48,10 @@ class Mark:
 
 
 def write_mark() -> Mark | None:
-    """Write the mark as the last statement of the transaction; None if no reply can be lost."""
+    """Write the mark as the last statement of the transaction.
+
+    None if no reply can be lost.
+    """
     global _last_mark
     if connection.vendor != "postgresql" or len(connection.atomic_blocks) > 1:  # an outer transaction commits
         return None

@@ -43,7 +43,10 @@ class Work(Protocol):
     urgent: bool
 
     def mark_dequeued(self) -> None:
-        """Called once per queueing, before `apply`; from here on the work can be queued again."""
+        """Called once per queueing, before `apply`.
+
+        From here on the work can be queued again.
+        """
         ...
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
@@ -64,7 +67,10 @@ _finishing = threading.local()  # `callbacks`: by event loop, while this thread 
 
 
 def execute(work: Any) -> Any:
-    """Run the work in its own transaction on this thread; return its `answer` or raise its error."""
+    """Run the work in its own transaction on this thread.
+
+    Return its `answer` or raise its error.
+    """
     commit([work])
     if work.error is not None:
         raise work.error
@@ -72,8 +78,9 @@ def execute(work: Any) -> Any:
 
 
 def execute_in_group(work: Any) -> Any:
-    """Hand the work to the writer thread and block this one; return its `answer` once committed, or raise its error.
+    """Hand the work to the writer thread and block this one.
 
+    Return its `answer` once committed, or raise its error.
     Works of many threads share a transaction. Inside of an outer transaction the work runs on this thread.
     """
     if connection.in_atomic_block:
@@ -88,7 +95,10 @@ def execute_in_group(work: Any) -> Any:
 
 
 async def submit(work: Any) -> Any:
-    """Hand the work to the writer thread; return its `answer` once committed, or raise its error."""
+    """Hand the work to the writer thread.
+
+    Return its `answer` once committed, or raise its error.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -105,7 +115,10 @@ async def submit(work: Any) -> Any:
 
 
 def commit(works: list[Any]) -> None:
-    """Write these works together, or one by one if that fails; then finish each of them."""
+    """Write these works together, or one by one if that fails.
+
+    Then finish each of them.
+    """
     with _commit_lock:
         is_known_outage = outages.get_outage(outages.WRITING) is not None
         deadline = time.monotonic() + (0 if is_known_outage else PATIENCE)
@@ -131,7 +144,10 @@ def _finish(works: list[Any], failures: list[Exception | None]) -> None:
 
 
 def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    """Call the function soon on the event loop, from any thread; calls of one commit share a wake-up."""
+    """Call the function soon on the event loop, from any thread.
+
+    Calls of one commit share a wake-up.
+    """
     callbacks = getattr(_finishing, "callbacks", None)
     if callbacks is not None:
         callbacks.setdefault(loop, []).append(function)
@@ -262,7 +278,10 @@ class Writer:
         return self.frames_received - self.frames_committed > BACKLOG
 
     def drain(self, timeout: float = 30) -> bool:
-        """Wait until all work is written, for at most `timeout` seconds; return whether it is (for shutdown)."""
+        """Wait until all work is written, for at most `timeout` seconds.
+
+        Return whether it is (for shutdown).
+        """
         with self._ready:  # work leaves the queue and the writer becomes busy under one lock
             return self._idle.wait_for(lambda: not self._queue and not self._busy, timeout)
 

@@ -26,7 +26,10 @@ def open_memo() -> Iterator[None]:
 
 
 def recall(key: Any, load: Callable[[], T]) -> T:
-    """Return what `load` returned in this transaction under the key; outside of one, call it each time."""
+    """Return what `load` returned in this transaction under the key.
+
+    Outside of one, call it each time.
+    """
     memo: dict[Any, T] | None = getattr(_thread, "memo", None)
     if memo is None:
         return load()

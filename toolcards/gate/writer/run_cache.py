@@ -70,7 +70,10 @@ class RunMemory:
         return sequence_set.is_new(self.numbers, number)
 
     def record_number(self, number: sequence_set.SequenceNumber) -> None:
-        """Remember a recorded frame's number; several sockets can deliver numbers out of order."""
+        """Remember a recorded frame's number.
+
+        Several sockets can deliver numbers out of order.
+        """
         self.touched = True
         sequence_set.add(self.numbers, number)
 
@@ -116,7 +119,10 @@ def get(pk: int) -> RunMemory | None:
 
 
 def put(memory: RunMemory) -> None:
-    """Cache the run; drop the least recently used one if there are more than `MAX_RUNS`."""
+    """Cache the run.
+
+    Drop the least recently used one if there are more than `MAX_RUNS`.
+    """
     with _lock:
         _cache[memory.row.pk] = memory
         _cache.move_to_end(memory.row.pk)
@@ -142,7 +148,10 @@ def clear() -> None:
 
 
 def load_memory(row: Run) -> RunMemory:
-    """Load a run from its rows; raises Undecryptable if they cannot be read, because nothing may be added then."""
+    """Load a run from its rows.
+
+    Raises Undecryptable if they cannot be read, because nothing may be added then.
+    """
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
     if type(row.context) is UnreadableText or any(

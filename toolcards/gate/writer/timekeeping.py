@@ -21,8 +21,9 @@ class AdvancePulse(Command):
 
 
 def advance_pulse() -> float | None:
-    """Move the pulse to the present; return the wall time of the previous beat, None before the first one.
+    """Move the pulse to the present.
 
+    Return the wall time of the previous beat, None before the first one.
     After a pause, the first process writes its length into the locked row, where the others read it.
     """
     with transaction.atomic():

@@ -92,7 +92,10 @@ class Transaction:
                 run_cache.discard(pk)
 
     def get_or_create_run(self, source_id: int, name: str, **defaults: Any) -> RunMemory:
-        """Return the locked run of that source and name; a new one gets `defaults`."""
+        """Return the locked run of that source and name.
+
+        A new one gets `defaults`.
+        """
         pk = run_cache.find_pk(source_id, name)
         if pk in self.runs:
             return self.runs[pk]
@@ -122,8 +125,9 @@ class Transaction:
     # ------------------------------------------------------------ facts
 
     def record(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
-        """Log the fact and apply it; return the cards that it is about, as they are afterwards.
+        """Log the fact and apply it.
 
+        Return the cards that it is about, as they are afterwards.
         `about`: the card, if the caller knows it. Otherwise the fact's call id selects the newest one.
         """
         board, cards = memory.board, []
@@ -241,7 +245,10 @@ class Transaction:
             run_cache.discard(pk)
 
     def finish_commit(self) -> list[int]:
-        """Reset the cached runs once everything is written; return the bells to ring."""
+        """Reset the cached runs once everything is written.
+
+        Return the bells to ring.
+        """
         changed_runs = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False

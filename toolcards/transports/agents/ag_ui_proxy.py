@@ -154,7 +154,10 @@ class RunMirror:
             raise
 
     async def add_answers(self, agent_input: dict[str, Any]) -> dict[str, Any]:
-        """Record the client's answers; return its request with ours once all are there."""
+        """Record the client's answers.
+
+        Return its request with ours once all are there.
+        """
         stream = self._intake.stream
         assert stream is not None
         row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()

@@ -55,7 +55,10 @@ class SseBodySplitter(EventSplitter):
         return super()._frames(lines)
 
     def end(self) -> list[str]:
-        """Return the last frames; raises BadFrame if there was no event at all."""
+        """Return the last frames.
+
+        Raises BadFrame if there was no event at all.
+        """
         frames = super().end()
         if self._has_text and not self._has_field:
             raise BadFrame("no server-sent events in this body", "not_sse")

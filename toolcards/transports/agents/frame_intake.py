@@ -36,21 +36,30 @@ def get_adapter(protocol: str) -> Adapter:
 
 
 def check_run_name(name: str) -> str:
-    """Return the sender's run id if it can be one; raises Problem 400."""
+    """Return the sender's run id if it can be one.
+
+    Raises Problem 400.
+    """
     if len(name) > MAX_RUN_LENGTH or not name.isprintable():
         raise Problem(400, "bad_run", f"run must be 1 to {MAX_RUN_LENGTH} printable characters.")
     return name
 
 
 def check_stream_name(name: str) -> str:
-    """Return the name of the sender's stream, "" for none; raises Problem 400."""
+    """Return the name of the sender's stream, "" for none.
+
+    Raises Problem 400.
+    """
     if len(name) > MAX_STREAM_LENGTH or not name.isprintable():
         raise Problem(400, "bad_stream", f"stream must be at most {MAX_STREAM_LENGTH} printable characters.")
     return name
 
 
 def parse_mode(mode: str, default: str, caller: Caller) -> str:
-    """Return gate or observe; raises Problem 403 if the key lacks the scope for gate."""
+    """Return gate or observe.
+
+    Raises Problem 403 if the key lacks the scope for gate.
+    """
     if mode and mode not in MODES:
         raise Problem(400, "bad_mode", "mode must be gate or observe.")
     may_decide = "decide" in caller.scopes
@@ -204,7 +213,10 @@ class Intake:
         return self.stream
 
     def end(self) -> None:
-        """Push the end of the body; open the stream if there was no frame."""
+        """Push the end of the body.
+
+        Open the stream if there was no frame.
+        """
         stream = self.stream or self.open()
         if self.adapter.body_is_stream:
             stream.push([gate.build_end_of_stream()])

@@ -141,7 +141,10 @@ class EndBody(Body):
 
 @endpoint("POST", "decide")
 async def decide(request: Any, caller: Caller) -> Any:
-    """Decide on a call before it runs; wait up to `wait_ms` for a person."""
+    """Decide on a call before it runs.
+
+    Wait up to `wait_ms` for a person.
+    """
     body = _parse_body(request, DecideBody)
     note_exposed_keys(request.body.decode(), body.run_name)
     if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
@@ -165,7 +168,10 @@ async def decide(request: Any, caller: Caller) -> Any:
 
 @endpoint("GET", "decide")
 async def approval(request: Any, caller: Caller, approval: str) -> Any:
-    """Return the decision object; with `wait`, wait so many seconds for a person."""
+    """Return the decision object.
+
+    With `wait`, wait so many seconds for a person.
+    """
     if not await read_with_retries(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
         raise build_not_found()
     seconds = _parse_wait(request.GET.get("wait", "0"))

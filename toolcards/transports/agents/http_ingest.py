@@ -102,7 +102,10 @@ class IngestRequest:
         self._approvals: list[dict[str, str]] = []  # opened by this body, with `answers=poll`
 
     async def process(self) -> tuple[Any, dict[str, str]]:
-        """Read the body and wait for its commit; return the answer and its headers. Raises Problem."""
+        """Read the body and wait for its commit.
+
+        Return the answer and its headers. Raises Problem.
+        """
         if self._scope["method"] != "POST":
             raise Problem(405, "method_not_allowed", "Use POST.", headers={"Allow": "POST"})
         headers = asgi_messages.read_headers(self._scope, b"authorization", b"content-type", b"idempotency-key")

@@ -37,7 +37,10 @@ class KeyedIntake(Intake):
         return super().take(text)
 
     def end(self) -> None:
-        """Push the end of the body; raises KeyReuse if an earlier body was longer."""
+        """Push the end of the body.
+
+        Raises KeyReuse if an earlier body was longer.
+        """
         self._key.mark_end()
         super().end()
         assert isinstance(self.stream, gate.KeyedStream)

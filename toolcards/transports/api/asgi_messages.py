@@ -110,8 +110,9 @@ def get_announced_length(scope: Any) -> int:
 
 
 async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
-    """Return the whole body; raises Problem 413, before the first byte if possible.
+    """Return the whole body.
 
+    Raises Problem 413, before the first byte if possible.
     `begin`: read up to the limit even then; the problem holds the beginning.
     """
     pieces: list[bytes] = []

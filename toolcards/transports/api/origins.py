@@ -20,7 +20,10 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_host(scope: Any) -> str:
-    """Return the Host header; raises Problem 400 unless it names this server once."""
+    """Return the Host header.
+
+    Raises Problem 400 unless it names this server once.
+    """
     hosts = _get_headers(scope, b"host")
     allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
     if len(hosts) != 1 or not is_allowed_host(hosts[0], tuple(allowed)):

@@ -34,7 +34,10 @@ APPROVAL_STATES = (
 
 
 def parse_limit(query: Any, default: int = 50) -> int:
-    """Return `limit`, clamped to 1..200; raises Problem if it is not a number."""
+    """Return `limit`, clamped to 1..200.
+
+    Raises Problem if it is not a number.
+    """
     text = query.get("limit", "")
     if not text:
         return default

@@ -62,7 +62,10 @@ class EventReplay:
         return before, after, applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
 
     def convert(self, event: Event) -> list[StreamEvent]:
-        """Apply the event; return its stream events, a pending end of a call first."""
+        """Apply the event.
+
+        Return its stream events, a pending end of a call first.
+        """
         pending_end = self._sequencer.release(event.ordinal, event.readable_fact)
         end_events = (
             [] if pending_end is None else [self._build_end_event(name, pending_end, event) for name in END_EVENTS]
@@ -210,7 +213,10 @@ _RUN_EVENTS: dict[type, Callable[[Any, RunState], tuple[str, dict[str, Any]] | N
 
 
 def coalesce(replay: EventReplay, batch: Iterable[Event]) -> Iterator[StreamEvent]:
-    """Yield the stream events of a batch; join consecutive pieces of a call's input."""
+    """Yield the stream events of a batch.
+
+    Join consecutive pieces of a call's input.
+    """
     latest: dict[int, Event] = {}
     for event in batch:
         if event.fact.startswith('{"type":"input-delta"') and replay.is_progress(event.ordinal):

@@ -49,7 +49,10 @@ class Connection:
         return self.stream is None or not _has_other_senders(self.stream)
 
     def close(self, *, lease: float | None = None) -> None:
-        """Unregister the connection; after the last of a run, its lease is the grace time or `lease`."""
+        """Unregister the connection.
+
+        After the last of a run, its lease is the grace time or `lease`.
+        """
         connections.discard(self)
         if self.stream is None:
             return

@@ -44,7 +44,10 @@ async def probe_parts() -> None:
 
 
 async def list_reasons() -> dict[str, Reason]:
-    """Return by part why the server is not ready; empty while it is."""
+    """Return by part why the server is not ready.
+
+    Empty while it is.
+    """
     bell, _ = await asyncio.gather(_find_bell_fault(), probe_parts())
     reasons = {
         outage.part: _describe_outage(outage) for outage in outages.list_outages() if outage.part != outages.ANCHORING
