@@ -41,7 +41,7 @@ def test_somebody_is_invited_changed_and_switched_off_without_scripts(browser: A
     page.get_by_role("button", name="Save").click()
     assert page.locator("dd code").all_inner_texts() == ["night", "sre"]
     page.get_by_role("button", name="Switch off").click()
-    assert "switched off" in page.locator(".flash").inner_text()
+    assert "deactivated" in page.locator(".flash").inner_text()
     guest.goto(f"{server.base}/approvals/")
     assert "/login/" in guest.url
     for one in (page, guest):

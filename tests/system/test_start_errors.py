@@ -55,7 +55,7 @@ def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
     completed = started(tmp_path, "demo", "--url", "nonsense", "--key", "tck_x")
     assert (
         completed.returncode == 1
-        and completed.stderr == "CommandError: 'nonsense' is no address like http://127.0.0.1:8000.\n"
+        and completed.stderr == "CommandError: 'nonsense' is not an address such as http://127.0.0.1:8000.\n"
     )
 
 

@@ -24,7 +24,7 @@ def test_a_long_value_is_not_kept():
 def test_many_values_do_not_stay():
     for number in range(3 * shared_json.MAX_VALUES):
         shared_json.encode_value({"number": number})
-    assert len(shared_json._known) <= shared_json.MAX_VALUES
+    assert len(shared_json._texts_by_id) <= shared_json.MAX_VALUES
 
 
 def test_a_record_without_other_members_is_an_object():
