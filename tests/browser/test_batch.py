@@ -309,7 +309,9 @@ def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, vis
     result = {"run": run, "outcome": "error", "error": {"message": "no, it broke"}}
     assert server.request("POST", "/api/v1/calls/c1/result", result)[0] == 200
     in_state(page, "output-error")
-    assert "no, it broke" in card(page).inner_text() and "own result arrived later and counts" in card(page).inner_text()
+    assert (
+        "no, it broke" in card(page).inner_text() and "own result arrived later and counts" in card(page).inner_text()
+    )
 
 
 def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: Open, run: str) -> None:
