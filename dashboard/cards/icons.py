@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 def render_icon(name: str, classes: str = "") -> SafeString:
     """An icon of the sprite.
 
-    What it means is said in words beside it.
+    What it means is said in words next to it.
     """
     sprite = static("vendor/lucide/sprite.svg")
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)

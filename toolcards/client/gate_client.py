@@ -1,4 +1,7 @@
-"""The HTTP client: submit a call, wait for the decision, claim the permit, report the result."""
+"""The HTTP client: submit a call, wait for the decision, claim the permit, report the result.
+
+Longer than most modules: it is one class, and each of its methods exists for threads and for async code.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dashboard.cards.payloads.syntax import render_code_lines
 from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 24_000
-MAX_LINES = 1_000  # of either side: comparing costs their product
+MAX_LINES = 400  # of either side of a comparison, whose time grows with their product and worse
 _PAIRS = (("old_string", "new_string"), ("old_text", "new_text"), ("oldText", "newText"), ("old_str", "new_str"))
 _PATHS = ("file_path", "path", "filePath", "filename", "file")
 _CONTENTS = ("content", "contents", "file_text")
@@ -46,7 +46,7 @@ def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
     if not edits:
         name = next((name for name in _CONTENTS if isinstance(rest.get(name), str)), "")
         edits = [Edit(path, None, rest.pop(name))] if name else []
-    fits = all(_fits(edit.before or "") and _fits(edit.after) for edit in edits)
+    fits = all(_fits(edit) for edit in edits)
     return (edits, rest) if edits and fits else ([], arguments)
 
 
@@ -98,8 +98,10 @@ def _take_list(fields: dict[str, Any], path: str) -> list[Edit]:
     return edits
 
 
-def _fits(text: str) -> bool:
-    return len(text) <= MAX_CHARACTERS and text.count("\n") <= MAX_LINES
+def _fits(edit: Edit) -> bool:
+    if edit.before is None:
+        return len(edit.after) <= MAX_CHARACTERS
+    return all(len(text) <= MAX_CHARACTERS and text.count("\n") <= MAX_LINES for text in (edit.before, edit.after))
 
 
 def _compare(old: list[str], new: list[str], old_html: list[str], new_html: list[str]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 12_000
 MAX_LINE = 1_000  # characters: lexers are slow on one long line
+MAX_LINES = 500  # the time of some lexers grows with the square of blank lines
 _LEXERS = {
     "bash": "sh bash zsh", "c": "c h", "cpp": "cc cpp hpp", "css": "css", "diff": "diff patch", "go": "go",
     "html": "html htm", "java": "java", "javascript": "js mjs cjs jsx", "json": "json", "kotlin": "kt",
@@ -33,7 +34,12 @@ def render_code_lines(text: str, path: str) -> list[str]:
     """
     lines = text.split("\n")
     lexer = _get_lexer(PurePosixPath(path[-200:]).suffix.lower())
-    if lexer is None or len(text) > MAX_CHARACTERS or any(len(line) > MAX_LINE for line in lines):
+    if (
+        lexer is None
+        or len(text) > MAX_CHARACTERS
+        or len(lines) > MAX_LINES
+        or any(len(line) > MAX_LINE for line in lines)
+    ):
         return [mark_html(line) for line in lines]
     rendered, seen = [""], ""
     for kind, part in lexer.get_tokens(text):

@@ -183,6 +183,14 @@ def test_code_is_shown_character_by_character(text: str, path: str) -> None:
     assert plain == without and {tag for tag, _ in list_elements("".join(plain))} == set()
 
 
+def test_more_lines_than_can_be_compared_or_colored_in_a_moment_are_shown_plainly() -> None:
+    many = "x = 1\n" * (syntax.MAX_LINES + 1)
+    assert "tok-" not in "".join(syntax.render_code_lines(many, "a.py"))
+    assert "tok-" in "".join(syntax.render_code_lines(many[:60], "a.py"))
+    html = render_input({"path": "a.py", "old_string": "y\n" * (patch.MAX_LINES + 1), "new_string": "z"})
+    assert 'class="patch"' not in html and "old_string" in html and "new_string" in html
+
+
 def test_a_unified_diff_is_a_patch() -> None:
     text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new <b>\n"
     html = render_output(text, "execute")

@@ -3,6 +3,8 @@
 `submit` hands work to the writer thread, `execute` runs it in a transaction of its own on the calling thread. If one
 work of a transaction is refused, the works are repeated one by one, so that the others are not lost. A busy database
 is retried. If it stays unavailable, that is an outage: each work is tried once and fails at once until one succeeds.
+
+Longer than most modules: the queue, the thread and its repeats share one state, and are read together.
 """
 
 from __future__ import annotations

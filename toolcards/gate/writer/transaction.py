@@ -1,6 +1,8 @@
 """One database transaction of the gate: lock runs, record facts, then write everything at the end.
 
 Events, calls and runs are the hot path and are written with bulk SQL; all other tables use the ORM.
+
+Longer than most modules: it is one class, the only one that writes the log.
 """
 
 from __future__ import annotations
