@@ -147,6 +147,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # Cookies ignore ports: without names of our own, two programs on one computer sign each other's people out.
 _HOST = "__Host-" if TOOLCARDS.https else ""
+SESSION_ENGINE = "dashboard.accounts.sessions"
 SESSION_COOKIE_NAME = f"{_HOST}toolcards_session"
 CSRF_COOKIE_NAME = f"{_HOST}toolcards_csrf"
 DEVICE_COOKIE_NAME = f"{_HOST}toolcards_device"

@@ -31,9 +31,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     select = feed._select_in_pool
 
-    async def count(approvals: list[str]) -> list[feed.ApprovalStatus]:
+    async def count(approvals: list[str], *source: int | None) -> list[feed.ApprovalStatus]:
         sizes.append(len(approvals))
-        return await select(approvals)
+        return await select(approvals, *source)
 
     monkeypatch.setattr(feed, "_select_in_pool", count)
     return sizes
@@ -92,3 +92,10 @@ async def test_a_failure_while_reading_reaches_the_requests_and_the_next_one_wor
         with pytest.raises(ValueError, match="broken"):
             await feed.wait_for_answer(approval, 60)
     assert (await feed.wait_for_answer(approval, 0.2)).state == "pending"
+
+
+async def test_a_wait_finds_no_approval_of_another_agent(asks: None, source: Source) -> None:
+    approval = await ask(source, "c")
+    with pytest.raises(Approval.DoesNotExist):
+        await feed.wait_for_answer(approval, 60, source=source.pk + 1)
+    assert (await feed.wait_for_answer(approval, 0.2, source=source.pk)).state == "pending"

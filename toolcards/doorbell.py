@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from toolcards.relay import Relay
 
 EVERY_RUN = 0  # listen to this for all runs; ring it when all runs change (a switch)
+EVERY_APPROVAL = -(2**62)  # listen to this for the approvals of all runs; no run has this number
 
 
 def get_approvals_bell(run: int) -> int:
@@ -39,9 +40,7 @@ class Listener:
 
     def select(self, runs: Iterable[int]) -> set[int]:
         """Return those of the runs that this listener follows."""
-        if EVERY_RUN in self.runs:
-            return {run for run in runs if run >= 0}
-        return set(self.runs.intersection(runs))
+        return {run for run in runs if run in self.runs or (EVERY_RUN if run >= 0 else EVERY_APPROVAL) in self.runs}
 
     def wake(self, runs: set[int]) -> None:
         """Wake the listener, from any thread.

@@ -144,13 +144,13 @@ class ApprovalStatus(NamedTuple):
     by_kind: str
 
 
-async def wait_for_answer(approval: str, seconds: float) -> ApprovalStatus:
+async def wait_for_answer(approval: str, seconds: float, *, source: int | None = None) -> ApprovalStatus:
     """Wait until the approval's answer can be delivered; return its status.
 
-    `seconds`: time limit. Raises Approval.DoesNotExist.
+    `seconds`: time limit. `source`: the agent that must have asked for it. Raises Approval.DoesNotExist.
     """
     deadline = time.monotonic() + seconds
-    statuses = await _read_statuses([approval])
+    statuses = await _read_statuses([approval], source)
     if not statuses:
         raise Approval.DoesNotExist
     status = statuses[0]
@@ -222,12 +222,16 @@ class _AnswerWatch:
 _answer_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _AnswerWatch]] = WeakKeyDictionary()
 
 
-def _select_statuses(approvals: list[str]) -> list[ApprovalStatus]:
+_OF_SOURCE = " AND asked AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
+
+
+def _select_statuses(approvals: list[str], source: int | None = None) -> list[ApprovalStatus]:
     with connection.cursor() as cursor:
         marks = ", ".join(["%s"] * len(approvals))
+        condition = f"id IN ({marks}){_OF_SOURCE if source is not None else ''}"
         cursor.execute(
-            f"SELECT {', '.join(ApprovalStatus._fields)} FROM toolcards_approval WHERE id IN ({marks})",  # noqa: S608
-            approvals,
+            f"SELECT {', '.join(ApprovalStatus._fields)} FROM toolcards_approval WHERE {condition}",  # noqa: S608
+            [*approvals, *([source] if source is not None else [])],
         )
         return [ApprovalStatus(*row) for row in cursor.fetchall()]
 
@@ -235,8 +239,8 @@ def _select_statuses(approvals: list[str]) -> list[ApprovalStatus]:
 _select_in_pool = database_sync_to_async(_select_statuses, thread_sensitive=False)
 
 
-async def _read_statuses(approvals: list[str]) -> list[ApprovalStatus]:
-    return await read_with_retries(lambda: _select_in_pool(approvals))
+async def _read_statuses(approvals: list[str], source: int | None) -> list[ApprovalStatus]:
+    return await read_with_retries(lambda: _select_in_pool(approvals, source))
 
 
 async def _read_statuses_forever(approvals: list[str]) -> list[ApprovalStatus]:

@@ -48,19 +48,22 @@ def place_card(call: ToolCall, *, known_only: bool = False) -> str:
     return build_part("#board", "renew" if known_only else "place", rendering.render(call))
 
 
-class FramePacing:
-    """Spaces events by an interval on average; after a rest, a few may follow each other at once (GCRA)."""
+class Pacing:
+    """Spaces events on average; after a rest, some may follow each other at once (GCRA).
 
-    def __init__(self, interval: float, burst: int) -> None:
-        self._interval, self._allowance = interval, interval * (burst - 1)
+    `allowance`: how many seconds the events may be ahead of an even pace.
+    """
+
+    def __init__(self, allowance: float) -> None:
+        self._allowance = allowance
         self._next_slot = 0.0  # when the events so far would have happened at an even pace
 
-    def record(self, now: float) -> float:
+    def record(self, now: float, interval: float) -> float:
         """Record an event and return how long the next one must wait.
 
-        `now` and the result are seconds of one clock.
+        `now`, the result and `interval`, which this event takes up, are seconds of one clock.
         """
-        self._next_slot = max(self._next_slot, now) + self._interval
+        self._next_slot = max(self._next_slot, now) + interval
         return max(0.0, self._next_slot - self._allowance - now)
 
 
@@ -72,14 +75,15 @@ class FrameSlot:
         self._frame: Frame | None = None
         self._ready = False
         self._reader: asyncio.Future[None] | None = None
-        self._throttle = FramePacing(PACE_SECONDS, PACE_BURST)
+        self._pacing = Pacing(PACE_SECONDS * (PACE_BURST - 1))
         self.overflowed = False
         self.rests_until = 0.0  # on the loop's clock
 
-    def offer(self, frame: Frame) -> None:
-        """Put it in.
+    def offer(self, frame: Frame, *, is_urgent: bool = False) -> None:
+        """Put the frame in, without waiting.
 
-        Never waits. The same frame object goes to every watcher that is up to date.
+        The same frame object goes to every watcher that is up to date. An urgent one is sent before the reader has
+        rested.
         """
         before = self._frame
         if before is None:
@@ -88,7 +92,10 @@ class FrameSlot:
             self._frame, self.overflowed = None, True
         else:
             self._frame = merged
-        self._pace.wake(self)
+        if is_urgent:
+            self.wake()
+        else:
+            self._pace.wake(self)
 
     def wake(self) -> None:
         """Let the reader have what is in it."""
@@ -105,7 +112,7 @@ class FrameSlot:
         if not self._ready:
             self._reader = loop.create_future()
             await self._reader
-        self._ready, self.rests_until = False, loop.time() + self._throttle.record(loop.time())
+        self._ready, self.rests_until = False, loop.time() + self._pacing.record(loop.time(), PACE_SECONDS)
         frame, self._frame = self._frame, None
         return frame
 

@@ -20,14 +20,15 @@ from django.db import close_old_connections, connections
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FramePacing, FrameSlot, Pacer, join_frames
+from dashboard.live.frames import FrameSlot, Pacer, Pacing, join_frames
 from toolcards.database import read_with_retries, report_outage
-from toolcards.doorbell import EVERY_RUN, Listener, listen
+from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.05  # seconds between two looks, on average
 BURST = 4  # looks that may follow each other at once after a rest: the first changes are shown without waiting
-MAX_LOAD = 0.3  # of the time may go into looking and rendering
+MAX_LOAD = 0.3  # of the time may go into looking and rendering, on average
+LOAD_ALLOWANCE = 0.5  # seconds that looks may be ahead of that share: about 0.15 s of looking without a rest
 RECOVERY_SECONDS = 0.5  # seconds after a look that failed
 AUDIT_SECONDS = 2.5  # seconds between two looks at who may still watch
 
@@ -95,7 +96,7 @@ class Hub:
         thread = self._thread
         assert thread is not None
         try:
-            async with listen(EVERY_RUN) as bell:
+            async with listen(EVERY_RUN, EVERY_APPROVAL) as bell:
                 self._bell = bell
                 await read_with_retries(lambda: self._in_thread(self._changes.begin), math.inf)
                 await self._follow(bell)
@@ -105,7 +106,7 @@ class Hub:
             thread.shutdown(wait=False)
 
     async def _follow(self, bell: Listener) -> None:
-        audited, throttle = time.monotonic(), FramePacing(TICK_SECONDS, BURST)
+        audited, ticks, load = time.monotonic(), Pacing(TICK_SECONDS * (BURST - 1)), Pacing(LOAD_ALLOWANCE)
         rung: set[int] = set()
         while True:
             started = time.monotonic()
@@ -119,9 +120,13 @@ class Hub:
                     log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)
-            await asyncio.sleep(max(throttle.record(time.monotonic()), self.spent / MAX_LOAD - self.spent))
+            now = time.monotonic()
+            tick_end = now + ticks.record(now, TICK_SECONDS)
+            await asyncio.sleep(started + load.record(started, self.spent / MAX_LOAD) - now)
             waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
+            while not _is_urgent(rung) and (rest := tick_end - time.monotonic()) > 0:
+                rung |= await bell.wait(rest)
             rung |= self._rung
             self._rung = set()
 
@@ -131,12 +136,14 @@ class Hub:
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        result: TickResult = await self._in_thread(self._changes.read, rung, boards, fresh)
+        is_urgent = _is_urgent(rung)
+        runs = {run for run in rung if run >= 0}
+        result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
         self.spent, self._rung = result.spent, self._rung | result.again
         for key, frame in result.frames.items():
             if frame:
                 for watcher in self.watchers.get(key, ()):
-                    watcher.slot.offer(frame)
+                    watcher.slot.offer(frame, is_urgent=is_urgent)
         for watcher in new:
             watcher.slot.offer(join_frames(result.wholes[key] for key in watcher.boards if key in result.wholes))
 
@@ -151,6 +158,11 @@ class Hub:
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         assert self._thread is not None
         return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, given)
+
+
+def _is_urgent(rung: set[int]) -> bool:
+    """Whether an approval is among the news: a person waits for it, or an agent does."""
+    return any(run < 0 for run in rung)
 
 
 def _run_with_connection(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

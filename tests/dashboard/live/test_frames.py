@@ -5,22 +5,39 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.live.frames import FramePacing
+from dashboard.live.frames import Pacing
 
 
 def test_a_few_events_after_a_rest_wait_for_nothing_and_later_ones_are_spaced() -> None:
-    throttle = FramePacing(0.1, 3)
-    assert [round(throttle.record(7.0), 3) for _ in range(4)] == [0, 0, 0.1, 0.2]
-    assert throttle.record(9.0) == 0
+    pacing = Pacing(0.2)
+    assert [round(pacing.record(7.0, 0.1), 3) for _ in range(4)] == [0, 0, 0.1, 0.2]
+    assert pacing.record(9.0, 0.1) == 0
 
 
 @given(st.lists(st.floats(0, 2), max_size=40))
-def test_events_that_wait_as_they_are_told_never_exceed_the_pace(gaps: list[float]) -> None:
-    throttle, now, times = FramePacing(0.1, 3), 0.0, []
+def test_events_that_rest_as_asked_never_exceed_the_pace(gaps: list[float]) -> None:
+    pacing, now, times = Pacing(0.2), 0.0, []
     for gap in gaps:
         now += gap
         times.append(now)
-        now += throttle.record(now)
+        now += pacing.record(now, 0.1)
     for first in range(len(times)):
         for last in range(first, len(times)):
             assert last - first + 1 <= (times[last] - times[first]) / 0.1 + 3 + 1e-6
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.001, 0.4)), max_size=40))
+def test_work_that_rests_as_asked_never_exceeds_its_share_by_more_than_the_allowance(
+    work: list[tuple[float, float]],
+) -> None:
+    share, allowance, pacing, now = 0.3, 0.5, Pacing(0.5), 0.0
+    started: list[tuple[float, float]] = []
+    for gap, cost in work:
+        now += gap
+        started.append((now, cost))
+        now = max(now + cost, now + pacing.record(now, cost / share))
+    for first in range(len(started)):
+        spent = 0.0
+        for begin, cost in started[first:]:
+            assert spent / share <= begin - started[first][0] + allowance + 1e-6
+            spent += cost

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from dashboard.asgi import application
 from dashboard.cards import rendering
-from dashboard.live import boards, hub, queries
+from dashboard.live import boards, frames, hub, queries
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
@@ -132,6 +132,25 @@ async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(d
         await sync_to_async(gate.set_kill_switch)("ben", True)
         assert await everybody.wait(PATIENCE) == {doorbell.EVERY_RUN}
         assert not one._rung
+
+
+async def test_all_approvals_ring_for_those_who_listen_to_all_of_them_only() -> None:
+    async with doorbell.listen(doorbell.EVERY_APPROVAL) as approvals, doorbell.listen(doorbell.EVERY_RUN) as runs:
+        doorbell.ring([7, doorbell.get_approvals_bell(8)])
+        assert await approvals.wait(PATIENCE) == {-8}
+        assert await runs.wait(PATIENCE) == {7}
+
+
+async def test_a_request_for_approval_waits_neither_for_the_tick_nor_for_the_pace_of_the_browser(
+    signed_in: Client, a_call: Callable[..., ToolCall], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "TICK_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(frames, "PACE_SECONDS", 10 * PATIENCE)
+    async with watching(signed_in, "/ws/me/?board=approvals") as opened:
+        await opened.receive_from(timeout=PATIENCE)
+        for number in range(hub.BURST + frames.PACE_BURST):  # more than may follow each other at once
+            call = await sync_to_async(a_call)("approval-requested", call_id=f"c{number}", run=f"run{number}")
+            assert f'id="c-{call.public_id}"' in await text_with(opened, call.public_id)
 
 
 @pytest.mark.parametrize("board", ["now", "approvals"])

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcards import feed, gate
 from toolcards.adapters import strict
-from toolcards.database import read_with_retries
 from toolcards.models import Approval
 from toolcards.transports import shutdown
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
@@ -172,11 +171,12 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
 
     With `wait`, wait so many seconds for a person.
     """
-    if not await read_with_retries(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
-        raise build_not_found()
     seconds = _parse_wait(request.GET.get("wait", "0"))
     if seconds:
-        await shutdown.wait_unless_stopping(feed.wait_for_answer(approval, seconds))
+        try:
+            await shutdown.wait_unless_stopping(feed.wait_for_answer(approval, seconds, source=caller.agent.pk))
+        except Approval.DoesNotExist:
+            raise build_not_found() from None
     return await gate.aget_decision(caller.agent, approval)
 
 
