@@ -222,7 +222,10 @@ def _read_secret_files() -> dict[str, str]:
 
 
 def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
-    """Return the key of the environment, else of the data directory (created on demand)."""
+    """Return the key from the environment, else from the data directory.
+
+    It is created there if it is missing.
+    """
     if from_environment:
         return from_environment.get_secret_value()
     with suppress(FileNotFoundError):

@@ -38,7 +38,10 @@ def manifest(request: HttpRequest) -> JsonResponse:
 @allow_anyone
 @require_safe
 def service_worker(request: HttpRequest) -> HttpResponse:
-    """Return the service worker, from the root so that its scope is every page."""
+    """Return the service worker.
+
+    It is served from the root, so that its scope is every page.
+    """
     files = [static(f"toolcards/{name}.css") for name in SHELL_FILES]
     files += [static("toolcards/theme.js"), static("toolcards/favicon.svg")]
     return render(request, "installation/service_worker.js", {"files": files}, content_type="text/javascript")

@@ -58,7 +58,10 @@ def build_undo_url(approval: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in words: 12 ms, 0.8 s, 3 min 10 s."""
+    """Format a duration for people.
+
+    As in 12 ms, 0.8 s, 3 min 10 s.
+    """
     if seconds < 0.1:
         return f"{max(0, round(seconds * 1000))} ms"
     if seconds < 9.95:

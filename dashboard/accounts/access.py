@@ -102,7 +102,10 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def api(right: str, *methods: str) -> Callable[[View], View]:
-    """Admit programs of people: checks session, permission and CSRF token, and answers in JSON."""
+    """Admit programs of people with this permission.
+
+    Checks session and CSRF token, and answers in JSON.
+    """
 
     def guard(view: View) -> View:
         @csrf_exempt
@@ -121,7 +124,10 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
 
 
 def by_body(form: View, program: View) -> View:
-    """Send JSON requests to `program` and others to `form`, each with its own checks."""
+    """Send JSON requests to `program` and others to `form`.
+
+    Each does its own checks.
+    """
 
     @csrf_exempt  # each of the two checks for itself, and answers in its own way
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -34,7 +34,10 @@ def make_link(user: User, base: str, life: int = LINK_SECONDS) -> str:
 
 
 def void_links(user: User) -> None:
-    """Void the links of a person without a password, and the sessions they started."""
+    """Void a person's links, and the sessions that the links started.
+
+    For people without a password.
+    """
     if not user.has_usable_password():
         user.set_unusable_password()  # it has a random part, which links are bound to
         get_user_model().objects.filter(pk=user.pk).update(password=user.password)

@@ -51,7 +51,10 @@ class SignInView(LoginView):
         return answer
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
-        """Return the requested page if it is a local path and not a sign-in page."""
+        """Return the requested page if it is safe to redirect there.
+
+        That is a local path that is not a sign-in page.
+        """
         next_url = self.request.POST.get("next", self.request.GET.get("next", ""))
         is_local = next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None)
         return next_url if is_local and not next_url.startswith(("/login", "/logout", "/admin/log")) else ""

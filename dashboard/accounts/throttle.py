@@ -65,7 +65,7 @@ class _Bucket:
         self.announced = self.announced and self.spent > 0
 
     def wait(self, allowance: Allowance) -> float:
-        """Return the seconds until there is a token, 0 if one is there."""
+        """Return the seconds until a token is available, 0 if one is."""
         return max(0.0, (self.spent + 1 - allowance.size) * allowance.refill)
 
 

@@ -203,7 +203,10 @@ def _issue_link(request: HttpRequest, person: Any, seen_digest: str) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs()
 def password(request: HttpRequest) -> HttpResponse:
-    """Change one's own password: needs the old one, or a fresh sign-in by link."""
+    """Change one's own password.
+
+    Needs the old one, or a recent sign-in by link.
+    """
     user = get_signed_in_person(request)
     has_one = user.has_usable_password()
     data = request.POST if request.method == "POST" else None

@@ -50,7 +50,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="input")
     def shown_input(self, approval: Approval) -> str:
-        """Return the input: all of it while it is pending, else its beginning."""
+        """Return the input, only its beginning once it is decided."""
         text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
         return safe_text.mark_html(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
 

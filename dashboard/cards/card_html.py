@@ -61,7 +61,10 @@ class CardHtml:
 
     @property
     def head(self) -> SafeString:
-        """The card's first line: its state, tool and summary, how long it takes, and the way to its own page."""
+        """Render the card's first line.
+
+        It shows state, tool, summary and duration, and links to the call's own page.
+        """
         view, label = self.view, self.view.label
         return _to_html(
             '<header class="card-head">\n'
@@ -113,7 +116,7 @@ class CardHtml:
 
     @property
     def open_input(self) -> SafeString:
-        """The input in the open: of a call that waits for an answer."""
+        """Render the input unfolded, for a call that waits for an answer."""
         return _to_html(self._body(self.view.input, "in")) if self.view.input else _to_html("")
 
     def _folded(self, part: str, label: str, body: PayloadView, size: str) -> str:
@@ -145,7 +148,10 @@ class CardHtml:
 
     @property
     def attempts(self) -> str:
-        """Where the other attempts of this call are listed, if there are any: in its own run, for ids are of a run."""
+        """Return the link to the other attempts of this call, if any.
+
+        They are listed in its run, because call ids belong to a run.
+        """
         card, run = self.view.card, self.call.run
         if max(card.attempt, card.occurrence) <= 1:
             return ""
@@ -153,7 +159,7 @@ class CardHtml:
 
     @property
     def meta(self) -> SafeString:
-        """The small print: whose call it is, in which run, when, and how long its parts took."""
+        """Render the details: agent, run, times and the duration of each part."""
         view, card, run = self.view, self.view.card, self.call.run
         parts = [f'<span class="source" title="Source">{mark_html(run.source.name)}</span>']
         parts += [f'<span class="path">{mark_html(view.path)}</span>'] if view.path else []

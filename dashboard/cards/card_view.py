@@ -59,7 +59,10 @@ class CardView:
 
     @property
     def is_waiting(self) -> bool:
-        """A question is open: below stand the buttons, or where it is answered."""
+        """Return whether the call waits for an answer.
+
+        The card then has buttons, or says where to answer.
+        """
         return self.card.state is S.APPROVAL_REQUESTED
 
     @property
@@ -81,7 +84,10 @@ class CardView:
 
     @property
     def path(self) -> str:
-        """The agents from the run's own down to the one that called, where there is more than one."""
+        """Return the path of agents, if there is more than one.
+
+        It leads from the run's main agent to the one that made the call.
+        """
         return " › ".join(self.card.agent_path)
 
     # ------------------------------------------------------------ input and output
@@ -112,7 +118,10 @@ class CardView:
 
     @cached_property
     def changed(self) -> list[tuple[str, str]]:
-        """What a repair or a person's edit changed in the input, and the tool's name where that was changed."""
+        """Return what a repair or a person's edit changed.
+
+        Covers the input and the tool's name.
+        """
         card = self.card
         if not card.repair:
             return []
@@ -200,7 +209,7 @@ class CardView:
 
     @property
     def error_facts(self) -> list[tuple[str, str]]:
-        """Whether trying again may help and how long to wait first, whose fault it is, and the error's kind."""
+        """Return retry advice, the cause and the kind of the error."""
         error = self.card.error
         if error is None:
             return []
@@ -263,12 +272,18 @@ class CardView:
 
     @property
     def view_sha256(self) -> str:
-        """The digest of what is shown here, which comes back with the answer."""
+        """Return the digest of what the card shows.
+
+        The answer sends it back.
+        """
         return compute_view_sha256(self.card)
 
     @property
     def hidden(self) -> str:
-        """How much of the input the card does not show: on the button that approves it."""
+        """Return how much of the input the card does not show.
+
+        The approve button names it.
+        """
         return f"{self.input.left:,} characters not shown" if self.input and self.input.left else ""
 
     @property
@@ -344,5 +359,8 @@ class CardView:
 
     @property
     def queue(self) -> int:
-        """Its place in the inbox: the risky first, and of each group what has waited longest."""
+        """Return the call's place in the inbox.
+
+        Riskier calls come first; within a risk, those that have waited longest.
+        """
         return self.risk.rank * 10**13 + self.requested_ms

@@ -23,7 +23,7 @@ class Segment:
 
 
 def compute_segments(card: Card) -> list[Segment]:
-    """Return the writing, the waiting for a person and the running, as far as they have ended."""
+    """Return the finished phases: writing, waiting for a person, running."""
     parts = [(name, length) for name, length in _list_phases(card) if length is not None and length > 0]
     total = sum(length for _, length in parts) or 1
     widths = [max(2.0, length / total * 100) for _, length in parts]

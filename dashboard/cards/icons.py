@@ -37,7 +37,7 @@ def render_time(value: Any, form: str = "clock") -> SafeString | str:
 
 
 def format_clock(value: Any) -> str:
-    """Return a point in time as people read it, in UTC: 23 Nov 06:33:09 UTC."""
+    """Return a time in UTC, as in "23 Nov 06:33:09 UTC"."""
     time = _to_datetime(value)
     return f"{time:%d %b %H:%M:%S} UTC" if time else ""
 

@@ -43,7 +43,10 @@ class MinimapColumn:
 
 
 def build_minimap(run: Run, first: int, last: int) -> dict[str, Any]:
-    """Return the picture of all calls of the run, with the window from `first` to `last`; empty for a short run."""
+    """Draw all calls of the run, with the visible window marked.
+
+    `first` and `last` are the window's ordinals. Empty for a short run.
+    """
     if run.calls <= MIN_CALLS:
         return {"columns": []}
     rows = ToolCall.objects.filter(run=run, removed=False).order_by("ordinal")

@@ -47,7 +47,10 @@ class Risk:
 
 
 def assess_risk(card: Card) -> Risk:
-    """Return the risk: high with a grave hint, low if the rule says so, else medium."""
+    """Assess the risk of the call.
+
+    High with a grave hint, low if the rule says so, else medium.
+    """
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
     hints = sorted(dict.fromkeys(_find_hints(card, severity)), key=lambda hint: not hint.is_grave)
     is_high = bool(hints) and hints[0].is_grave

@@ -12,7 +12,7 @@ from toolcards.core.redaction.invisible_characters import INVISIBLE, name_charac
 
 
 def mark_html(text: str) -> SafeString:
-    """Return the text as HTML: escaped, and what cannot be seen written out as `U+202E`."""
+    """Escape the text for HTML, with invisible characters written as `U+202E`."""
     marked = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
     return mark_safe(marked)  # noqa: S308 - escaped one line above
 
@@ -23,7 +23,10 @@ def mark_text(text: str) -> str:
 
 
 def escape_in_json(text: str) -> str:
-    """Return JSON text with the hidden characters in its strings written as escapes: it means the same."""
+    """Escape the hidden characters in the strings of JSON text.
+
+    The value stays the same.
+    """
     return replace_invisible(text, lambda character: json.dumps(character)[1:-1])
 
 
@@ -32,7 +35,10 @@ _FIELDS = re.compile(r"<textarea\b.*?</textarea>|<input\b[^>]*>", re.DOTALL | re
 
 
 def mark_page(html: str) -> str:
-    """Return a whole page with the same marks in its text, for pages that are not ours to write (the Django admin)."""
+    """Mark invisible characters in the text of a whole page.
+
+    For pages of the Django admin, whose templates we do not control.
+    """
     parts, place = [], 0
     for match in _FIELDS.finditer(html):
         parts += [_mark_rendered_html(html[place : match.start()]), match[0], _build_field_note(match[0])]

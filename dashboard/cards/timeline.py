@@ -48,7 +48,10 @@ class TimelineLane:
 
 
 def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
-    """Return the picture of the run's newest calls, or of those around an ordinal; empty without any."""
+    """Draw the run's newest calls, or those around an ordinal.
+
+    Empty for a run without calls.
+    """
     calls = [(call, call.as_shown_card()) for call in _select_calls(run, around)]
     timed = [(call, card) for call, card in calls if _find_start(card)]
     if not timed:

@@ -161,8 +161,9 @@ votes = by_body(_vote_by_form, _vote_by_json)
 
 
 def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[BatchResult]:
-    """Give all these answers, each for itself: one that does not count keeps no other from counting.
+    """Cast all these votes independently.
 
+    A rejected vote does not stop the others.
     Raises `NotTogether` before any is given, where there are too many, or a yes to calls of more than one risk.
     """
     if len(ballots) > MAX_VOTES:

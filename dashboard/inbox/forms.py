@@ -25,7 +25,7 @@ class BallotForm(forms.Form):
     edited_args = forms.CharField(max_length=256 * 1024, required=False)
 
     def clean_grant(self) -> dict[str, Any] | None:
-        """Return the wish for a yes in advance: an object, or its kind alone."""
+        """Return the requested standing approval, as an object or its kind."""
         text = self.cleaned_data["grant"].strip()
         grant = read_json(text) if text.startswith("{") else {"kind": text}
         return grant if text else None

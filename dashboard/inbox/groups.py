@@ -57,7 +57,10 @@ class GroupItem:
 
     @property
     def ticket(self) -> str:
-        """Approval, revision, digest of the arguments and digest of what is shown, with spaces between."""
+        """Return what a vote of this call must name.
+
+        Approval, revision, digest of the arguments and digest of the card, separated by spaces.
+        """
         ask = self.card.approval or CardApproval()
         return f"{ask.id} {self.card.rev} {ask.args_sha256 or '-'} {self.view.view_sha256}"
 
@@ -128,7 +131,10 @@ class RunGroup:
 
 
 def build_groups_context(rows: Iterable[ToolCall] | None = None) -> dict[str, Any]:
-    """Return the groups and the runs among the calls that wait (`rows`, where they are known), for the template."""
+    """Return the groups and runs of the waiting calls, for the template.
+
+    `rows`: the calls, if they are already loaded.
+    """
     if rows is None:
         rows = ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CALLS]
     items = [item for item in (GroupItem(call, CardView(call.as_shown_card())) for call in rows) if item.view.votable]
@@ -157,7 +163,10 @@ def list_recent_reasons() -> list[str]:
 
 
 def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:
-    """Return the groups of alike calls, the riskiest first, and of each risk in the order of waiting."""
+    """Return groups of similar calls, the riskiest first.
+
+    Within a risk, those that have waited longest come first.
+    """
     by_key: dict[tuple[Any, ...], list[GroupItem]] = defaultdict(list)
     for item in items:
         if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or CardApproval()).has_edited:
@@ -187,7 +196,10 @@ def _compute_group_key(item: GroupItem) -> tuple[Any, ...]:
 
 
 def compute_shape(value: Any, name: str = "") -> Any:
-    """Return what kind of value it is: of an object its names and their shapes, of a command its programs."""
+    """Return the shape of a value, to find similar calls.
+
+    Of an object its names and their shapes, of a command its programs.
+    """
     if isinstance(value, dict):
         return ("object", *sorted((key, compute_shape(part, key)) for key, part in value.items()))
     if isinstance(value, list):

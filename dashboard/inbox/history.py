@@ -54,7 +54,10 @@ class HistoryRow:
 
 
 def find_calls_without_outcome(since: float = 0.0) -> list[HistoryRow]:
-    """Return calls that were let begin and of which nobody has heard since, the latest first; people settle them."""
+    """Return approved calls without an outcome, the latest first.
+
+    People record their outcome by hand.
+    """
     rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
     rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MAX_CALLS]
     history_rows = [HistoryRow(row, row.call.as_shown_card()) for row in rows]

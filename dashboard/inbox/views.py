@@ -54,7 +54,7 @@ class QueueSummary:
 @require_GET
 @needs()
 def inbox(request: HttpRequest) -> HttpResponse:
-    """All calls that wait: the risky ones first, and of each group the oldest."""
+    """Show all waiting calls, by risk and then by age."""
     calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
     context = {
         "levels": group_by_risk(calls),
@@ -90,7 +90,7 @@ def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
 
 
 def summarize_queue() -> QueueSummary:
-    """Return what the inbox says at its top, on the page and over the live link."""
+    """Return the numbers in the inbox's header."""
     rows = ToolCall.objects.waiting()
     oldest = rows.values_list("requested_at", flat=True).first()
     age = max(0.0, time.time() - oldest.timestamp()) if oldest else None
@@ -161,7 +161,7 @@ def _render_card(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
-    """Say why somebody's word did not count, with the card as it is now."""
+    """Say why a vote did not count, with the current card."""
     if is_htmx_request(request):
         return render_fresh_card(request, call, notice=message, status=status)
     context = {"call": call, "told": message, "status": status, "next": find_return_path(request)}
@@ -169,7 +169,7 @@ def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, mess
 
 
 def render_fresh_card(request: HttpRequest, call: ToolCall, *, notice: str = "", status: int = 200) -> HttpResponse:
-    """Return the fresh card, which is what htmx puts in the old one's place."""
+    """Return the current card, which htmx swaps in."""
     return HttpResponse(rendering.render_for_reader(call, token=get_token(request), told=notice), status=status)
 
 
@@ -184,12 +184,15 @@ def _find_call(pk: str) -> ToolCall:
 
 
 def is_htmx_request(request: HttpRequest) -> bool:
-    """Whether the page's own script asks, which takes a card for an answer."""
+    """Return whether htmx sent the request and expects a card."""
     return request.headers.get("HX-Request") == "true"
 
 
 def find_return_path(request: HttpRequest) -> str:
-    """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
+    """Return the path that a plain form returns to.
+
+    The path in its `next` field, else the page it was sent from, if that is a page of this server.
+    """
     next_url = request.POST.get("next", "")
     if next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None):
         return next_url

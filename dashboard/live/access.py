@@ -37,7 +37,7 @@ def find_seat(scope: dict[str, Any]) -> Seat | None:
 
 
 def find_expired_seats(seats: Iterable[Seat]) -> dict[Seat, int]:
-    """Return those who may not watch any more, each with the close code that says why."""
+    """Return the seats that have lost access, with their close codes."""
     seats = set(seats)
     sessions = {seat.session for seat in seats}
     alive = Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now())

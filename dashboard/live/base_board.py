@@ -32,7 +32,10 @@ class LiveBoard:
         self._drawn_at = 0.0
 
     def render_all(self) -> Frame:
-        """Return everything: what a browser gets first, and again when it fell behind."""
+        """Render the whole board.
+
+        A browser gets it first, and again after it fell behind.
+        """
         return Frame({**self.render_cards(), **self.render_throttled()})
 
     def render_changes(self, news: BoardNews) -> Frame:

@@ -57,8 +57,9 @@ class StatusBoard(LiveBoard):
         return self._said.to_newcomer(self._count() | self._standing())
 
     def render_changes(self, news: BoardNews) -> Frame:
-        """Return what is another one by now: the count after news of calls that people are asked about.
+        """Return the parts that changed.
 
+        The count is read again after news of calls that people are asked about.
         Switches and outages have no run and what is deleted rings no bell, so now and then all are read without news.
         """
         check = self._said.doubtful or time.monotonic() - self._checked_at >= RECHECK_SECONDS
@@ -165,7 +166,10 @@ class OverviewBoard(WaitingBoard):
         return {call.public_id: place_card(call) for call in overview.list_first_waiting_calls()}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return the changed calls, new only among the first that wait, and those that moved up to the first."""
+        """Return changed cards, and those that moved up to the first.
+
+        A card is added only if it is among the first that wait.
+        """
         changed_calls = [call for call in calls if call.requested_at]
         if not changed_calls:
             return {}

@@ -59,7 +59,10 @@ class ChangeReader:
         self._seen_asked, self._covered = dict(self._seen), {}
 
     def read(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
-        """Look at the runs that rang (at all that wrote something, where none did); draw the `fresh` boards whole."""
+        """Read changes of the runs that rang and render the boards.
+
+        `rung`: empty to look at all runs that wrote something. `fresh`: boards to render whole.
+        """
         # CPU, not the clock: a busy disk or neighbour must not make the next look later.
         started, self._again = time.thread_time(), set()
         late = self._cover(boards)

@@ -26,7 +26,7 @@ class Frame:
         return "".join(self.parts.values())
 
     def then(self, later: Frame) -> Frame:
-        """Return this frame with a later one over it: the latest of each part."""
+        """Merge a later frame into this one; its parts win."""
         return Frame({**self.parts, **later.parts})
 
     def __len__(self) -> int:

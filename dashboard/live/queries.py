@@ -39,8 +39,9 @@ _FACT: Any = Event._meta.get_field("fact")
 
 
 def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[ToolCall]:
-    """Return the calls of these runs that changed after that position of each, oldest first, and at most `MOST`.
+    """Return calls that changed after these positions, oldest first.
 
+    `after`: a position for each run. At most MAX_CALLS are returned.
     `asked_only`: those that people are or were asked about.
     """
     places = " OR ".join([_PLACE] * len(after))

@@ -55,7 +55,7 @@ class RunBoard(LiveBoard):
         return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
 
     def render_throttled(self) -> dict[str, str]:
-        """Return the header, the text that is new, and the timeline where that is open."""
+        """Return the header, new text and, if it is open, the timeline."""
         self._read_texts()
         unsent, self._unsent = self._unsent, {}
         return _render_texts(unsent.values()) | self._render_head()

@@ -49,7 +49,7 @@ class LiveSocket(AsyncConsumer):
         await self._serve(hub.Watcher(viewer, boards, own_hub.pace), own_hub, receive)
 
     async def boards(self) -> Boards | int:
-        """Return what this socket shows, or the close code that says why not."""
+        """Return the socket's boards, or the close code of a refusal."""
         raise NotImplementedError
 
     @staticmethod

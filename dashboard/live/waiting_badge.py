@@ -10,7 +10,10 @@ from toolcards.models import ToolCall
 
 
 def read_badge() -> dict[str, Any]:
-    """Return the count, the newest call's id and risk, and what to say about it when it is the first, or risky."""
+    """Return the count, and the newest call's id, risk and announcement.
+
+    Only a first or risky call is announced.
+    """
     waiting = ToolCall.objects.waiting()
     count = waiting.count()
     newest = waiting.reverse().first() if count else None

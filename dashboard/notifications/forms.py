@@ -92,7 +92,7 @@ class WebhookForm(forms.Form):
         return zone
 
     def clean(self) -> dict[str, Any]:
-        """Check the address for the format, and both ends of the quiet hours."""
+        """Check that the address fits the format, and the quiet hours."""
         form_data = super().clean() or self.cleaned_data
         if form_data.get("format") == "email":
             self._check_addresses(str(form_data.get("to") or ""))

@@ -20,7 +20,10 @@ View = Callable[..., HttpResponse]
 
 
 def handle_policy_errors(view: View) -> View:
-    """Answer invalid JSON with 400, and an invalid policy with 422 and its findings."""
+    """Answer invalid JSON with 400, an invalid policy with 422.
+
+    The answer to an invalid policy lists its findings.
+    """
 
     @wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -20,7 +20,7 @@ from toolcards.models import Approval, ToolCall
 @require_http_methods(["GET", "POST"])
 @needs()
 def try_call(request: HttpRequest) -> HttpResponse:
-    """Show what the active policy and the draft would decide about a call."""
+    """Show what the active policy and the draft decide about a call."""
     form = (
         TryForm(request.POST)
         if request.method == "POST"

@@ -235,7 +235,7 @@ def get_agent_name(call: ToolCall, card: Card) -> str:
 
 
 def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
-    """Return the choices of the query, else the narrowest and most likely ones."""
+    """Return the chosen options, else the narrowest and most likely ones."""
     narrow = {"rung": steps[0].name if steps else "", "effect": guess_effect(card)}
     return (
         narrow

@@ -57,7 +57,7 @@ class RuleHits:
 
     @property
     def words(self) -> str:
-        """Return how long a rule had no hits, "" for less than a day."""
+        """Say how long a rule had no hits, "" below a day."""
         days = min(int(self.days), 30)
         return f"{days} day{'s' if days > 1 else ''}" if days else ""
 
@@ -133,7 +133,7 @@ def _build_draft_row(rule: DraftRule) -> RuleRow:
 
 
 def count_recent_hits() -> RuleHits:
-    """Count the decisions of each rule in the last part of the log."""
+    """Count the decisions of each rule in the newest events."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
     rows = list(part.of_type(PolicyDecided.type).values_list("fact", "at"))

@@ -15,7 +15,7 @@ from toolcards.client.common.canonical_json import digest
 
 
 def write_with_comments(document: dict[str, Any], earlier: str) -> str:
-    """Return the document as YAML, if possible with the comments of the earlier text."""
+    """Write the document as YAML, with the earlier comments where possible."""
     if not earlier:
         return write_yaml(document)
     try:

@@ -48,7 +48,7 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 @require_GET
 @needs()
 def picture(request: HttpRequest, run: int, ordinal: int, part: str, number: int) -> HttpResponse:
-    """Serve a picture of a call with the type that its bytes prove."""
+    """Serve a picture of a call; its bytes determine the type."""
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     card = get_object_or_404(rows, run_id=run, ordinal=ordinal).as_shown_card()
     pictures = media.list_pictures({"in": card.input, "out": card.output}.get(part))

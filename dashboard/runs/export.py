@@ -60,7 +60,7 @@ def export_json_lines(request: HttpRequest, run: int) -> StreamingHttpResponse:
 @require_GET
 @needs()
 def export_csv(request: HttpRequest, run: int) -> StreamingHttpResponse:
-    """Return a table with one row for each call, which no spreadsheet reads as formulas."""
+    """Return CSV with a row per call, safe from spreadsheet formulas."""
     return _build_file(get_object_or_404(Run, pk=run), _stream_csv, "csv", "text/csv; charset=utf-8")
 
 

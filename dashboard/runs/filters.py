@@ -92,7 +92,7 @@ class CallFilters:
         return CallPage(matches, last, examined if examined >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
-        """Return whether the call belongs on the page, whatever state it is in."""
+        """Return whether the call passes all filters but that of state."""
         if (self.tool and call.tool != self.tool) or (self.kind and call.kind != self.kind):
             return False
         if self.agent and self.agent not in call.agent:
@@ -110,7 +110,7 @@ class CallFilters:
         return stored_needle in call.card.casefold() and stored_needle in dump_card(call.as_shown_card()).casefold()
 
     def right_state(self, call: ToolCall) -> bool:
-        """Return whether the call is in the state that the page asks for."""
+        """Return whether the call is in the state filtered for."""
         return not self.state or call.state == self.state
 
     @property

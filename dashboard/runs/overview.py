@@ -124,7 +124,10 @@ tile_order = TileOrder()
 
 
 def list_run_tiles() -> tuple[list[RunTile], int]:
-    """Return the runs of the first page in their places, and how many active runs have no place."""
+    """Return the tiles of active runs, and how many runs have none.
+
+    A run keeps its place while it is active.
+    """
     runs = Run.objects.order_by("-pk")
     active = list(runs.filter(status__in=_ACTIVE).values_list("pk", flat=True)[:200])
     recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", flat=True)[: 2 * TILES])

@@ -53,7 +53,7 @@ class StatePart:
 
 
 def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
-    """Return the parts of a state bar, in the order of a call's life."""
+    """Return the segments of a state bar, in the order of states."""
     total = sum(counts.values())
     parts, x = [], 0.0
     for state in (*map(str, ToolCallState), NO_RESULT):
@@ -66,7 +66,10 @@ def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
 
 
 def get_shown_state(state: str, *, soft: bool) -> str:
-    """Return the state that bars count: a call that ended with its run has no result, but did not fail."""
+    """Return the state that bars count the call under.
+
+    A call that ended with its run has no result, but did not fail.
+    """
     return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 
@@ -114,7 +117,7 @@ def _count_soft_errors_once(run: int, errors: int) -> int:
 
 
 def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int]:
-    """Return a page of runs, and where the next one begins (0: there is none)."""
+    """Return a page of runs and the next one's cursor, or 0."""
     rows = filters.rows()
     runs = list((rows.filter(pk__lt=before) if before else rows)[: PAGE + 1])
     more = runs[PAGE - 1].pk if len(runs) > PAGE else 0
@@ -122,7 +125,7 @@ def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow]
 
 
 def list_filter_names() -> dict[str, list[str]]:
-    """Return the tools and agents of the latest calls, as suggestions for the filter.
+    """List tools and agents of the latest calls, to suggest as filters.
 
     Browsers show suggestions unmarked, so names with misleading characters are left out; the filter still finds them.
     """

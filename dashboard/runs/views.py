@@ -35,7 +35,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs()
 def run(request: HttpRequest, name: str) -> HttpResponse:
-    """One run: its newest calls, an older page of them, its timeline or its steps."""
+    """Show one run: a page of calls, its timeline or its steps."""
     source = request.GET.get("source", "")
     try:
         run_row = Run.objects.only_one(name, source)

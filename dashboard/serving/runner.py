@@ -108,7 +108,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def enable_keep_alive(server_socket: socket.socket) -> None:
-    """Let the system probe silent peers, of all connections that the socket accepts.
+    """Turn on TCP keep-alive for all connections that the socket accepts.
 
     The connection of a peer that has disappeared without closing it (power, cable, a suspended computer) ends after a
     minute; otherwise it would stay open, and its run running, for ever.

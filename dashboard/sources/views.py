@@ -116,7 +116,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 @needs()
 def unknown_frames(request: HttpRequest) -> HttpResponse:
-    """Show what to do about unknown frames, and the version of each protocol."""
+    """Show help for unknown frames, and the version of each protocol."""
     return render(request, "sources/unknown_frames.html", {"protocols": ADAPTERS.values()})
 
 

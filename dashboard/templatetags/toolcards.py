@@ -76,7 +76,10 @@ def as_json(value: Any) -> str:
 
 @register.filter
 def seconds(value: Any) -> str:
-    """Return seconds in words: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
+    """Format seconds for people.
+
+    As in 0.8 s, 42 s, 3 min 10 s, 2 h 5 min.
+    """
     if value is None or value == "":
         return ""
     return url_helpers.format_duration(float(value))

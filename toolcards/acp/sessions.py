@@ -158,7 +158,7 @@ class Sessions:
         recorded["ended"] = update.get("status") in ENDED
 
     def call(self, session: str, requested: Message) -> RequestedCall:
-        """Return the call of a permission request, from its messages and the request itself.
+        """Return the call that a permission request is about.
 
         Raises ValueError if it is ambiguous: no id, or two open calls with one id.
         """
@@ -183,13 +183,13 @@ class Sessions:
 
 
 def find_tool_name(message: Message) -> str:
-    """Return the tool's name as our adapter does: declared, in the metadata, else the title."""
+    """Return the tool's declared name, else its title, as the adapter does."""
     title = message.get("title")
     return find_declared_name(message) or (title if isinstance(title, str) and title else "tool")
 
 
 def find_declared_name(message: Message) -> str:
-    """Return the declared name of the tool, "" if there is only a title."""
+    """Return the tool's declared name, "" if it has only a title."""
     meta = message.get("_meta")
     details = meta.get("claudeCode") if isinstance(meta, dict) else None
     names = (message.get("name"), details.get("toolName") if isinstance(details, dict) else None)

@@ -49,7 +49,10 @@ def find_run_id(text: str) -> str:
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
-    """Return the body for the permission's reply endpoint. With a reason, a denied run continues."""
+    """Return the body for the permission's reply endpoint.
+
+    With a reason, a denied run continues.
+    """
     if answer.approved:
         return {"reply": "once"}
     return {"reply": "reject", "message": answer.reason or "A person declined."}

@@ -44,7 +44,7 @@ def build_error(text: str, error: Exception, depth: int = MAX_DEPTH) -> BadFrame
 
 
 def parse_or_keep(text: str) -> Any:
-    """Return the value of a JSON object or array, else the text itself."""
+    """Parse a JSON object or array; return other text unchanged."""
     if text[:1] not in {"{", "["}:
         return text
     try:
@@ -54,8 +54,9 @@ def parse_or_keep(text: str) -> Any:
 
 
 def shelter_surrogates(value: Any) -> tuple[Any, bool]:
-    """Return the value with lone surrogates as private characters, and whether any were found.
+    """Replace lone surrogates by private characters.
 
+    Returns the value, and whether it had any.
     JavaScript splits emoji over two deltas. A text that uses those private characters itself gets U+FFFD
     instead, so that `restore_surrogates` never adds surrogates.
     """

@@ -16,7 +16,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child 
 
 
 def get_background_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process's background thread, which starts on first use."""
+    """Return the event loop of the background thread, started on demand."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:

@@ -37,7 +37,7 @@ class CallRegistry:
             return self._add(name, tool)
 
     def find_or_begin(self, name: str, tool: str) -> TrackedCall:
-        """Return the call that the model writes or has just written under this id, or a new one."""
+        """Return the call being written under this id, or begin one."""
         with self._lock:
             return self._find_first(name, tool, TrackedCall.is_untouched) or self._add(name, tool)
 
@@ -80,12 +80,15 @@ class CallRegistry:
             return call
 
     def find(self, name: str, tool: str = "") -> TrackedCall | None:
-        """Return the oldest open call with this id and, if given, this tool."""
+        """Return the oldest open call with this id and tool, if any.
+
+        `tool`: "" for any tool.
+        """
         with self._lock:
             return self._find_first(name, tool, lambda each: not each.over)
 
     def find_pending(self, name: str, tool: str = "") -> TrackedCall | None:
-        """Return the oldest open call with this id that was neither submitted nor find_or_begin."""
+        """Return the oldest open call with this id that was not submitted."""
         with self._lock:
             return self._find_first(name, tool, TrackedCall.is_untouched)
 

@@ -19,7 +19,10 @@ _MARK = "toolcards_told"
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether this is an interruption or a framework's own signal, not a failure."""
+    """Return whether the error is an interruption, not a failure.
+
+    Signals of frameworks count as interruptions.
+    """
     return exception_codes.classify_exception(error) is None
 
 
@@ -38,7 +41,7 @@ def mark_as_reported(error: BaseException) -> None:
 
 
 def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
-    """Return the outcome of a run that raised this error, and the reason.
+    """Return the outcome and reason of a run that raised this error.
 
     `interrupted`: something in it was canceled from outside. A timeout that no tool reported is then that
     cancellation: `asyncio.wait_for` converts it.

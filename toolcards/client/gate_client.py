@@ -198,8 +198,9 @@ class Toolcards:
         reask: Reask | None = None,
         **more: Any,
     ) -> Decision:
-        """Decide, wait and claim: an allow (run `decision.args`) or a deny (give the model `decision.text`).
+        """Ask the gate about a call, wait for people, claim the permit.
 
+        On allow, run `decision.args`. On deny, give the model `decision.text`.
         `more` may hold `tools`, those offered to the model: the call is checked against them, and repaired if there is
         only one way. `reask` gets the deny of an invalid input (`decision.raw["places"]` has the places) and may return
         other arguments, for example from the model, or None. For an unknown tool it may return the name of one of
@@ -307,7 +308,10 @@ class Toolcards:
         return True
 
     def run(self, run: str = "", **options: Any) -> Run:
-        """Return a run to report over one WebSocket: `async with cards.run(agent="…") as run`. See stream.Run."""
+        """Return a run that is reported over one WebSocket.
+
+        Use it as `async with cards.run(agent="…") as run`. See stream.Run.
+        """
         return Run(self.url, self.key, run or f"run-{uuid.uuid4().hex[:12]}", **options)
 
     # ------------------------------------------------------------ HTTP

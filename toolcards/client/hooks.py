@@ -78,7 +78,10 @@ def has_plugins() -> bool:
 
 
 def drain() -> None:
-    """Wait until every event was delivered (for tests, and before a program ends)."""
+    """Wait until every event was delivered.
+
+    For tests, and before a program ends.
+    """
     _queue.join()
 
 

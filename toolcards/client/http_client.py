@@ -211,7 +211,10 @@ class _IdleConnections:
             old.close()
 
     def forget(self) -> None:
-        """Close our copies of the parent process's connections, which two processes must not share."""
+        """Close the connections inherited from the parent process.
+
+        Two processes must not share one.
+        """
         self._lock = threading.Lock()
         links, self._links = self._links, []
         for link, _ in links:

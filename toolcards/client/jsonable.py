@@ -35,7 +35,10 @@ def to_jsonable(value: Any, depth: int = 0) -> Any:
 
 
 def shorten(value: Any) -> Any:
-    """Return the value as JSON, or the start of its text if it is too long for one frame."""
+    """Return the value as JSON, cut to fit one frame.
+
+    A value that is too long becomes the beginning of its text.
+    """
     jsonable = to_jsonable(value)
     encoded = json.dumps(jsonable)
     if len(encoded) <= LONGEST:

@@ -36,7 +36,7 @@ __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 
 
 def watched(run: Run, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a config for `invoke`, `stream` and so on with our callbacks added."""
+    """Return a config for `invoke` or `stream` with our callbacks."""
     extended = dict(config or {})
     extended["callbacks"] = [*(extended.get("callbacks") or []), Watch(run)]
     return extended
@@ -167,12 +167,12 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             call.failed(error)
 
     def on_chain_error(self, error: BaseException, *, parent_run_id: UUID | None = None, **more: Any) -> None:
-        """Record that the graph was canceled, before the cancellation turns into a timeout."""
+        """Record a cancellation of the graph, before it becomes a timeout."""
         if parent_run_id is None and is_cancellation(error):
             self._registry.run.interrupted = True
 
     def on_chain_end(self, outputs: Any, **more: Any) -> None:
-        """Report calls that reached no tool, from the messages of a finished node."""
+        """Report calls in a finished node's messages that reached no tool."""
         with contextlib.suppress(Exception):
             messages = outputs.get("messages", ()) if isinstance(outputs, dict) else outputs
             for message in messages if isinstance(messages, (list, tuple)) else ():

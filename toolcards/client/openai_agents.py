@@ -31,8 +31,9 @@ MARK = "__toolcards_gated__"
 
 
 def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None = None) -> FunctionTool:
-    """Return a copy of the tool that asks first, in `run` or in the run of the surrounding `with` block.
+    """Return a copy of the tool that asks the gate first.
 
+    `run`: default is the run of the surrounding `with` block.
     A denial is the tool's answer, so the model reads the reason; edited arguments are the ones it runs with.
     """
     invoke = tool.on_invoke_tool
@@ -79,8 +80,9 @@ async def _report_broken(call: TrackedCall, invoke: Any, context: Any, text: str
 
 
 def config(run: Run, base: RunConfig | None = None) -> RunConfig:
-    """Return a run configuration that reports errors which the SDK reports to nothing else.
+    """Return a run configuration that reports errors missing from the SDK's hooks.
 
+    The SDK reports them nowhere else.
     Only for tools without their own `failure_error_function`. The message for the model does not change.
     """
     registry = require_registry(run)

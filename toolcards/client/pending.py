@@ -24,7 +24,7 @@ class WireIds:
         self._uses: dict[str, int] = {}
 
     def make_unique(self, call_id: str) -> str:
-        """Return the id, or its first variant that no call of this run has."""
+        """Return the id, or a variant that is unique in this run."""
         with self._lock:
             name, use = call_id, self._uses.get(call_id, 0)
             while name in self._uses:

@@ -29,7 +29,7 @@ class ApprovalWait:
         self._last_answer = time.monotonic()
 
     def next_step(self, cards: Toolcards) -> Callable[[], Decision]:
-        """Return the next step as a function, which may run in another thread."""
+        """Return the next step, to run in any thread."""
         now = time.monotonic()
         if now >= self._until:
             return partial(cards.expire, self.decision)

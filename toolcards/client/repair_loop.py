@@ -60,7 +60,10 @@ def find_trouble(tool: str, args: Any, offers: Offers) -> Trouble | None:
 
 
 def make_refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:
-    """Return the denial of a call that cannot be repaired, worded for the model."""
+    """Return the denial of a call that cannot be repaired.
+
+    Its text is for the model.
+    """
     places = [
         {
             "pointer": error.pointer, "keyword": error.keyword, "message": error.message,
@@ -100,7 +103,7 @@ def rewrite_arguments(reask: Reask, denial: Decision, args: Any, errors: Iterabl
 
 
 def choose_other_tool(reask: Reask, denial: Decision, args: Any, offers: Offers) -> str:
-    """Return the tool chosen in place of a missing one, "" for none.
+    """Return the tool chosen instead of a missing one, or "".
 
     Only a tool that reads can be chosen, and only one that takes the arguments unchanged.
     """

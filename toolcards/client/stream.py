@@ -87,7 +87,7 @@ class Run:
 
     @property
     def dead(self) -> websocket.ConnectionClosed | None:
-        """Why the server refused this run for good, None if it did not."""
+        """Return why the server rejected this run permanently, or None."""
         return self._link.dead
 
     # ------------------------------------------------------------ beginning and end
@@ -143,7 +143,10 @@ class Run:
         return not len(self._outbox)
 
     async def flushed(self) -> None:
-        """Wait until the server has committed everything sent so far, in the loop of the run."""
+        """Wait until the server has committed everything sent so far.
+
+        Runs in the event loop of the run.
+        """
         while len(self._outbox) and self.dead is None:
             self._link.empty.clear()
             await self._link.empty.wait()
@@ -196,7 +199,10 @@ class Run:
         return call
 
     async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
-        """Send the frame that completes a call's input and return the final decision: allow or deny."""
+        """Send the frame that completes a call's input; return the decision.
+
+        The decision is allow or deny.
+        """
         deciding = self._submit(question, frame, seconds)
         if self._loop is None or self._loop is background_loop.find_running_loop() or self._is_forked_copy:
             return await deciding

@@ -60,7 +60,10 @@ class TrackedCall:
         return not self.over and (self.is_running or self._is_waiting)
 
     def matches(self, args: Any) -> bool:
-        """Return whether a call with these arguments may be this one (not running, not waiting)."""
+        """Return whether a call with these arguments may be this one.
+
+        It is not if it runs or waits.
+        """
         if self.over or self.is_running or self._is_waiting:
             return False
         text = canonical_text(args)
@@ -137,7 +140,7 @@ class TrackedCall:
     def ask_now(
         self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
     ) -> Decision:
-        """Return the final decision on the call, for code without an event loop."""
+        """Return the final decision, for code without an event loop."""
         earlier = self._reuse_decision(args, take=take)
         if earlier is not None:
             return earlier
@@ -254,7 +257,10 @@ class TrackedCall:
                 self._attempt.deny("approval_denied", reason)
 
     def pause(self) -> None:
-        """Mark the call as interrupted by the framework, which will run it again without asking."""
+        """Mark the call as interrupted.
+
+        The framework runs it again without asking.
+        """
         self.is_running = False
 
     def close(self) -> None:

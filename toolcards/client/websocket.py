@@ -129,7 +129,7 @@ class Socket:
                 return await self._text(b"".join(parts))
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Send a close frame, wait up to two seconds for the answer, and close."""
+        """Close the connection, waiting up to two seconds for the peer."""
         with contextlib.suppress(OSError, TimeoutError):
             await self._send_close(code, reason)
             async with asyncio.timeout(2):

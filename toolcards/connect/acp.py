@@ -42,7 +42,10 @@ def plan(target: Target) -> list[Change]:
 
 
 def undo(target: Target) -> list[Change]:
-    """Return the settings without our agent, or no file if nothing else is in it."""
+    """Return the settings without our agent.
+
+    The file goes if nothing else is in it.
+    """
     path = settings_path(target)
     text = read(path)
     remaining = managed_block.remove_block(text or "", "acp", "//")

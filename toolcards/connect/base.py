@@ -138,7 +138,10 @@ class Recipe:
 
 
 def find_command() -> list[str]:
-    """Return the `toolcards` command with its path, to start without a virtual environment."""
+    """Return the `toolcards` command with its full path.
+
+    It then starts without a virtual environment.
+    """
     installed = shutil.which("toolcards") or shutil.which("toolcards-client")
     if installed:
         return [installed]

@@ -53,7 +53,10 @@ def plan(target: Target) -> list[Change]:
 
 
 def undo(target: Target) -> list[Change]:
-    """Return the settings without our hooks (no file if nothing else is in it) and no key file."""
+    """Remove our hooks from the settings, and the key file.
+
+    The settings go if nothing else is in them.
+    """
     path = settings_path(target)
     text, settings = read_json(path)
     after = _without_key(hooks_file.remove_hooks(settings))
@@ -62,12 +65,15 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the key file or, from an earlier version, in the settings; "" if it is missing."""
+    """Return the stored key, "" if there is none.
+
+    Earlier versions stored it in the settings.
+    """
     return hooks_file.read_key(target, NAME) or _old_key(read_json(settings_path(target))[1])
 
 
 def settings_path(target: Target) -> Path:
-    """Return the account's settings, or the project's local ones, which are not shared."""
+    """Return the path of the account's or the project's local settings."""
     if target.project is not None:
         return target.project / ".claude" / "settings.local.json"
     return target.home / ".claude" / "settings.json"
@@ -87,7 +93,7 @@ def probe_offline(target: Target) -> str:
 
 
 def find_warning(target: Target) -> str:
-    """Return a warning if the installed Claude Code does not block on slow hooks."""
+    """Return a warning if this Claude Code does not wait for hooks."""
     version, required = find_installed_version(), ".".join(map(str, BLOCKING_VERSION))
     if not version:
         return f"There is no `claude` on the PATH. Versions before {required} run a tool whose hook takes too long."
@@ -98,7 +104,7 @@ def find_warning(target: Target) -> str:
 
 
 def find_installed_version() -> tuple[int, ...]:
-    """Return the version of `claude` on the PATH, () if it is missing."""
+    """Return the version of the `claude` on PATH, or ()."""
     claude = shutil.which("claude")
     if claude is None:
         return ()

@@ -32,7 +32,10 @@ def plan(target: Target) -> list[Change]:
 
 
 def undo(target: Target) -> list[Change]:
-    """Return hooks.json without our hooks (no file if nothing else is in it) and no key file."""
+    """Remove our hooks from hooks.json, and the key file.
+
+    hooks.json goes if nothing else is in it.
+    """
     path = hooks_path(target)
     text, settings = read_json(path)
     after = hooks_file.remove_hooks(settings)

@@ -32,7 +32,10 @@ def plan(target: Target) -> list[Change]:
 
 
 def undo(target: Target) -> list[Change]:
-    """Return the settings without our hooks (no file if nothing else is in it) and no key file."""
+    """Remove our hooks from the settings, and the key file.
+
+    The settings go if nothing else is in them.
+    """
     path = settings_path(target)
     text, settings = read_json(path)
     after = hooks_file.remove_hooks(settings)
@@ -46,7 +49,7 @@ def read_key(target: Target) -> str:
 
 
 def settings_path(target: Target) -> Path:
-    """Return the path of the settings, in the account or in the project."""
+    """Return the path of the account's or the project's settings."""
     return (target.project or target.home) / ".gemini" / "settings.json"
 
 

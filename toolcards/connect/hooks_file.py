@@ -68,7 +68,7 @@ def add_hooks(settings: Settings, entries: Mapping[str, Settings], path: Path) -
 
 
 def remove_hooks(settings: Settings) -> Settings:
-    """Return the settings without our hooks and without the objects that this empties."""
+    """Remove our hooks, and objects that become empty."""
     after = dict(settings)
     if isinstance(settings.get("hooks"), dict):
         hooks = {event: _drop_our_hooks(entries) for event, entries in settings["hooks"].items()}
@@ -85,7 +85,10 @@ def find_hooks(settings: Settings, event: str) -> list[Settings]:
 
 
 def get_object(settings: Settings, name: str, path: Path) -> Settings:
-    """Replace the named object by a copy that may be changed and return it; raises Unreadable."""
+    """Replace the named object by a copy, and return the copy.
+
+    Raises Unreadable if it is no object.
+    """
     value = settings.get(name, {})
     if not isinstance(value, dict):
         raise Unreadable(f"{path}: {name} is not an object. It was not touched.")

@@ -18,7 +18,10 @@ class NotJsonc(Exception):
 
 
 def insert_member(text: str, name: str, lines: str, wrap: Wrap) -> str:
-    """Return the text with these lines first in its object `name`, which is created if missing."""
+    """Insert lines at the beginning of the object `name`.
+
+    The object is created if it is missing.
+    """
     text = text if text.strip() else EMPTY
     top, inner_start = _find_objects(text, name)
     if inner_start:

@@ -21,7 +21,7 @@ def remove_block(text: str, name: str, comment: str = "#") -> str:
 
 
 def append_block(text: str, lines: str, name: str, comment: str = "#") -> str:
-    """Return the text with these lines at its end, replacing an earlier block of that name."""
+    """Append a block, replacing an earlier one of that name."""
     text = remove_block(text, name, comment)
     no_newline = bool(text) and not text.endswith("\n")
     return text + "\n" * no_newline + format_block(lines, name, comment, no_newline=no_newline)

@@ -41,7 +41,10 @@ MARK, MARK_NO_ARGS = TAG, f"{TAG}-no-args"  # the second marks an entry that had
 
 
 def plan(target: Target) -> list[Change]:
-    """Return the key file and the configurations with every command behind the gateway; raises Unreadable."""
+    """Return the key file, and configurations with servers behind the gateway.
+
+    Raises Unreadable.
+    """
     configs = [(path, text, _wrap(path, text, target)) for path, text in _read_configs(target)]
     if not any(after != _unwrap(path, text) for path, text, after in configs):
         places = ", ".join(str(path) for path in _list_paths(target))
@@ -71,7 +74,10 @@ def probe_offline(target: Target) -> str:
 
 
 def find_warning(target: Target) -> str:
-    """Return which servers stay as they are, because they have an address and no command."""
+    """Name the servers that stay as they are.
+
+    They have an address and no command.
+    """
     names = []
     for path, text in _read_configs(target):
         names += [name for name, entry in _iterate_entries(_parse(path, text)) if _get_text(entry, "command") is None]

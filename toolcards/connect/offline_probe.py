@@ -56,7 +56,7 @@ def run_node(folder: Path, program: str) -> str:
 
 
 def run_hook(words: list[str], event: str = "PreToolUse") -> str:
-    """Return the denial of our command hook for this gating event of its program.
+    """Return the denial that our command hook gives for this event.
 
     "" if it does not deny.
     """
@@ -79,7 +79,7 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
 
 
 def run_mcp() -> str:
-    """Return the denial of the MCP gateway before a server that answers everything.
+    """Return the denial that the MCP gateway gives for any server.
 
     "" if it does not deny.
     """

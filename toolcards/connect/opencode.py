@@ -31,7 +31,7 @@ _SETTINGS = re.compile(r"^const SETTINGS = (\{.*\}) // " + TAG + "$", re.MULTILI
 
 
 def plan(target: Target) -> list[Change]:
-    """Return the key file, the plugin file and the modules that it imports."""
+    """Return the key file, the plugin and the modules it imports."""
     path, before = plugin_path(target), read(plugin_path(target))
     if before is not None and TAG not in before:
         raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
@@ -46,7 +46,7 @@ def plan(target: Target) -> list[Change]:
 
 
 def undo(target: Target) -> list[Change]:
-    """Return the removal of the plugin and its modules, if we created them."""
+    """Remove the plugin and its modules, if we created them."""
     path, before = plugin_path(target), read(plugin_path(target))
     is_ours = before is not None and TAG in before
     removals = [remove_copy(config_folder(target), name) for name in (*MODULES, *FORMER_MODULES)]
@@ -59,7 +59,10 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the key in the key file or, from an earlier version, in the plugin; "" if it is missing."""
+    """Return the stored key, "" if there is none.
+
+    Earlier versions stored it in the plugin.
+    """
     return hooks_file.read_key(target, NAME) or _read_old_key(target)
 
 

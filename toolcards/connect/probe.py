@@ -66,7 +66,7 @@ def accepts_key(url: str, key: str) -> bool:
 
 
 def report_offline(url: str, key: str, *, agent: str, denial: str, checked: str) -> None:
-    """Log that the program denied its call while no server was running, and its message."""
+    """Log that the program denied its call without a server."""
     call = {"call_id": "away", "tool": OFFLINE_TOOL, "input": {"checked": checked}}
     frames: list[dict[str, Any]] = [
         {"type": "run.started", "agent": agent, "title": "What happens while no server is running"},

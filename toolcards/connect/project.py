@@ -47,7 +47,7 @@ class Project:
         return [*copies, Change(path, text, managed_block.append_block(text or "", lines, self.name), secret=key)]
 
     def undo(self, target: Target) -> list[Change]:
-        """Return the removal of our lines and copies, and of the environment file if it becomes empty.
+        """Remove our lines and copies, and an environment file left empty.
 
         Copies stay while another recipe is connected in this folder, since it may need them.
         """

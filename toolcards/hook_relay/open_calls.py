@@ -33,7 +33,10 @@ def open_call(session: str, tool: str, arguments: Any, call_id: str) -> None:
 
 
 def close_call(session: str, tool: str, arguments: Any) -> str | None:
-    """Return the id of the open call with this tool and arguments and forget it; None if there is none."""
+    """Forget the open call with this tool and arguments; return its id.
+
+    None if no call is open.
+    """
     for path in sorted(_find_folder(session).glob(f"{_digest(tool, arguments)}.*"), reverse=True):
         try:
             path.unlink()  # only one process can

@@ -42,7 +42,10 @@ class Plugin:
     target: Any
 
     def hears(self, event: str) -> Callable[[dict[str, Any]], Any] | None:
-        """Return the method for the event (`before` or `tool.execute.before`), None if it has none."""
+        """Return the plug-in's method for the event, or None.
+
+        The method is named `before` or `tool.execute.before`, for example.
+        """
         method = getattr(self.target, event.rpartition(".")[2], None)
         return method if callable(method) else None
 
@@ -83,7 +86,10 @@ def register(target: Any, name: str = "") -> Callable[[], None]:
 
 
 def list_plugins(event: str = "") -> list[Plugin]:
-    """Return the plug-ins, those that hear the event if one is given, in the order of their names."""
+    """Return the plug-ins that handle the event, by name.
+
+    `event`: "" for all plug-ins.
+    """
     _load()
     if not _registered:
         return []
@@ -144,7 +150,10 @@ def list_troubles() -> list[Status]:
 
 
 def count_hanging(name: str, change: int) -> None:
-    """Count a guard's calls that are late: 1 for one more, -1 when one returns."""
+    """Change the number of a guard's late calls.
+
+    1 for one more, -1 when one returns.
+    """
     with _lock:
         _hanging[name] += change
 

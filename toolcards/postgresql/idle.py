@@ -105,8 +105,9 @@ class IdleConnections:
 
 
 def is_live(connection: Any) -> bool:
-    """Return whether an idle connection can be used. The server is asked only where there is a doubt.
+    """Return whether an idle connection can be used.
 
+    The server is asked only in doubt.
     A server that ends a session says so, or closes it: either way there is something to read where nothing was asked.
     """
     if connection.closed:

@@ -40,7 +40,10 @@ CHECKS = {
 
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
-    """Every part of this process has worked recently, and all guards are available."""
+    """Answer whether this process can serve requests.
+
+    Every part must have worked recently, and all guards must be available.
+    """
     troubles, faults = await asyncio.gather(_guard_troubles(), readiness.list_reasons())
     checks = {check: part not in faults for check, part in CHECKS.items()} | {"plugins": not troubles}
     if not all(checks.values()):

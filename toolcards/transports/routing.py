@@ -64,7 +64,10 @@ class MachineRouter:
 
 
 async def reject_socket(scope: Any, receive: Any, send: Any) -> None:
-    """Close a socket at an unknown address by a code: clients retry a refused handshake forever."""
+    """Close a socket at an unknown address with a code.
+
+    Clients retry a refused handshake forever.
+    """
     await receive()
     await send({"type": "websocket.accept"})
     await send({"type": "websocket.close", "code": 4404})

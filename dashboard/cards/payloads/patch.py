@@ -56,7 +56,7 @@ def is_unified_diff(text: str) -> bool:
 
 
 def render_edit(edit: Edit) -> str:
-    """Return the edit as HTML: removed and added lines between unchanged ones, nothing left out."""
+    """Render the edit as removed, added and unchanged lines, all included."""
     after = render_code_lines(edit.after, edit.path)
     if edit.before is None:
         lines = [("+", line) for line in after]

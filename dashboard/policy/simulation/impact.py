@@ -62,7 +62,7 @@ class Impact:
 
     @property
     def sentence(self) -> str:
-        """Return the sum, like "3 of 12 calls change: 3 ask → allow"."""
+        """Summarize the changes, as in "3 of 12 calls change"."""
         tally = self.tally
         if not tally.seen:
             return "There are no past calls to compare with."
@@ -73,7 +73,7 @@ class Impact:
 
     @property
     def rules(self) -> list[tuple[str, int, bool]]:
-        """Return each new rule, its number of calls, and whether it only watches."""
+        """List new rules, with their number of calls and whether they watch."""
         hits = [(rule, count, False) for rule, count in self.tally.hits.items()]
         return sorted(hits + [(rule, count, True) for rule, count in self.tally.would.items()])
 

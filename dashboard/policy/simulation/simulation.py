@@ -79,7 +79,10 @@ class SimulationResult:
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """Return the count of each change ("ask → allow", 31), most frequent first."""
+        """Count each kind of change, the most frequent first.
+
+        As in ("ask → allow", 31).
+        """
         counter: Counter[str] = Counter()
         for group in self.groups:
             counter[f"{group.old} → {group.new}"] += group.count
@@ -210,7 +213,7 @@ class _CachedPolicy(Generic[Answer]):
 
 
 def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
-    """Count the call and keep it as an example if there is room."""
+    """Count the call; keep it as an example if possible."""
     target.count += 1
     if len(target.examples) < EXAMPLES:
         target.examples.append(pk)
@@ -235,7 +238,7 @@ def _list_rules(policy: RuleSet) -> dict[tuple[Any, ...], Any]:
 
 
 def can_affect(rules: RuleSet, question: PolicyRequest) -> bool:
-    """Return whether one of the rules may match the call or cannot read it.
+    """Return whether any rule may match the call or cannot read it.
 
     Rules that never match a large call may still cost so much that the others cannot be finished.
     """

@@ -185,5 +185,8 @@ def get_denial_title(code: str, by_kind: str) -> str:
 
 
 def get_cause_failure(cause: str) -> StatedFailure:
-    """Return the failure of a call whose run was stopped, cut off, or failed."""
+    """Return the failure of a call that its run's end closed.
+
+    `cause`: stopped, cut off or failed.
+    """
     return _CAUSES.get(cause, StatedFailure(cause.replace("-", "_"), "runtime", None, ""))

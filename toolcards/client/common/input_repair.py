@@ -37,7 +37,10 @@ class Offer:
 
     @classmethod
     def parse(cls, announcement: Mapping[str, Any]) -> Offer | None:
-        """Return the tool of an MCP, AG-UI or native announcement, if it has a name."""
+        """Read an announced tool; None without a name.
+
+        Reads the shapes of MCP, AG-UI and the native protocol.
+        """
         name = announcement.get("name")
         if not isinstance(name, str) or not name:
             return None
@@ -65,7 +68,10 @@ class Trouble:
         return self.code, self.tool, tuple(sorted((error.pointer, error.keyword) for error in self.findings))
 
     def message(self, offers: Offers) -> str:
-        """Return the message for the model: code, errors by place, and allowed tools."""
+        """Describe the trouble for the model.
+
+        Names the code, the errors by place, and the allowed tools.
+        """
         if self.code == "no_such_tool":
             text = f"no_such_tool: there is no tool named “{self.tool[:200]}”."
         else:

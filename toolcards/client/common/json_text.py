@@ -40,7 +40,10 @@ def parse_strict_object(data: bytes) -> dict[str, Any]:
 
 
 def is_same_json(a: Any, b: Any) -> bool:
-    """Return whether two JSON values are equal as in RFC 8785: 1 is 1.0, true is not 1."""
+    """Return whether two JSON values are equal as in RFC 8785.
+
+    1 equals 1.0; true does not equal 1.
+    """
     try:
         return a is b or _is_equal(a, b)
     except RecursionError:
@@ -48,7 +51,7 @@ def is_same_json(a: Any, b: Any) -> bool:
 
 
 def format_text(value: Any) -> str:
-    """Return a string unchanged, None as "", and other values as ASCII JSON."""
+    """Format a value: strings unchanged, None as "", others as ASCII JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     try:

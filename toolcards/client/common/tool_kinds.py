@@ -169,7 +169,10 @@ def _sort_by_danger(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def split_words(name: str) -> list[str]:
-    """Return the words of a name in lower case: `deleteFile` and `delete_file` have two."""
+    """Split a name into lower-case words.
+
+    `deleteFile` and `delete_file` have two.
+    """
     return [word.lower() for word in _WORDS.findall(to_latin(name[:200]))]
 
 

@@ -105,8 +105,9 @@ def find_changed_cards(memory: RunMemory) -> list[Card]:
 
 
 def write_approval(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float) -> None:
-    """Write the card's approval. A newer approval supersedes the older one of the same call.
+    """Write the card's approval.
 
+    A newer approval supersedes the older one of the same call.
     `extras`: approval id -> columns that are not in the card. `clock_offset`: see models.Approval.
     """
     ask, before = card.approval, memory.asks.get(card.ordinal)

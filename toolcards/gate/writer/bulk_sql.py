@@ -128,7 +128,10 @@ _seal_cards, _seal_texts = _get_sealer(ToolCall, "card"), _get_sealer(ToolCall, 
 
 
 def insert_events(cursor: Any, events: list[EventRow]) -> None:
-    """Append events to the log, on PostgreSQL with COPY, which takes half the time."""
+    """Append events to the log.
+
+    On PostgreSQL with COPY, which takes half the time.
+    """
     facts = _seal_facts(event.fact for event in events)
     rows = [
         (event.run_id, event.seq, event.at, event.ordinal, fact, event.applied)
@@ -191,7 +194,10 @@ def update_runs(cursor: Any, runs: list[RunRow]) -> None:
 
 
 def fit_text(text: str, size: int) -> str:
-    """Return the text as a database column can hold it: no NUL, no lone surrogates, at most `size` characters."""
+    """Make the text fit a database column.
+
+    Replaces NUL and lone surrogates, and cuts at `size` characters.
+    """
     return text[:size] if text.isascii() and "\x00" not in text else clean_text(text)[:size]
 
 

@@ -85,7 +85,10 @@ def log_step(run: str, step: TraceStep) -> None:
 
 
 def iterate_steps(events: Iterable[Any]) -> Iterator[TraceStep]:
-    """Yield the phases of a run from its log (`Event` rows in order), each step of the agent summed up at its end."""
+    """Yield the phases of a run from its log.
+
+    `events`: Event rows in order. Each step of the agent is summed up at its end.
+    """
     board = RunState()
     for event in events:
         fact = event.readable_fact
@@ -206,7 +209,7 @@ def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> 
 
 
 def build_agent_step(board: RunState, fact: f.StepFinished) -> TraceStep:
-    """Return a step's end, which lists its calls, how many came to a result, and which of them were invalid."""
+    """Return a step's end, with its calls, results and invalid calls."""
     here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
     invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]
     more = {

@@ -65,7 +65,10 @@ def write_mark() -> Mark | None:
 
 
 def is_committed(mark: Mark) -> bool | None:
-    """Return whether that transaction was committed, None if the database does not answer in time."""
+    """Return whether that transaction was committed.
+
+    None if the database does not answer in time.
+    """
     until = time.monotonic() + PATIENCE
     while True:
         try:

@@ -52,7 +52,10 @@ class Work(Protocol):
         ...
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
-        """Return the (source pk, name) of the runs it will change, as far as known."""
+        """Return the runs it will change, as far as known.
+
+        Each as (source pk, name).
+        """
         ...
 
     def apply(self, tx: Transaction) -> None:
@@ -270,7 +273,10 @@ class Writer:
 
     @property
     def oldest_wait(self) -> float:
-        """Return how many seconds the oldest work has waited, 0 if none waits."""
+        """Return for how many seconds the oldest work has waited.
+
+        0 if none waits.
+        """
         since = self._waits_since
         return time.monotonic() - since if since else 0.0
 

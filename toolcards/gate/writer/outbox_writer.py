@@ -33,7 +33,10 @@ class Outbox:
         self.payloads: list[tuple[RunMemory, dict[str, Any]]] = []
 
     def add(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact, events: list[str]) -> None:
-        """Remember what happened to the call between the two cards. Whatever goes wrong here changes no outcome."""
+        """Add the payloads of what happened to a call.
+
+        An error here changes no outcome.
+        """
         self._add(memory, before, after, events, memory.seq, fact.at)
 
     def add_settled(self, memory: RunMemory, held: PendingEnd) -> None:
@@ -74,7 +77,10 @@ class Outbox:
 def build_payload(
     event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int
 ) -> dict[str, Any]:
-    """Return what hooks are told: the payload of docs/hooks.md, without arguments or results; texts are redacted."""
+    """Build the payload for hooks, as docs/hooks.md describes it.
+
+    It has no arguments and no results, and its texts are redacted.
+    """
     call, attempt = f"{memory.row.pk}-{card.ordinal}", h.get_attempt(card)
     times = card.times
     said: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {

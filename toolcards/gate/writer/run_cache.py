@@ -54,7 +54,10 @@ class RunMemory:
 
     @property
     def row_version(self) -> tuple[int, bool, int]:
-        """The seq, unmasked flag and skipped frames that the row has while this entry is valid."""
+        """Return the row's columns that are the same while it is valid.
+
+        The seq, the unmasked flag and the number of skipped frames.
+        """
         return self.seq, self.row.scrubbed_at is None, self.skipped.total
 
     @property
@@ -114,7 +117,10 @@ def find_pk(source_id: int, name: str) -> int | None:
 
 
 def get(pk: int) -> RunMemory | None:
-    """Return the cached run, or None. The caller checks that it is valid."""
+    """Return the cached run, or None.
+
+    The caller checks that it is valid.
+    """
     return _cache.get(pk)
 
 
@@ -133,7 +139,10 @@ def put(memory: RunMemory) -> None:
 
 
 def discard(pk: int) -> None:
-    """Drop the run, because another process wrote it or our transaction was rolled back."""
+    """Drop the run from the cache.
+
+    Another process wrote it, or our transaction was rolled back.
+    """
     with _lock:
         memory = _cache.pop(pk, None)
         if memory:

@@ -43,13 +43,19 @@ def _pulse_columns(beat: Beat) -> dict[str, float]:
 
 
 def catch_up() -> None:
-    """Advance the pulse if this process has not followed it for too long: it may have been stopped or asleep."""
+    """Advance the pulse if this process has missed it for long.
+
+    The process may have been stopped or asleep.
+    """
     if clock.is_stale:
         advance_pulse()
 
 
 def follow_pulse() -> None:
-    """Follow the pulse and advance it when due. An idle installation writes nothing."""
+    """Follow the pulse and advance it when due.
+
+    An idle installation writes nothing.
+    """
     row = Pulse.objects.filter(pk=1).first()
     beat = row.beat if row else None
     if beat is not None:

@@ -71,7 +71,10 @@ class Transaction:
     # ------------------------------------------------------------ runs
 
     def lock_runs(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Lock the cached runs among these (source, name) keys in one query, and drop stale cache entries."""
+        """Lock the cached runs among these keys in one query.
+
+        `keys`: (source pk, name). Drops stale cache entries.
+        """
         self.steady, self.working = clock.steady(), clock.working()
         pks = sorted({pk for key in keys if (pk := run_cache.find_pk(*key)) and pk not in self.runs})
         if pks:

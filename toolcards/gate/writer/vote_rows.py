@@ -19,7 +19,7 @@ _SELECT_OWNER = "SELECT owner_id FROM toolcards_source WHERE id = (SELECT source
 
 
 def list_decisions(approval: str) -> dict[int, str]:
-    """Return the decision of each person who has voted on the approval, by their pk."""
+    """Return the votes on the approval, by the person's pk."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT person_id, decision FROM toolcards_vote WHERE approval_id = %s", [approval])
         return dict(cursor.fetchall())
@@ -39,7 +39,10 @@ def delete_votes(approval: str) -> None:
 
 
 def get_owner(run: int) -> int | None:
-    """Return the pk of the person that the agent of the run works for, None without one."""
+    """Return the pk of the person whom the run's agent serves.
+
+    None without one.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_OWNER, [run])
         row = cursor.fetchone()

@@ -69,7 +69,7 @@ def parse_mode(mode: str, default: str, caller: Caller) -> str:
 
 
 def split_frames(text: str) -> list[str]:
-    """Return the frames of one message: itself, or the members of an array.
+    """Return the frames of one message: one, or an array's members.
 
     Raises BadFrame.
     """

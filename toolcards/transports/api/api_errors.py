@@ -51,7 +51,10 @@ def convert_refusal(refusal: RequestRefused) -> Problem:
 
 
 def convert_bad_frame(error: BadFrame) -> Problem:
-    """Return a bad frame as a problem: 413 above a limit, else 400."""
+    """Convert a bad frame to a problem.
+
+    413 above a limit, else 400.
+    """
     return Problem(413 if error.code in LIMIT_CODES else 400, error.code, error.message)
 
 

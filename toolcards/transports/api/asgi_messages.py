@@ -45,7 +45,10 @@ def get_raw_path(scope: Any) -> str:
 
 
 def read_headers(scope: Any, *names: bytes) -> list[str]:
-    """Return the last value of each of these headers of a request, "" without one."""
+    """Return the last value of each of these request headers.
+
+    "" for a missing one.
+    """
     values = dict(scope["headers"])
     return [values.get(name, b"").decode("latin-1") for name in names]
 
@@ -58,7 +61,10 @@ _JSON_HEADERS = [
 
 
 async def send_json(send: Any, content: Any, headers: dict[str, str] | None = None) -> None:
-    """Send the answer of `build_response` with status 200, without making a Django response."""
+    """Send the content as JSON with status 200.
+
+    Does not build a Django response.
+    """
     body = _encode(content).encode()
     more = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items()]
     all_headers = [*_JSON_HEADERS, *more, (b"content-length", b"%d" % len(body))]
@@ -83,7 +89,7 @@ async def respond(send: Any, response: Any) -> None:
 
 
 async def respond_early(scope: Any, receive: Any, send: Any, response: HttpResponse) -> None:
-    """Send a response before the body is read, then drain the body and close.
+    """Send a response before reading the body, then drain and close.
 
     A connection that is closed with bytes unread is reset, and the sender never sees the response.
     """

@@ -193,7 +193,7 @@ class _DisconnectWatch:
         self._view.cancel()
 
     def has_canceled_view(self) -> bool:
-        """Return whether the view was canceled by the disconnect, and by nothing else."""
+        """Return whether only the disconnect canceled the view."""
         assert self._view is not None
         return self._is_canceled and self._view.uncancel() == 0
 

@@ -47,7 +47,10 @@ def check_agent_origin(scope: Any) -> None:
 
 
 def is_own_origin(origin: str, host: str, scheme: str) -> bool:
-    """Return whether the origin has the scheme, host and port of this server."""
+    """Return whether the origin is this server's own.
+
+    Compares scheme, host and port.
+    """
     page, target = _parse_origin(origin), _parse_origin(f"{_SCHEMES.get(scheme, '')}://{host}")
     if page is None or target is None or page.path not in ("", "/"):
         return False

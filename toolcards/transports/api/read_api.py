@@ -161,7 +161,10 @@ def list_calls(caller: Caller, name: str, query: Any) -> dict[str, Any]:
 
 
 def load_cards(calls: list[ToolCall]) -> list[Card]:
-    """Return the cards, with streaming texts completed from the log in one query."""
+    """Return the calls' cards, with texts completed from the log.
+
+    Takes one query.
+    """
     late = [call for call in calls if call.text_seq < call.seq and call.state == "input-streaming"]
     texts: dict[tuple[int, int], list[str]] = defaultdict(list)
     missing_texts = Q(pk__in=())

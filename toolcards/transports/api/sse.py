@@ -260,7 +260,7 @@ def _format_frames(events: list[StreamEvent]) -> Iterator[str]:
 
 
 async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
-    """Return a page of stream events as JSON, with every piece of input."""
+    """Return a page of stream events, with every piece of input."""
     replay = EventReplay(run)
     events: list[dict[str, Any]] = []
     first_seq, first_index = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)

@@ -40,7 +40,10 @@ _last_complaint = 0.0
 
 
 def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
-    """Send the anchor to every place that is due (`all_of_it`: that lacks it); return how many took it."""
+    """Send the anchor to every destination that is due.
+
+    `all_of_it`: to every destination that lacks it. Returns how many accepted it.
+    """
     moment = time.time() if now is None else now
     if not settings.TOOLCARDS.audit_copy:
         return 0
@@ -53,7 +56,10 @@ def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
 
 
 def describe_destination(name: str) -> str:
-    """Return the place for people to read: of a URL its host alone, since its path may be a secret."""
+    """Describe the destination for people.
+
+    Of a URL only the host, because its path may be secret.
+    """
     if not name.startswith(("https://", "http://")):
         return name
     host = name.partition("://")[2].partition("/")[0].rpartition("@")[2]

@@ -74,7 +74,7 @@ class PostedBody:
         self._stream: gate.Stream | None = None
 
     def open(self, stream: gate.Stream) -> None:
-        """Register the body as a sender of the stream's run, before its first frame."""
+        """Register the body as a sender of the stream's run."""
         self._stream, run = stream, (stream.source.pk, stream.run_name)
         stream.urgent = stream.reports_cards = True
         _posts[run] += 1

@@ -115,7 +115,10 @@ async def _run_anchor_copies() -> None:
 
 
 def verify_if_due(now: float | None = None) -> verification.TrailFinding | None:
-    """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
+    """Verify the trail hourly, or when its end looks wrong.
+
+    A fault is logged and sent as an alert.
+    """
     last = verification.get_last_result()
     recent = last is not None and (time.time() if now is None else now) - last.at < VERIFICATION_SECONDS
     if last is not None and recent and _is_unchanged(last.finding):
