@@ -1,4 +1,4 @@
-"""How long things take that somebody waits for: votes to agents, posts, decisions."""
+"""Latency of votes to agents, posts and decisions."""
 
 import json
 import re

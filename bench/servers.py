@@ -112,13 +112,13 @@ def toolcards(**environment: str):
 
 
 def found_browser() -> str:
-    """Return the path of a Chromium, "" if there is none."""
+    """Return the path of Chromium, "" if it is missing."""
     names = ("chromium", "chromium-headless-shell", "google-chrome")
     return next((path for path in map(shutil.which, names) if path), "")
 
 
 class Person:
-    """Somebody signed in as admin, with a plain HTTP client."""
+    """A plain HTTP client that is signed in as admin."""
 
     def __init__(self, port: int) -> None:
         self.port, self.cookies = port, {}

@@ -1,4 +1,4 @@
-"""What a new server needs before its first page: roles, somebody to sign in, a key for the first agent."""
+"""Creates what a new server needs: roles, a first admin, a key for the first agent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,11 +43,11 @@ def _ensure_admin(password: str) -> User | None:
     admin = users.filter(username=ADMIN).first()
     if admin is None:
         if not password and roles.list_admins().exists():
-            return None  # somebody else keeps this server
+            return None  # another admin runs this server
         with audit_signals.record_as_one_act("person.created", ADMIN):
             admin = users.create_superuser(username=ADMIN, password=password or None)
             admin.groups.add(Group.objects.get(name="admin"))
-    # Hashing the same password anew would sign everybody out who is signed in as admin.
+    # Hashing the same password again would end all sessions of the admin.
     elif password and not check_password(password, admin.password):
         admin.set_password(password)
         admin.save(update_fields=["password"])

@@ -162,7 +162,7 @@ def manage(args: list[str]) -> int:
 
 
 def lock(args: list[str]) -> int:
-    """Pin the dependencies anew; extra arguments go to uv (for example --upgrade)."""
+    """Pin the dependencies again; extra arguments go to uv (for example --upgrade)."""
     with tempfile.TemporaryDirectory() as scratch:
         # uv is a maintainer's tool: it lives and dies in a side environment.
         side = Path(scratch) / ("Scripts" if os.name == "nt" else "bin")
@@ -225,7 +225,7 @@ def ensure(package_set: str) -> None:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Wait for another setup in this checkout, for example of a second `make`."""
+    """Wait for another setup in this checkout, such as a second `make`."""
     try:
         import fcntl
     except ImportError:  # no such thing on Windows

@@ -105,7 +105,7 @@ def read_versions(folder: Path) -> Iterator[Row]:
 
 
 def read_report(report: Path) -> Outcome:
-    """Return what pytest's JUnit file says; nothing passed where there is none."""
+    """Read pytest's JUnit file; a missing one means that nothing passed."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
     failed = {}
     for case in cases:

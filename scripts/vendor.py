@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fetches the browser libraries named in static/vendor/vendor.json, and proves that nobody changed them.
+"""Fetches the browser libraries named in static/vendor/vendor.json, and verifies that they are unchanged.
 
     python3 scripts/vendor.py            fetch with `npm pack`, write the files and their checksums
     python3 scripts/vendor.py --check    compare files and checksums; needs no network

@@ -32,7 +32,7 @@ Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
 def record_as_one_act(act: str, name: str) -> Iterator[None]:
     """Record all changes of the person in the block as one act.
 
-    The row has the old and new values; there is none if nothing changed.
+    The row has the old and new values. No row is written if nothing changed.
     """
     with transaction.atomic():
         before = _read_state(name)

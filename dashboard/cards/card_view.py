@@ -140,7 +140,7 @@ class CardView:
 
     @cached_property
     def proposed(self) -> list[tuple[str, str]]:
-        """What somebody proposes to change, while more votes are needed."""
+        """Return the change that a vote proposes, while more votes are needed."""
         ask = self.card.approval
         return payload_view.diff_lines(self.card.input, ask.edited) if ask and ask.has_edited else []
 
@@ -199,7 +199,7 @@ class CardView:
 
     @property
     def by_hand_sentence(self) -> str:
-        """What that is worth by now."""
+        """Return how the claim compares with what is known now."""
         return labels.SETTLED[self.card.soft]
 
     @property
@@ -296,12 +296,12 @@ class CardView:
 
     @property
     def grants(self) -> list[str]:
-        """What a yes may allow beyond this call."""
+        """Return what an approval may allow beyond this call."""
         return [kind for kind in self._terms.get("grants", ()) if kind in ("run", "until")]
 
     @property
     def offers(self) -> str:
-        """What a person may do beside yes and no."""
+        """Return what a person may do apart from approving and denying."""
         options = ["Also allow repeats"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
         text = ", or ".join(options)
         return text[:1].upper() + text[1:]

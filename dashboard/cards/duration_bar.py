@@ -14,7 +14,7 @@ _NEVER_RAN = ("not-executed", "incomplete-input", "superseded")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One part of the duration strip: where it lies on a line of 100, and what it stands for."""
+    """One part of the duration bar: its place on a line of 100, and its meaning."""
 
     part: str
     x: float

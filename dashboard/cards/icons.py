@@ -1,4 +1,4 @@
-"""Icons and points in time as HTML: what cards and pages say beside words."""
+"""Icons and points in time as HTML."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ _CAUSES = {
     "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
     "transport": "the connection between agent and tool", "lost": "the agent lost contact",
 }  # fmt: skip
-# Why not, where a no is not the whole truth.
+# Reasons, where a plain "no" leaves something out.
 _RETRIES = {
     "plugin_veto": "No, the plug-in would deny it again", "policy_denied": "No, the policy would deny it again",
     "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person denied it",
@@ -190,7 +190,7 @@ def describe_cause(error: CardError) -> str:
 
 
 def describe_retry(error: CardError) -> str:
-    """Return whether the same call makes sense once more."""
+    """Return whether it makes sense to repeat the call."""
     return _RETRIES.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
 
 

@@ -83,7 +83,7 @@ def _select_calls(run: Run, around: int) -> list[ToolCall]:
 
 
 def _find_neighbors(run: Run, oldest: int, newest: int) -> dict[str, int]:
-    """Return around which call the window before and the one after lie; 0 where there is none."""
+    """Return the centers of the windows before and after, 0 for a missing one."""
     rows = ToolCall.objects.filter(run=run, removed=False)
     earlier = rows.filter(ordinal__lt=oldest).order_by("-ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]
     later = rows.filter(ordinal__gt=newest).order_by("ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]

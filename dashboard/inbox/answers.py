@@ -18,8 +18,8 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
     """Return the vote that carries the answers.
 
     Raises InvalidRequest unless every question has one.
-    Fields: `answer-0` is the index of an option of the first question, `answer-0-text` a text instead, or beside it
-    where several options may be chosen.
+    Fields: `answer-0` is the index of an option of the first question, `answer-0-text` a text instead, or in
+    addition where several options may be chosen.
     """
     card = call.as_card()
     questions = read_questions(card.tool.name, card.input)

@@ -36,7 +36,7 @@ MISSING_FIELDS_TEXT = "Say approval, decision, rev and args_sha256."
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What came of one answer; `said` is the gate's word where it did not count, `call` None where there is none."""
+    """The result of one vote. `said`: the gate's message if it did not count; `call`: missing if it was deleted."""
 
     approval: str
     status: int
@@ -164,7 +164,7 @@ def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Batc
     """Cast all these votes independently.
 
     A rejected vote does not stop the others.
-    Raises `NotTogether` before any is given, where there are too many, or a yes to calls of more than one risk.
+    Raises `NotTogether` before any vote if there are too many, or if calls of different risks are approved.
     """
     if len(ballots) > MAX_VOTES:
         raise MixedBatch(f"At most {MAX_VOTES} at once.")

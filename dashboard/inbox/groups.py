@@ -147,7 +147,7 @@ _cached_groups: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and
 def render_groups() -> str:
     """Return the same as HTML for everybody, without anybody's form token.
 
-    Drawn anew when what waits has changed.
+    Rendered again when the waiting calls have changed.
     """
     global _cached_groups
     now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:MAX_CALLS])
@@ -157,7 +157,7 @@ def render_groups() -> str:
 
 
 def list_recent_reasons() -> list[str]:
-    """Return why people denied lately, the newest first, each once."""
+    """Return recent reasons of denials, the newest first, without repetitions."""
     denied = Approval.objects.filter(state="denied", by_kind="human").exclude(reason="").order_by("-decided_at")
     return list(dict.fromkeys(denied.values_list("reason", flat=True)[:MAX_REASONS]))
 

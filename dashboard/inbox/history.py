@@ -16,7 +16,7 @@ from toolcards.core.calls.summary import summarize
 from toolcards.models import Approval
 
 PAGE = 50
-MAX_CALLS = 50  # calls that nobody has heard the end of, on the page
+MAX_CALLS = 50  # calls without an outcome, on the page
 ANSWER_WORDS = {
     "approved": "Approved", "claimed": "Approved", "succeeded": "Approved", "failed": "Approved", "unknown": "Approved",
     "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",

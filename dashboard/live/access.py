@@ -28,7 +28,7 @@ class Seat:
 def find_seat(scope: dict[str, Any]) -> Seat | None:
     """Return the seat of the connection's person.
 
-    None where nobody is signed in.
+    None without a session.
     """
     user, session = scope.get("user"), scope.get("session")
     if user is None or session is None or not user.is_authenticated:

@@ -22,7 +22,7 @@ class BoardNews:
 
 
 class LiveBoard:
-    """One view of the data. `runs`: those it needs, None for all; `every`: also calls nobody was asked about."""
+    """One view of the data. `runs`: those it needs, None for all; `every`: also calls that needed no approval."""
 
     runs: frozenset[int] | None = None
     every = True

@@ -23,11 +23,11 @@ RECHECK_SECONDS = 2.0  # between two reads of switches and the count without cha
 
 
 class SentParts:
-    """What everybody who watches a board was told last, so that it is not said twice."""
+    """The parts that all watchers of a board have, so that none is sent twice."""
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
-        self.doubtful = False  # a newcomer was told something else than the others: all are told anew
+        self.doubtful = False  # a new watcher has other parts than the rest: all are sent everything
 
     def to_newcomer(self, parts: dict[str, str]) -> Frame:
         """Return all of it."""
@@ -36,7 +36,7 @@ class SentParts:
         return Frame(parts)
 
     def to_all(self, parts: dict[str, str]) -> Frame:
-        """Return what is another one by now; all of it in doubt."""
+        """Return the parts that changed; in doubt, all of them."""
         before = {} if self.doubtful else self._parts
         self._parts, self.doubtful = self._parts | parts, False
         return Frame({name: html for name, html in parts.items() if html != before.get(name)})
@@ -122,7 +122,7 @@ class InboxBoard(WaitingBoard):
 
     def __init__(self) -> None:
         super().__init__()
-        self._alike = ""  # as everybody was told it last; "" where a newcomer was told otherwise
+        self._alike = ""  # the groups that all watchers have; "" if a new one has others
 
     def render_all(self) -> Frame:
         """Return everything."""

@@ -29,7 +29,7 @@ Boards = Mapping[Hashable, LiveBoard]
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """What came of a look: a frame for each board, whole boards where they were wanted, and runs to look at again.
+    """The result of a look: a frame for each board, requested whole boards, and runs to read again.
 
     `spent`: seconds of CPU that it took.
     """
@@ -128,7 +128,7 @@ class ChangeReader:
         return rows
 
     def _named(self, calls: list[ToolCall]) -> list[ToolCall]:
-        """Return the calls with the runs that they name; without those whose run is gone by now."""
+        """Return the calls with their runs, without calls whose run was deleted."""
         unknown = {call.run_id for call in calls} - self._runs.keys()
         if unknown:
             if len(self._runs) + len(unknown) > MAX_RUNS:

@@ -1,4 +1,4 @@
-"""One task per event loop: hears which runs have news, has them looked at, and hands what came of it to every browser.
+"""One task per event loop: listens for runs with news, renders what changed, and hands it to every browser.
 
 Looking and rendering happen in one thread of the hub's own; the loop only hands frames over and waits for no browser.
 """
@@ -48,7 +48,7 @@ class Watcher:
 
 
 class Hub:
-    """The boards that somebody looks at, and who does."""
+    """The boards that are open in browsers, and their watchers."""
 
     def __init__(self) -> None:
         self.boards: dict[Hashable, LiveBoard] = {}
@@ -82,7 +82,7 @@ class Hub:
             self._bell.wake(set())
 
     def leave(self, watcher: Watcher) -> None:
-        """Forget the watcher, and boards that nobody looks at any more."""
+        """Forget the watcher, and boards without watchers."""
         for key in watcher.boards:
             self.watchers[key].discard(watcher)
             if not self.watchers[key]:

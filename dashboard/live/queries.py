@@ -108,7 +108,7 @@ def _read_delta(fact: str) -> str:
 
 
 def _fetch_rows(model: Any, statement: str, parameters: list[Any]) -> list[Any]:
-    """Return what `objects.raw` would, which works out anew each time what is what."""
+    """Return the same as `objects.raw`, which analyzes the columns each time."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         rows = cursor.fetchall()

@@ -126,7 +126,7 @@ def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: di
 def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:
     """Return the settings for the audit trail.
 
-    The path of a URL may be a secret: its host and a short digest stand for it.
+    The path of a URL may be secret, so the name is its host and a short digest.
     """
     settings: dict[str, Any] = {name: getattr(webhook_row, name) for name in _SETTINGS}
     settings |= {

@@ -64,7 +64,7 @@ def _get_call_values(public_id: str) -> dict[str, Any]:
 
 
 def find_call(public_id: str) -> ToolCall | None:
-    """Return the call with that id, None if there is none."""
+    """Return the call with that id, or None."""
     call_id = url_helpers.read_public_id(public_id)
     if call_id is None:
         return None
@@ -73,6 +73,6 @@ def find_call(public_id: str) -> ToolCall | None:
 
 
 def list_recent_examples() -> list[ToolCall]:
-    """Return the latest calls that somebody was asked about."""
+    """Return the latest calls that needed approval."""
     approvals = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
     return list(ToolCall.objects.filter(pk__in=list(approvals)).defer("card", "text").order_by("-id"))

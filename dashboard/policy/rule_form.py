@@ -17,7 +17,7 @@ from toolcards.gate import policy_draft
 MODES = (("enforce", "On"), ("monitor", "Watch only: noted on cards, changes nothing"), ("off", "Off"))
 SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high", "critical"))
 
-# field of the form -> where it stands in the rule
+# field of the form -> its path in the rule
 _IN_RULE = {"effect": "effect", "severity": "severity", "reason": "public_reason", "suggest": "suggest"}
 _IN_MATCH = ("tool", "kind", "source", "agent")
 _ADVANCED = ("unless", "ask", "expires_at")

@@ -35,7 +35,7 @@ COLUMNS = (
 )  # fmt: skip
 # What spreadsheets take for the beginning of a formula, also after blanks; the last four are full-width signs.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
-# A file has no style sheet beside it, so the HTML holds its own; the pages of the server hold none.
+# The file must work alone, so its HTML has its own styles; pages of the server have none.
 STYLE = mark_safe("""<style>
 :root { color-scheme: light dark }
 body { font: 14px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }

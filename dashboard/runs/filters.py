@@ -24,7 +24,7 @@ def _read_query(query: str, cls: type) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CallPage:
-    """Calls, and the row that the next page begins before (0: there is none); `searched`, if the search broke off."""
+    """Calls, and the row before which the next page begins, 0 for none; `searched` if the search stopped early."""
 
     calls: list[ToolCall]
     more: int
@@ -102,7 +102,7 @@ class CallFilters:
         return not self.q or self._says(call)
 
     def _says(self, call: ToolCall) -> bool:
-        """Whether the call says what is searched for, where anybody may read it: in what is masked nobody searches."""
+        """Return whether the call's visible text contains the search term; masked text is not searched."""
         needle = self.q.casefold()
         if any(needle in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
             return True

@@ -1,4 +1,4 @@
-"""Where a person says how a call ended that nobody has heard the end of: by form, or as JSON."""
+"""Records by hand how a call without an outcome ended: by form, or as JSON."""
 
 from __future__ import annotations
 

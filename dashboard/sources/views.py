@@ -56,7 +56,7 @@ class SourceRow:
 
     @property
     def seen_at(self) -> Any:
-        """When it was last heard of."""
+        """Return when the source was last active."""
         times = [
             time_seen
             for time_seen in (self.source.seen_at, self.last_run, *(key.used_at for key in self.keys))
@@ -160,7 +160,9 @@ def make_key(request: HttpRequest) -> HttpResponse:
 def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     """End a key; its open connections close within seconds."""
     key = get_object_or_404(AgentKey.objects.select_related("source"), pk=pk)
-    AgentKey.objects.filter(pk=pk, revoked_at=None).update(revoked_at=timezone.now())  # which is told, unlike a save
+    AgentKey.objects.filter(pk=pk, revoked_at=None).update(
+        revoked_at=timezone.now()
+    )  # which rings the bell, unlike a save
     messages.success(request, f"Key {key.prefix}… of {key.source} is revoked.")
     return redirect("sources")
 

@@ -235,7 +235,7 @@ function arrangeNow() {
   drawQueue();
 }
 
-/** Draw the queue beside the board, now and as the board changes. */
+/** Draw the queue next to the board, now and when the board changes. */
 export function startQueue() {
   list = document.getElementById('board');
   queue = list && document.getElementById('queue');

@@ -46,7 +46,7 @@ class PermissionRequests:
         call: Message = _get(params, "toolCall", dict)
         request = PermissionRequest(msg["id"], str(params.get("sessionId") or ""), _get(params, "options", list), call)
         if any(each.id == request.id and type(each.id) is type(request.id) for each in self._open):
-            self._reply(request, select_option(request.options, False, TWICE))  # the answers could not be told apart
+            self._reply(request, select_option(request.options, False, TWICE))  # the answers would be ambiguous
             return
         self._open.append(request)
         threading.Thread(target=self._decide, args=(request,), daemon=True).start()

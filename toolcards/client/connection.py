@@ -46,7 +46,7 @@ class Connection:
         self.count = 0  # connections so far
         self.down_since: float | None = None  # loop time of the first failed attempt
         self.trouble = ""
-        self.dead: websocket.ConnectionClosed | None = None  # why the server refused this run for good
+        self.dead: websocket.ConnectionClosed | None = None  # why the server rejected this run permanently
 
     async def keep_connected(self) -> None:
         """Connect repeatedly until the run ends or the server refuses it."""

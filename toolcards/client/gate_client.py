@@ -323,5 +323,5 @@ class Toolcards:
 
 
 def _is_final(error: Unreachable) -> bool:
-    """Return whether the server refused for good."""
+    """Return whether the server rejected the run permanently."""
     return 400 <= error.status < 500 and error.status != 429

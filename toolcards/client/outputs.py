@@ -47,7 +47,7 @@ def find_output_trouble(value: Any, against: Any = None, *, longest: bool = Fals
 
 
 def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
-    """Name a part of the value that neither JSON nor text can express, "" if there is none."""
+    """Name a part of the value that neither JSON nor text can express, or return ""."""
     if isinstance(value, (str, int, float, bytes, type(None))):
         return ""
     if id(value) in inside:

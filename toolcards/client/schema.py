@@ -126,7 +126,7 @@ def _type(validator: _Validator, schema: Any, operand: Any, value: Any, pointer:
 
 def _enum(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     if not any(is_same_json(value, allowed) for allowed in operand):
-        yield SchemaError(pointer, "enum", "it is none of the values that are allowed")
+        yield SchemaError(pointer, "enum", "it is not one of the allowed values")
 
 
 def _const(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:

@@ -32,7 +32,7 @@ REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
 OLD_KEY = "TOOLCARDS_CLAUDE_CODE_KEY"  # earlier versions wrote the key into the settings' `env`
 AGENT_SDK = (
     "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
-    "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
+    "ask in its own process: by canUseTool, or by hooks, which see every call. Not both together with the settings."
 )
 BLOCKING_VERSION = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
@@ -65,7 +65,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the stored key, "" if there is none.
+    """Return the stored key, or "".
 
     Earlier versions stored it in the settings.
     """

@@ -65,7 +65,7 @@ def probe_offline(target: Target) -> str:
 
 
 def _read_ours(path: Path) -> str | None:
-    """Return the text of our file, None if there is none; raises Unreadable for a foreign one."""
+    """Return the text of our file, or None; raises Unreadable for a file of others."""
     text = read(path)
     if text is not None and f"--by {TAG}" not in text:
         raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
@@ -91,7 +91,7 @@ RECIPE = Recipe(
         "Calls that only the default allows are left to Copilot's own rules; if it asks, answer where it runs.",
         f"A hook that takes longer than its limit ({TIMEOUT // 60} minutes) decides nothing: Copilot's own rules do.",
         "Its hooks name no call: calls that are equal in tool and arguments are matched with their results in turn.",
-        "Hooks run in a POSIX shell; there is none for PowerShell.",
+        "Hooks run in a POSIX shell, not in PowerShell.",
         hooks_file.STARTS_HERE,
     ),
     plan=plan,

@@ -14,7 +14,7 @@ from toolcards.connect.jsonc import NotJsonc, iterate_tokens
 class Span:
     """One value: where it is in the text, and its parts.
 
-    `value` is what a text, a number or a word stands for; an object has `members`, a list has `items`.
+    `value` is the value of a string, a number or a literal; an object has `members`, a list has `items`.
     """
 
     start: int
@@ -24,7 +24,7 @@ class Span:
     items: list[Span] | None = None
 
     def find(self, *names: str) -> Span | None:
-        """Return the member at this path, None if there is none."""
+        """Return the member at this path, or None."""
         span: Span | None = self
         for name in names:
             span = span.members.get(name) if span is not None and span.members is not None else None

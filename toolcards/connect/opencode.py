@@ -59,7 +59,7 @@ def undo(target: Target) -> list[Change]:
 
 
 def read_key(target: Target) -> str:
-    """Return the stored key, "" if there is none.
+    """Return the stored key, or "".
 
     Earlier versions stored it in the plugin.
     """

@@ -83,7 +83,7 @@ def _check_tool(binding: JsonObject, hook: JsonObject) -> str:
 
 
 def _get_hook_output(answer: JsonObject, event: str) -> JsonObject:
-    """Return the answer's output for this event, {} if there is none."""
+    """Return the answer's output for this event, {} without one."""
     if not set(answer) <= {"hookSpecificOutput", "toolcards"}:
         raise UnusableAnswer("it has unknown fields")
     output = answer.get("hookSpecificOutput", {})

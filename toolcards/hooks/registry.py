@@ -1,8 +1,8 @@
 """Plug-ins by entry point or registration, and the guards that are missing.
 
-A guard is a plug-in that hears `before`. One that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and that
-is missing, denies every gated call until it is back. What an entry point that cannot be loaded would have heard is not
-known, so it counts as a guard.
+A guard is a plug-in that handles `before`. A guard that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and
+that is missing, denies every gated call until it is back. An entry point that cannot be loaded counts as a guard,
+because its events are unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls plug-ins, each in its own thread and for a limited time.
 
-Every plug-in has threads of its own, apart for guarding and for watching: one that hangs takes nobody else's.
+Every plug-in has its own threads for guarding and for watching, so one that hangs does not block others.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class TimedOut(Exception):
 
 
 class BadVerdict(Exception):
-    """The plug-in returned what is neither nothing nor a new input."""
+    """The plug-in returned something other than None or a new input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the plug-ins say before a call: a fault (with who said it and why), or a new input, or neither."""
+    """The plug-ins' answer before a call: a fault with plug-in and reason, a new input, or neither."""
 
     fault: error_codes.ClassifiedError | None = None
     reason: str = ""
@@ -52,28 +52,28 @@ def consult(payload: dict[str, Any]) -> Verdict:
     absent = registry.list_absent_guards()
     if absent:
         return build_missing_verdict(absent[0])
-    given, changed_by = payload.get("input"), ""
+    current_input, changed_by = payload.get("input"), ""
     for plugin in registry.list_plugins("before"):
         try:
-            said = _call(plugin, "before", {**payload, "input": given})
-            new = _parse_verdict(said)
-        except BaseException as error:  # typed or not, it is told apart by the table
+            answer = _call(plugin, "before", {**payload, "input": current_input})
+            replacement = _parse_verdict(answer)
+        except BaseException as error:  # the table classifies it
             return _build_refusal(plugin, error)
-        if new is not None:
-            given, changed_by = new["input"], plugin.name
-    return Verdict(plugin=changed_by, input=given, replaced=bool(changed_by))
+        if replacement is not None:
+            current_input, changed_by = replacement["input"], plugin.name
+    return Verdict(plugin=changed_by, input=current_input, replaced=bool(changed_by))
 
 
 def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
-    """Tell one plug-in of what happened.
+    """Send one plug-in an event.
 
-    Return "" or the code of what went wrong, which changes nothing.
+    Returns the code of a failure, which has no effect on the call, or "".
     """
     try:
         _call(plugin, str(payload["event"]), payload)
     except BaseException as error:
         code = exception_codes.classify_hook_exception(error, after=payload["event"] == tool_events.AFTER).code
-        code = "plugin_crash" if code == "plugin_veto" else code  # nobody was asked
+        code = "plugin_crash" if code == "plugin_veto" else code  # a veto after the fact
         log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
         return code
     return ""
@@ -87,13 +87,13 @@ def build_missing_verdict(status: Status) -> Verdict:
 
 
 def build_timeout_verdict() -> Verdict:
-    """Return the no where nobody could be asked in time."""
+    """Return the denial if the plug-ins could not be asked in time."""
     fault = error_codes.make_fault("plugin_timeout")
     return Verdict(fault, "The plug-ins are too busy to be asked. Nothing ran.")
 
 
 def build_crash_verdict(error: BaseException) -> Verdict:
-    """Return the no where asking itself went wrong."""
+    """Return the denial if asking the plug-ins failed."""
     fault = error_codes.make_fault("plugin_crash", type=type(error).__name__)
     return Verdict(fault, f"The plug-ins could not be asked ({type(error).__name__}). Nothing ran.")
 
@@ -106,16 +106,16 @@ def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:
     return Verdict(fault, f"{fault.title}: {plugin.name} ({type(error).__name__}).", "", plugin.name)
 
 
-def _parse_verdict(said: Any) -> dict[str, Any] | None:
+def _parse_verdict(answer: Any) -> dict[str, Any] | None:
     """The new input, None for none; mutations of what was given do not count."""
-    if said is None:
+    if answer is None:
         return None
-    if isinstance(said, Veto):
-        raise said
-    if not isinstance(said, dict) or set(said) != {"input"}:
+    if isinstance(answer, Veto):
+        raise answer
+    if not isinstance(answer, dict) or set(answer) != {"input"}:
         raise BadVerdict
     try:
-        return {"input": json.loads(json.dumps(said["input"], allow_nan=False))}
+        return {"input": json.loads(json.dumps(answer["input"], allow_nan=False))}
     except (TypeError, ValueError, RecursionError) as error:
         raise BadVerdict from error
 

@@ -8,7 +8,7 @@ SILENCE = 3600.0  # as gate/agents/liveness.py has it
 def _begin_pulse(apps, schema_editor):
     """Give back the time in which the update was made: the pulse was last moved when an older release last wrote.
 
-    From there working time goes on, and so do leases; the new ones of runs that had none begin there, too.
+    Working time and leases continue from there; new leases of runs without one begin there, too.
     """
     runs = apps.get_model("toolcards", "Run").objects.order_by("-updated_at")
     last = runs.first()

@@ -86,7 +86,7 @@ class MetricsCollector:
         calls = _count_by(ToolCall.objects.not_removed(), "state")
         yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
         yield _build_gauge(
-            "toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count()
+            "toolcards_approvals_waiting", "Approvals without an answer", Approval.objects.waiting().count()
         )
         yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
         yield _build_gauge("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())

@@ -22,7 +22,7 @@ _UNIFIED = re.compile(r"^--- .*\n\+\+\+ .*\n@@ |^diff --git ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement in a file; `before` is None where the whole content is written."""
+    """One replacement in a file; without `before`, the whole content is written."""
 
     path: str
     before: str | None

@@ -45,7 +45,7 @@ class Command(BaseCommand):
     def handle(self, *, host: str, port: int, workers: int, server: str, demo: bool, **options: object) -> None:
         """Set up and serve until a signal comes."""
         env = self._environment(host, port, workers, server)
-        os.umask(0o077)  # the database and spooled bodies are nobody else's business
+        os.umask(0o077)  # the database and spooled bodies are private
         # Whatever ends us, what we started ends too.
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):  # Windows knows less

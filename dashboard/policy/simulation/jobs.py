@@ -147,7 +147,7 @@ def cancel_job(pk: str) -> None:
 
 
 def find_job(pk: str) -> Job | None:
-    """Return the job as last heard of; None if there is none."""
+    """Return the job's last known state, or None."""
     if not _ID.fullmatch(pk):
         return None
     try:

@@ -59,7 +59,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A past call. `question` is None if its arguments are not known. `person` is how a person answered it."""
+    """A past call. `question`: None without known arguments. `person` is how a person answered it."""
 
     pk: int
     public_id: str

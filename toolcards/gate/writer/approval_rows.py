@@ -33,7 +33,7 @@ _PERMIT_STATES = {"issued": "approved", "void": "cancelled"}  # permit state -> 
 
 
 def load_approval(pk: str, source: int | None = None) -> Approval | None:
-    """Return the locked row, None if there is none (of that source)."""
+    """Return the locked row (of that source), or None."""
     if "\0" in pk:  # PostgreSQL accepts none
         return None
     return _BY_ID.fetch_first(pk) if source is None else _BY_ID_OF_SOURCE.fetch_first(pk, source)

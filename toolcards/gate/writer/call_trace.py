@@ -49,11 +49,11 @@ class TraceStep:
 
         Those that say nothing are left out.
         """
-        named = {
+        fields = {
             "call": self.call_id, "attempt": self.attempt, "phase": self.phase, "started": self.at or None,
             "ms": self.ms, "outcome": self.outcome, "code": self.code, "tool": self.tool,
         }  # fmt: skip
-        return {name: value for name, value in (named | (self.more or {})).items() if value not in (None, "", 0, [])}
+        return {name: value for name, value in (fields | (self.more or {})).items() if value not in (None, "", 0, [])}
 
 
 def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> TraceStep | None:
@@ -151,25 +151,25 @@ def _trace_request(before: Card | None, card: Card, fact: f.ApprovalRequested) -
 
 
 def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> TraceStep:
-    said = "approved" if fact.approved else "denied"
-    waited = max(0, round((fact.at - card.times.requested) * 1000)) if card.times.requested else None
-    by = {"kind": fact.by.kind}
+    outcome = "approved" if fact.approved else "denied"
+    waited_ms = max(0, round((fact.at - card.times.requested) * 1000)) if card.times.requested else None
+    actor = {"kind": fact.by.kind}
     return _build_call_step(
         card,
         "answer",
         fact.at,
-        said,
+        outcome,
         since=card.times.requested,
-        by=by,
+        by=actor,
         approver=fact.by.name,
-        latency_to_decide=waited,
+        latency_to_decide=waited_ms,
     )
 
 
 def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> TraceStep | None:
     """The yes was used, or went unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
-        return None  # what came of the tool is told by its result
+        return None  # the tool's result ends the phase
     return _build_call_step(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
 
 
@@ -210,11 +210,13 @@ def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> 
 
 def build_agent_step(board: RunState, fact: f.StepFinished) -> TraceStep:
     """Return a step's end, with its calls, results and invalid calls."""
-    here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
-    invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]
+    step_cards = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
+    invalid = [
+        card.call_id for card in step_cards if card.error and card.error.code in {"no_such_tool", "invalid_input"}
+    ]
     more = {
-        "step": board.context.step, "calls": [card.call_id for card in here],
-        "results": sum(card.finished and card.call_id not in invalid for card in here), "invalid": invalid,
+        "step": board.context.step, "calls": [card.call_id for card in step_cards],
+        "results": sum(card.finished and card.call_id not in invalid for card in step_cards), "invalid": invalid,
     }  # fmt: skip
     return TraceStep("step", fact.at, "finished", more=more)
 

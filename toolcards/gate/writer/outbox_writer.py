@@ -1,6 +1,6 @@
-"""What a transaction will tell others: happenings become payloads, payloads become deliveries, in that transaction.
+"""Events of a transaction for hooks: they become payloads, and those become deliveries in the same transaction.
 
-Without listeners it writes nothing.
+Without subscriptions, nothing is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """What one transaction has to tell, in order."""
+    """The payloads of one transaction, in order."""
 
     def __init__(self) -> None:
         self.payloads: list[tuple[RunMemory, dict[str, Any]]] = []
@@ -40,7 +40,7 @@ class Outbox:
         self._add(memory, before, after, events, memory.seq, fact.at)
 
     def add_settled(self, memory: RunMemory, held: PendingEnd) -> None:
-        """Remember that the call ended well, some facts ago."""
+        """Add the payloads of a call that ended well some facts ago."""
         card = held.card
         self._add(memory, None, card, list(END_EVENTS), held.position, card.times.finished)
 
@@ -53,21 +53,21 @@ class Outbox:
         except Exception as error:
             if is_transient(error):
                 raise
-            log.exception("telling: %s of %s is not told", after.call_id, memory.row.name)
+            log.exception("outbox: event %s of %s is not delivered", after.call_id, memory.row.name)
 
     def add_run_end(self, memory: RunMemory, fact: f.RunEnded) -> None:
-        """Remember that the run failed."""
+        """Add the payload of a failed run."""
         if fact.outcome in {"error", "truncated"} and not fact.lane:
             self.payloads.append((memory, build_run_payload(memory, fact)))
 
     def write(self, now: float) -> None:
-        """Write the deliveries; last thing before the commit."""
+        """Write the deliveries, last before the commit."""
         try:
-            rows = [row for memory, said in self.payloads for row in _build_deliveries(memory, said, now)]
+            rows = [row for memory, payload in self.payloads for row in _build_deliveries(memory, payload, now)]
         except Exception as error:
-            if is_transient(error):  # what is written after it would be rolled back in silence
+            if is_transient(error):  # later writes would be rolled back silently
                 raise
-            log.exception("telling: nothing of this transaction is told")
+            log.exception("outbox: no event of this transaction is delivered")
             rows = []
         if rows:
             Delivery.objects.bulk_create(rows, ignore_conflicts=True)
@@ -83,7 +83,7 @@ def build_payload(
     """
     call, attempt = f"{memory.row.pk}-{card.ordinal}", h.get_attempt(card)
     times = card.times
-    said: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
+    payload: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
         "state": str(card.state), "phase": "execute",
@@ -94,27 +94,27 @@ def build_payload(
         "args_sha256": card.decision.args_sha256 if card.decision else None,
         "repair": {"method": card.repair, "tool": card.original_tool or card.tool.name} if card.repair else None,
     }  # fmt: skip
-    return said | _build_details(event, card, before)
+    return payload | _build_details(event, card, before)
 
 
 def build_run_payload(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
-    """Return what is told of a run that ended badly."""
+    """Build the payload of a run that ended badly."""
     head = _build_head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
     error = {"code": fact.outcome, "message": get_redactor().text(fact.reason[: h.MAX_MESSAGE_LENGTH])}
     return head | {"call": "", "outcome": fact.outcome, "error": error}
 
 
-def get_severity(said: dict[str, Any]) -> str:
+def get_severity(payload: dict[str, Any]) -> str:
     """Return how much the event matters: low, medium, high or critical."""
-    if said["event"] == h.UNGOVERNED:
+    if payload["event"] == h.UNGOVERNED:
         return "critical"
-    if said["event"] == h.APPROVAL_REQUESTED:
-        return str(said.get("severity") or "medium")
-    if said["event"] == h.APPROVAL_ESCALATED:  # whoever was asked first did not answer
-        return "critical" if said.get("severity") == "critical" else "high"
-    if said["event"] == h.RUN_FAILED:
+    if payload["event"] == h.APPROVAL_REQUESTED:
+        return str(payload.get("severity") or "medium")
+    if payload["event"] == h.APPROVAL_ESCALATED:  # the first people asked did not answer
+        return "critical" if payload.get("severity") == "critical" else "high"
+    if payload["event"] == h.RUN_FAILED:
         return "high"
-    if said["event"] in (h.ERROR, h.CORRECTED):
+    if payload["event"] in (h.ERROR, h.CORRECTED):
         return "medium"
     return "low"
 
@@ -134,10 +134,10 @@ def get_run_link(memory: RunMemory) -> str:
 
 def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any]:
     if event == h.ERROR:
-        told = h.build_error(card, before) or {}
-        if told:
-            told["error"]["message"] = get_redactor().text(told["error"]["message"])
-        return told
+        error_fields = h.build_error(card, before) or {}
+        if error_fields:
+            error_fields["error"]["message"] = get_redactor().text(error_fields["error"]["message"])
+        return error_fields
     if event == h.SETTLED:
         return {"outcome": h.get_outcome(card, before)}
     if event == h.CORRECTED:
@@ -154,11 +154,11 @@ def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any
     return {"phase": "before"} if event == h.BEFORE else {}
 
 
-def _build_deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable[Delivery]:
-    event, severity = said["event"], get_severity(said)
-    text = json.dumps(said)
+def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) -> Iterable[Delivery]:
+    event, severity = payload["event"], get_severity(payload)
+    text = json.dumps(payload)
     common = {
-        "event_id": said["id"],
+        "event_id": payload["id"],
         "event": event,
         "severity": severity,
         "payload": text,
@@ -166,9 +166,9 @@ def _build_deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> It
         "next_at": now,
     }
     for webhook in subscriptions.list_webhooks():
-        if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
+        if webhook.wants(event, memory.row.source_id, severity, payload.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.CORRECTED):
         for plugin in hooks.list_plugins(event):
-            if event != h.BEFORE:  # it was asked while the call was judged
+            if event != h.BEFORE:  # guards were asked while the call was decided
                 yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

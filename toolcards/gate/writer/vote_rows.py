@@ -39,7 +39,7 @@ def delete_votes(approval: str) -> None:
 
 
 def get_owner(run: int) -> int | None:
-    """Return the pk of the person whom the run's agent serves.
+    """Return the pk of the person that the run's agent serves.
 
     None without one.
     """

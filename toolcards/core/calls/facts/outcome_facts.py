@@ -73,7 +73,7 @@ class OutcomeReported:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReceived:
-    """A message snapshot shows a call's result; `error` is None for a success.
+    """A message snapshot shows a call's result; a success has no `error`.
 
     `denied`: it shows a call that never ran, so an open call was denied (Claude Code's PostToolBatch).
     """
