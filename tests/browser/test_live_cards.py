@@ -260,7 +260,8 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
     at = card(page).locator(".permalink").get_attribute("href")
     paths = [
         path_of(run), f"{path_of(run)}?tab=timeline", f"{path_of(run)}?tab=steps", "/", "/runs/",
-        "/calls/?q=" + quote(run), at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/", "/policy/draft/",
+        "/calls/?q=" + quote(run), "/calls/tools/", "/calls/agents/",
+        at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/", "/policy/draft/",
         "/policy/rules/new/", "/policy/versions/", "/sources/", "/sources/unknown-frames/",
         "/help/", "/help/policy/", "/settings/audit/",
         "/settings/notify/", "/settings/killswitch/", "/settings/breakglass/", "/settings/people/",

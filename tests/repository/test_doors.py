@@ -141,6 +141,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "settings/people/<number:pk>/": (ADMIN, ADMIN),
     "settings/people/<number:pk>/<str:action>/": (NO, ADMIN),
     "settings/password/": (VIEWER, VIEWER),
+    "calls/tools/": (VIEWER, NO),
+    "calls/agents/": (VIEWER, NO),
     "sources/": (VIEWER, NO),
     "sources/unknown-frames/": (VIEWER, NO),
     "sources/keys/": (NO, ADMIN),

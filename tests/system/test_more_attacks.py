@@ -126,6 +126,7 @@ AGENTS = [
 ]  # fmt: skip
 PAGES = [
     "/runs/{}/", "/runs/?q={}", "/runs/?agent={}", "/calls/{}/", "/calls/?q={}&tool={}&state={}", "/approvals/{}/",
+    "/calls/tools/?range={}&sort={}", "/calls/agents/?range={}&sort={}",
     "/approvals/history/?q={}", "/sources/{}/", "/policy/versions/{}/", "/policy/rules/{}/", "/policy/try/?call={}",
     "/settings/audit/?person={}&call={}", "/settings/audit/?since={}", "/login/?next={}", "/login/link/{}/",
     "/admin/toolcards/run/?q={}", "/admin/toolcards/approval/{}/change/", "/api/v1/grants/{}", "/api/v1/grants?id={}",
