@@ -125,8 +125,8 @@ class Hub:
             await asyncio.sleep(started + load.record(started, self.spent / MAX_LOAD) - now)
             waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
-            while not _is_urgent(rung) and (rest := tick_end - time.monotonic()) > 0:
-                rung |= await bell.wait(rest)
+            while not _is_urgent(rung) and (seconds_left := tick_end - time.monotonic()) > 0:
+                rung |= await bell.wait(seconds_left)
             rung |= self._rung
             self._rung = set()
 

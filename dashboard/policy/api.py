@@ -102,7 +102,7 @@ def build_error(pointer: str, code: str, message: str) -> PolicyError:
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Return a copy of the object; raise PolicyError if it is not an object."""
+    """Return a copy of the object; raise PolicyError for other values."""
     if not isinstance(value, dict):
         raise build_error(pointer, "type", "This must be an object.")
     return dict(value)

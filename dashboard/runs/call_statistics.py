@@ -19,8 +19,8 @@ RANGES = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(da
 BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, math.inf)  # upper ends of the histogram's bars, in seconds
 BUCKET_LABELS = ("up to 10 ms", "up to 100 ms", "up to 1 s", "up to 10 s", "up to 1 min", "longer")
 BAR_HEIGHT = 16  # of the highest bar
-SORT_ORDERS = ("calls", "failed", "p50", "p95", "asked", "denied")
-_ENDED = {ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR}
+SORT_ORDERS = ("calls", "failed", "p50", "p95", "approvals", "denied")
+_FINAL_STATES = {ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR}
 
 
 class CallRecord(NamedTuple):
@@ -52,7 +52,7 @@ class CallStatistics:
     name: str
     calls: int = 0
     failed: int = 0
-    asked: int = 0
+    approvals: int = 0
     denied: int = 0
     open: int = 0
     durations: list[float] = field(default_factory=list)
@@ -64,17 +64,17 @@ class CallStatistics:
         input to the result. Calls that waited for a person have none, because it would measure the person.
         """
         self.calls += 1
-        self.asked += record.requested_at is not None
+        self.approvals += record.requested_at is not None
         self.denied += record.state == ToolCallState.OUTPUT_DENIED
         self.failed += record.state == ToolCallState.OUTPUT_ERROR and not record.soft
         self.open += record.finished_at is None
-        has_duration = record.state in _ENDED and not record.soft and record.requested_at is None
+        has_duration = record.state in _FINAL_STATES and not record.soft and record.requested_at is None
         if has_duration and record.started_at and record.finished_at:
             self.durations.append(max(0.0, (record.finished_at - record.started_at).total_seconds()))
 
     @property
     def failure_rate(self) -> str:
-        """Return the share of finished calls that failed, in percent; "" without a finished call."""
+        """Return the percentage of finished calls that failed, or ""."""
         finished = self.calls - self.open
         return f"{100 * self.failed / finished:.0f} %" if finished else ""
 
@@ -134,14 +134,14 @@ def compute_statistics(records: Iterable[CallRecord], order: str = "calls") -> l
     return sorted(rows.values(), key=lambda row: (-row.get_sort_value(order), -row.calls, row.name))
 
 
-def fetch_records(column: str, since: datetime | None) -> list[CallRecord]:
-    """Return the newest calls that began after `since`, at most MAX_CALLS.
+def fetch_records(column: str, earliest: datetime | None) -> list[CallRecord]:
+    """Return the newest calls that began after `earliest`, at most MAX_CALLS.
 
     `column`: of the name, such as "tool" or "run__agent".
     """
     newest = ToolCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
     rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS)
-    if since is not None:
-        rows = rows.filter(started_at__gte=since)
+    if earliest is not None:
+        rows = rows.filter(started_at__gte=earliest)
     columns = (column, "state", "soft", "started_at", "requested_at", "finished_at")
     return [CallRecord(*row) for row in rows.values_list(*columns)]

@@ -19,14 +19,14 @@ MAX_ROWS = 200
 DEFAULT_RANGE = "24h"
 RANGE_LABELS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "all": "All"}
 SORT_LABELS = {
-    "calls": "Calls", "failed": "Failed", "p50": "Median", "p95": "p95", "asked": "Asked", "denied": "Denied",
+    "calls": "Calls", "failed": "Failed", "p50": "Median", "p95": "p95", "approvals": "Asked", "denied": "Denied",
 }  # fmt: skip
 
 
 @require_GET
 @needs()
 def tools(request: HttpRequest) -> HttpResponse:
-    """Show how often each tool was called, how that ended, and how long it took."""
+    """Show the number of calls, outcomes and durations of each tool."""
     context = _build_table(request, "tool")
     return render(request, "calls/statistics.html", {"page": "tools", "title": "Tools", "first": "Tool", **context})
 

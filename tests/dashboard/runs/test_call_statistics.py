@@ -1,4 +1,4 @@
-"""The Tools and Agents pages: what is counted, in which order, for whom."""
+"""The Tools and Agents pages: what is counted, and in which order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_each_end_counts_once_under_its_own_name() -> None:
         CallRecord("bash", "input-streaming", False, START, None, None),
     ]  # fmt: skip
     bash, edit = compute_statistics(records)
-    assert (bash.name, bash.calls, bash.failed, bash.asked, bash.denied, bash.open) == ("bash", 5, 1, 1, 1, 1)
+    assert (bash.name, bash.calls, bash.failed, bash.approvals, bash.denied, bash.open) == ("bash", 5, 1, 1, 1, 1)
     assert bash.failure_rate == "25 %" and (edit.name, edit.calls, edit.failure_rate) == ("edit", 1, "0 %")
 
 
