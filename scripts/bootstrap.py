@@ -262,9 +262,9 @@ def make_venv() -> None:
 
 def choices() -> list[str]:
     """Return the Pythons to try, best first."""
-    named = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
+    configured = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
     candidates = [path for path in map(shutil.which, [*PYTHONS, "python3"]) if path]
-    return [*named, *candidates, sys.executable]
+    return [*configured, *candidates, sys.executable]
 
 
 def install(package_set: str) -> None:

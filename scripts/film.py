@@ -51,8 +51,8 @@ def main() -> None:
         page.get_by_label("Follow new calls").check()
         pictures = record(page)
     frames = [Image.open(io.BytesIO(picture)).convert("RGB") for _, picture in pictures]
-    ends = [*[at for at, _ in pictures[1:]], pictures[-1][0] + 2.5]
-    durations = [round(1000 * (end - at)) for (at, _), end in zip(pictures, ends, strict=True)]
+    ends = [*[start for start, _ in pictures[1:]], pictures[-1][0] + 2.5]
+    durations = [round(1000 * (end - start)) for (start, _), end in zip(pictures, ends, strict=True)]
     frames[0].save(
         options.output, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=55, method=6
     )
@@ -70,7 +70,7 @@ def serve_demo(port: int) -> Iterator[str]:
         try:
             assert process.stdout is not None
             link = next(
-                (found[0] for line in process.stdout if (found := re.search(r"http\S+/(login|s)/\S+", line))), ""
+                (match[0] for line in process.stdout if (match := re.search(r"http\S+/(login|s)/\S+", line))), ""
             )
             if not link:
                 sys.exit("the server printed no sign-in link")
@@ -102,19 +102,19 @@ def record(page: Page) -> list[tuple[float, bytes]]:
     approve_at = end = 0.0
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < (end or limit):
-        at = time.monotonic()
+        moment = time.monotonic()
         picture = page.screenshot()
         if not pictures or picture != pictures[-1][1]:
-            pictures.append((at, picture))
+            pictures.append((moment, picture))
         button = page.locator("article button:has-text('Approve')").first
         if not approve_at and button.count():
-            approve_at = at + 3
-        elif approve_at and at > approve_at and not end:
+            approve_at = moment + 3
+        elif approve_at and moment > approve_at and not end:
             with suppress(Error):
                 button.hover()
                 button.click()
-                end = at + AFTERWARDS + 2
-        time.sleep(max(0, INTERVAL - (time.monotonic() - at)))
+                end = moment + AFTERWARDS + 2
+        time.sleep(max(0, INTERVAL - (time.monotonic() - moment)))
     return pictures
 
 

@@ -112,9 +112,9 @@ def read_report(report: Path) -> Outcome:
         wrong = next((child for child in case if child.tag in ("failure", "error")), None)
         if wrong is not None:
             failed[f"{case.get('classname')}::{case.get('name')}"] = (wrong.get("message") or "").partition("\n")[0]
-    skipped = sum(any(child.tag == "skipped" for child in case) for case in cases)
+    skip_count = sum(any(child.tag == "skipped" for child in case) for case in cases)
     names = {f"{case.get('classname')}::{case.get('name')}" for case in cases}
-    return Outcome(len(names) - skipped - len(failed), skipped, failed)
+    return Outcome(len(names) - skip_count - len(failed), skip_count, failed)
 
 
 def describe(rows: list[Row], outcome: Outcome) -> str:

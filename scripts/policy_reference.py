@@ -32,9 +32,9 @@ def build_reference() -> str:
 
     document = PolicyDocument.model_json_schema(by_alias=True)
     models = {"Document": document, **document["$defs"]}
-    missing = set(models) ^ set(HEADINGS)
-    if missing:
-        raise SystemExit(f"No heading, or no model, for {', '.join(sorted(missing))}")
+    differences = set(models) ^ set(HEADINGS)
+    if differences:
+        raise SystemExit(f"No heading, or no model, for {', '.join(sorted(differences))}")
     parts = [_model_section(heading, models[name]) for name, heading in HEADINGS.items()]
     return "\n".join([*parts, _operator_section()])
 
@@ -50,8 +50,8 @@ def _model_section(heading: str, model: dict[str, Any]) -> str:
 
 def _type_of(field: dict[str, Any]) -> str:
     types = list(dict.fromkeys(_types_of(field)))
-    one = next((name for name in types if f"list of {name}" in types), None)
-    text = f"{one}; or a list" if one else " or ".join(types)
+    item_type = next((name for name in types if f"list of {name}" in types), None)
+    text = f"{item_type}; or a list" if item_type else " or ".join(types)
     return text.replace("|", "\\|") or "any JSON value"
 
 
@@ -83,7 +83,10 @@ def _default_of(field: dict[str, Any], is_required: bool) -> str:
 def _operator_section() -> str:
     from toolcards.core.policy.matching.matchers import MATCHERS
 
-    rows = [f"| `{one.name}` | {one.label} | {one.help.replace('|', chr(92) + '|')} |" for one in MATCHERS.values()]
+    rows = [
+        f"| `{matcher.name}` | {matcher.label} | {matcher.help.replace('|', chr(92) + '|')} |"
+        for matcher in MATCHERS.values()
+    ]
     return "\n".join(["### Operators", "", "| Operator | In the editor | Meaning |", "|---|---|---|", *rows, ""])
 
 
@@ -91,14 +94,14 @@ def main() -> int:
     """Write the section, or check it."""
     sys.path.insert(0, str(ROOT))
     page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    wanted = f"{before}{BEGIN}\n{build_reference()}\n{END}{after}"
+    before, _, remainder = page.partition(BEGIN)
+    _, _, after = remainder.partition(END)
+    new_page = f"{before}{BEGIN}\n{build_reference()}\n{END}{after}"
     if "--check" in sys.argv[1:]:
-        if page != wanted:
+        if page != new_page:
             print("docs/policy.md is out of date: run scripts/policy_reference.py")
-        return int(page != wanted)
-    PAGE.write_text(wanted)
+        return int(page != new_page)
+    PAGE.write_text(new_page)
     return 0
 
 

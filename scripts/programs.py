@@ -59,7 +59,7 @@ class Program:
 def main() -> int:
     """Print the environment for the tests, after bringing what is missing."""
     os.environ["PATH"] += os.pathsep + str(BIN)
-    missing = []
+    missing_names = []
     for program in PROGRAMS:
         if not program.find() and os.environ.get("TOOLCARDS_NO_INSTALL") != "1":
             say(f"no {program.name} here: bringing one into .tools, once (TOOLCARDS_NO_INSTALL=1 brings nothing)")
@@ -68,19 +68,19 @@ def main() -> int:
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 say(f"{program.name} could not be brought: {error}")
         if not program.find():
-            missing.append(program.name)
+            missing_names.append(program.name)
             say(f"NO {program.name.upper()} HERE: the tests that need it are skipped. On Debian: {APT_LINE}")
     for name, value in environment().items():
         print(f"{name}={value}")
-    return 1 if missing and os.environ.get("TOOLCARDS_REQUIRE_PROGRAMS") == "1" else 0
+    return 1 if missing_names and os.environ.get("TOOLCARDS_REQUIRE_PROGRAMS") == "1" else 0
 
 
 def environment() -> dict[str, str]:
     """Return the environment of the tests: the path, the browser, Node.js."""
-    known = {"PATH": os.environ["PATH"], "TOOLCARDS_BROWSER": find_browser() or ""}
+    variables = {"PATH": os.environ["PATH"], "TOOLCARDS_BROWSER": find_browser() or ""}
     if not starts(sys.executable, "-m", "playwright", "--version"):  # it lacks libatomic1 on a bare Debian
-        known["PLAYWRIGHT_NODEJS_PATH"] = shutil.which("node") or ""
-    return {name: value for name, value in known.items() if value}
+        variables["PLAYWRIGHT_NODEJS_PATH"] = shutil.which("node") or ""
+    return {name: value for name, value in variables.items() if value}
 
 
 # ---------------------------------------------------------------- finding
@@ -88,16 +88,16 @@ def environment() -> dict[str, str]:
 
 def find_browser() -> str | None:
     """Return a browser that starts: TOOLCARDS_BROWSER, else the first found."""
-    named = os.environ.get("TOOLCARDS_BROWSER")
-    found = (shutil.which(name) for name in ([named] if named else BROWSERS))
-    return next((path for path in found if path and starts(path, "--version")), None)
+    configured = os.environ.get("TOOLCARDS_BROWSER")
+    paths = (shutil.which(name) for name in ([configured] if configured else BROWSERS))
+    return next((path for path in paths if path and starts(path, "--version")), None)
 
 
 def find_postgres() -> str | None:
     """Return PostgreSQL's `initdb`; Debian keeps it off the PATH."""
     folders = (folder for pattern in POSTGRES_FOLDERS for folder in Path("/").glob(pattern))
-    found = (str(folder / "initdb") for folder in folders if (folder / "initdb").exists())
-    return shutil.which("initdb") or next(found, None)
+    paths = (str(folder / "initdb") for folder in folders if (folder / "initdb").exists())
+    return shutil.which("initdb") or next(paths, None)
 
 
 def find_redis() -> str | None:
@@ -153,9 +153,9 @@ def bring_browser() -> None:
         (folder / "chromium").write_bytes(part("chromium.br"))
     (folder / "fonts.conf").write_text(FONTS.format(folder))
     script = folder / "start.sh"
-    there = shlex.quote(str(folder))
+    quoted = shlex.quote(str(folder))
     script.write_text(
-        f'#!/bin/sh\nLD_LIBRARY_PATH={there}/lib FONTCONFIG_FILE={there}/fonts.conf exec {there}/chromium "$@"\n'
+        f'#!/bin/sh\nLD_LIBRARY_PATH={quoted}/lib FONTCONFIG_FILE={quoted}/fonts.conf exec {quoted}/chromium "$@"\n'
     )
     (folder / "chromium").chmod(0o755)
     link(script, "chromium")
@@ -207,19 +207,19 @@ def installed(package: str) -> Path:
     folder = TOOLS / package
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = Path(scratch) / "wanted.txt"
-        wanted.write_text(pin(package))
+        requirements = Path(scratch) / "requirements.txt"
+        requirements.write_text(pin(package))
         options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
-        run(*pip(), "install", *options, "--target", str(folder), "-r", str(wanted))
+        run(*pip(), "install", *options, "--target", str(folder), "-r", str(requirements))
     return folder
 
 
 def pin(package: str) -> str:
     """Return the package's lines of the lock file: version and hashes."""
-    found = re.search(rf"(?m)^{re.escape(package)}==.*(?:\n +.*)*", PINS.read_text())
-    if not found:
+    match = re.search(rf"(?m)^{re.escape(package)}==.*(?:\n +.*)*", PINS.read_text())
+    if not match:
         raise ValueError(f"{PINS.name} does not name {package}")
-    return found[0] + "\n"
+    return match[0] + "\n"
 
 
 def pip() -> list[str]:

@@ -43,10 +43,10 @@ def check(manifest: dict) -> int:
     listed = {file["to"]: file["sha256"] for package in manifest["packages"] for file in package["files"]}
     present = {path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*") if path.is_file() and path != MANIFEST}
     faults = [f"not listed: {name}" for name in sorted(present - listed.keys())]
-    for name, wanted in listed.items():
+    for name, checksum in listed.items():
         if name not in present:
             faults.append(f"missing: {name}")
-        elif digest((VENDOR / name).read_bytes()) != wanted:
+        elif digest((VENDOR / name).read_bytes()) != checksum:
             faults.append(f"changed: {name}")
     for fault in faults:
         print(fault, file=sys.stderr)
@@ -76,11 +76,11 @@ def fetch(manifest: dict) -> int:
 
 def unpack(package: dict, scratch: Path) -> Path:
     """Return the folder of a downloaded package; refuse a wrong checksum."""
-    wanted = f"{package['name']}@{package['version']}"
-    run = ["npm", "pack", "--json", "--pack-destination", str(scratch), wanted]
+    spec = f"{package['name']}@{package['version']}"
+    run = ["npm", "pack", "--json", "--pack-destination", str(scratch), spec]
     [packed] = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout)
     if package.setdefault("integrity", packed["integrity"]) != packed["integrity"]:
-        raise SystemExit(f"{wanted} is not what it was: {packed['integrity']}. Remove `integrity` to accept it.")
+        raise SystemExit(f"{spec} is not what it was: {packed['integrity']}. Remove `integrity` to accept it.")
     with tarfile.open(scratch / packed["filename"]) as archive:
         archive.extractall(scratch, filter="data")
     return scratch / "package"
@@ -90,7 +90,7 @@ def sprite(unpacked: Path, package: dict) -> bytes:
     """Return one SVG with a symbol for every listed icon."""
     names = next(file["icons"] for file in package["files"] if "icons" in file)
     symbols = [symbol(name, (unpacked / "icons" / f"{name}.svg").read_text()) for name in sorted(names)]
-    licence = f"<!-- {package['name']} {package['version']}, {package['licence']}; see LICENSE beside this file -->"
+    licence = f"<!-- {package['name']} {package['version']}, {package['licence']}; see LICENSE next to this file -->"
     return "\n".join([licence, '<svg xmlns="http://www.w3.org/2000/svg">', *symbols, "</svg>", ""]).encode()
 
 

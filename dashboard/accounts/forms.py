@@ -32,7 +32,7 @@ class SignInForm(AuthenticationForm):
         with _count_failure(attempt):
             return super().clean()
 
-    def _admit(self, name: str) -> throttle.Attempt:
+    def _admit(self, name: str) -> throttle.SignInAttempt:
         assert self.request is not None
         person = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
         address = str(self.request.META.get("REMOTE_ADDR", ""))
@@ -65,7 +65,7 @@ class OwnPasswordForm(PasswordChangeForm):
 
 
 @contextmanager
-def _count_failure(attempt: throttle.Attempt) -> Iterator[None]:
+def _count_failure(attempt: throttle.SignInAttempt) -> Iterator[None]:
     """Count the attempt as failed where the password is wrong, and not at all where it could not be checked."""
     try:
         yield

@@ -69,7 +69,7 @@ class _Bucket:
         return max(0.0, (self.spent + 1 - allowance.size) * allowance.refill)
 
 
-class Attempt:
+class SignInAttempt:
     """One attempt that was let through; it counts as failed unless `succeed` or `refund` is called."""
 
     def __init__(self, throttle: Throttle, keys: list[str], own: str) -> None:
@@ -91,7 +91,7 @@ class Throttle:
         self._clock, self._lock = clock, threading.Lock()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def admit(self, name: str, address: str, device: str = "") -> Attempt:
+    def admit(self, name: str, address: str, device: str = "") -> SignInAttempt:
         """Take the tokens of one attempt; raises TooManyAttempts.
 
         `device`: of a browser that this person has signed in with before, else empty.
@@ -113,7 +113,7 @@ class Throttle:
             keys = [key for key, _ in limits] + ([] if device else [name])
             for key in keys:  # bounded, so that a name is not crowded for days after the last guess
                 self._buckets[key].spent = min(self._buckets[key].spent + 1, 2.0 * NAME.size)
-        return Attempt(self, keys, keys[0])
+        return SignInAttempt(self, keys, keys[0])
 
     def clear(self) -> None:
         """Forget everything."""

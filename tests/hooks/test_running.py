@@ -152,7 +152,7 @@ def test_a_success_is_told_as_before_after_settled(a_run: Any, source: Source) -
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputReady("c", 1))
     events = [delivery.decoded_payload for delivery in Delivery.objects.order_by("id")]
-    assert [event["event"] for event in events] == [h.BEFORE, h.AFTER, h.SETTLED]
+    assert [event["event"] for event in events] == [h.EXECUTE_BEFORE, h.EXECUTE_AFTER, h.EXECUTE_SETTLED]
     assert [event["seq"] for event in events] == sorted({event["seq"] for event in events})
     assert {(event["run_id"], event["call_id"], event["attempt"]) for event in events} == {("r", "c", 1)}
     assert events[-1]["outcome"] == "ok" and len({event["id"] for event in events}) == 3
@@ -163,13 +163,13 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     Webhook.objects.create(name="w", url="https://example.com/")
     secret = "ghp_" + "a1B2" * 9
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", f"no {secret}", "rate_limited"))
-    delivery = Delivery.objects.get(event=h.ERROR).decoded_payload
+    delivery = Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload
     assert (delivery["authority"], delivery["retryable"], delivery["error"]["code"]) == ("tool", True, "rate_limited")
     assert delivery["phase"] == "execute" and delivery["side_effects"] == "none" and delivery["retry"]["safe"] == "yes"
     assert delivery["error"]["fingerprint"] == error_codes.make_fingerprint("bash", "rate_limited", "execute")
     assert delivery["error"]["fingerprint"] != error_codes.make_fingerprint("sh", "rate_limited", "execute")
-    assert secret not in Delivery.objects.get(event=h.ERROR).payload
-    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "error"
+    assert secret not in Delivery.objects.get(event=h.EXECUTE_ERROR).payload
+    assert Delivery.objects.get(event=h.EXECUTE_SETTLED).decoded_payload["outcome"] == "error"
 
 
 @pytest.mark.django_db
@@ -198,7 +198,7 @@ def test_a_failure_says_when_to_try_again_where_somebody_knows(
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=number))
-    assert Delivery.objects.get(event=h.ERROR).decoded_payload["retry"] == {"safe": "yes", "after_ms": told}
+    assert Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload["retry"] == {"safe": "yes", "after_ms": told}
     card = ToolCall.objects.get().as_card()
     assert card.error.after_ms == told and build_call_json(card, run="r", id="x")["error"]["after_ms"] == told
 
@@ -212,10 +212,18 @@ def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing
         "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotReceived("c", "oops", error="failed"),
         f.SnapshotReceived("c", "oops", error="failed"),
     )  # fmt: skip
-    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
-    delivery = Delivery.objects.get(event=h.CORRECTED).decoded_payload
+    assert [event for event, _ in list_deliveries()] == [
+        h.EXECUTE_BEFORE,
+        h.EXECUTE_AFTER,
+        h.EXECUTE_SETTLED,
+        h.EXECUTE_CORRECTED,
+    ]
+    delivery = Delivery.objects.get(event=h.EXECUTE_CORRECTED).decoded_payload
     assert (delivery["outcome"], delivery["error"]["message"], delivery["retryable"]) == ("error", "oops", False)
-    assert delivery["attempt"] == 1 and delivery["seq"] > Delivery.objects.get(event=h.SETTLED).decoded_payload["seq"]
+    assert (
+        delivery["attempt"] == 1
+        and delivery["seq"] > Delivery.objects.get(event=h.EXECUTE_SETTLED).decoded_payload["seq"]
+    )
 
 
 @pytest.mark.django_db
@@ -238,16 +246,16 @@ def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Sourc
 def test_an_interruption_is_settled_and_no_error(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="aborted"))
-    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.SETTLED]
-    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "aborted"
+    assert [event for event, _ in list_deliveries()] == [h.EXECUTE_BEFORE, h.EXECUTE_SETTLED]
+    assert Delivery.objects.get(event=h.EXECUTE_SETTLED).decoded_payload["outcome"] == "aborted"
 
 
 @pytest.mark.django_db
 def test_a_worker_that_died_leaves_an_unknown_outcome(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="truncated"))
-    assert Delivery.objects.get(event=h.ERROR).decoded_payload["error"]["code"] == "lost"
-    assert Delivery.objects.get(event=h.SETTLED).decoded_payload["outcome"] == "unknown"
+    assert Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload["error"]["code"] == "lost"
+    assert Delivery.objects.get(event=h.EXECUTE_SETTLED).decoded_payload["outcome"] == "unknown"
 
 
 @pytest.mark.django_db
@@ -258,7 +266,7 @@ def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source:
         events='["tool.execute.after", "tool.execute.error", "tool.execute.settled"]',
     )
     a_run("r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeReported("", "failed", "m"))
-    assert [event for event, _ in list_deliveries()] == [h.ERROR, h.SETTLED]
+    assert [event for event, _ in list_deliveries()] == [h.EXECUTE_ERROR, h.EXECUTE_SETTLED]
 
 
 @pytest.mark.django_db
@@ -267,8 +275,8 @@ def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
     policy({"default": "deny"})
     ask(source)
     error, delivery = (
-        Delivery.objects.get(event=h.ERROR).decoded_payload,
-        Delivery.objects.get(event=h.SETTLED).decoded_payload,
+        Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload,
+        Delivery.objects.get(event=h.EXECUTE_SETTLED).decoded_payload,
     )
     assert (error["error"]["code"], error["authority"], error["phase"]) == ("policy_denied", "runtime", "gate")
     assert delivery["outcome"] == "denied"
@@ -352,14 +360,14 @@ class Listener:
         assert (again and again.ordinal) == (self.sequencer.pending and self.sequencer.pending.ordinal)
 
     def hear(self, event: str, before: Any, after: Any) -> None:
-        if event == h.CORRECTED:
+        if event == h.EXECUTE_CORRECTED:
             key = (after.ordinal, h.get_attempt(after))
             assert self.outcomes[key] != h.get_outcome(after, before), (key, self.outcomes)
             self.outcomes[key] = h.get_outcome(after, before)
             return
-        if event == h.SETTLED:
+        if event == h.EXECUTE_SETTLED:
             self.outcomes[after.ordinal, h.get_attempt(after)] = h.get_outcome(after, before)
-        detail = h.get_outcome(after, before) if event == h.SETTLED else h.build_error(after, before)
+        detail = h.get_outcome(after, before) if event == h.EXECUTE_SETTLED else h.build_error(after, before)
         self.heard.append((event, (after.ordinal, h.get_attempt(after)), detail))
 
     def attempts(self) -> list[list[tuple[str, Any]]]:
@@ -387,12 +395,12 @@ def played(seed: int) -> Listener:
 def proper(events: list[tuple[str, Any]]) -> bool:
     """One before; then an after, an error or neither, as it came out; then settled, once and last."""
     names = [name for name, _ in events]
-    if names[0] != h.BEFORE or len(names) > 3 or len(set(names)) != len(names):
+    if names[0] != h.EXECUTE_BEFORE or len(names) > 3 or len(set(names)) != len(names):
         return False
-    if names[-1] != h.SETTLED:
-        return names == [h.BEFORE]
-    expected = {"ok": [h.AFTER], "aborted": []}.get(events[-1][1], [h.ERROR])
-    return names[1:-1] == expected and all(detail is not None for name, detail in events if name == h.ERROR)
+    if names[-1] != h.EXECUTE_SETTLED:
+        return names == [h.EXECUTE_BEFORE]
+    expected = {"ok": [h.EXECUTE_AFTER], "aborted": []}.get(events[-1][1], [h.EXECUTE_ERROR])
+    return names[1:-1] == expected and all(detail is not None for name, detail in events if name == h.EXECUTE_ERROR)
 
 
 @pytest.mark.parametrize("seed", range(0, 1000, 50))
@@ -421,7 +429,7 @@ def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scen
     assert all(proper(events) for events in listener.attempts()), listener.heard
     cards = listener.board.cards.values()
     ended = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
-    assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.SETTLED}
+    assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.EXECUTE_SETTLED}
     assert all(
         listener.outcomes[card.ordinal, h.get_attempt(card)] == h.get_outcome(card)
         for card in cards
@@ -446,9 +454,16 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         group_commit.execute(RecordFacts(source, "r", [fact]))
         if forgotten:
             run_cache.clear()
-    assert [event for event, _ in list_deliveries()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
+    assert [event for event, _ in list_deliveries()] == [
+        h.EXECUTE_BEFORE,
+        h.EXECUTE_ERROR,
+        h.EXECUTE_SETTLED,
+        h.EXECUTE_BEFORE,
+        h.EXECUTE_AFTER,
+        h.EXECUTE_SETTLED,
+    ]
     rows = [row.decoded_payload for row in Delivery.objects.order_by("id")]
-    assert [one.get("outcome") for one in rows if one["event"] == h.SETTLED] == ["error", "ok"]
+    assert [one.get("outcome") for one in rows if one["event"] == h.EXECUTE_SETTLED] == ["error", "ok"]
     assert [one["seq"] for one in rows] == sorted({one["seq"] for one in rows})
 
 

@@ -253,7 +253,7 @@ async def test_a_connection_renews_its_runs_lease_before_one_elsewhere_could_let
 ) -> None:
     limits(grace=grace)
     ours, theirs = (gate.open_stream(source, "r", protocol="native") for _ in range(2))
-    connection = connections.Connection(Caller(source, key.pk))
+    connection = connections.AgentConnection(Caller(source, key.pk))
     connection.sends(ours)
     await ours.wait_until_committed()
     begun = time.monotonic()

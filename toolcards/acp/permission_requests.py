@@ -13,7 +13,7 @@ from toolcards.client import Decision, Toolcards
 Message = dict[str, Any]
 T = TypeVar("T")
 FLUSH = 10.0  # seconds that a request waits until earlier messages are committed
-TWICE = "Another request with the same id is open: nothing ran."
+DUPLICATE_ID = "Another request with the same id is open: nothing ran."
 CHANGED = "A person changed the arguments, and this protocol cannot carry them: nothing ran."
 
 
@@ -46,7 +46,7 @@ class PermissionRequests:
         call: Message = _get(params, "toolCall", dict)
         request = PermissionRequest(msg["id"], str(params.get("sessionId") or ""), _get(params, "options", list), call)
         if any(each.id == request.id and type(each.id) is type(request.id) for each in self._open):
-            self._reply(request, select_option(request.options, False, TWICE))  # the answers would be ambiguous
+            self._reply(request, select_option(request.options, False, DUPLICATE_ID))  # the answers would be ambiguous
             return
         self._open.append(request)
         threading.Thread(target=self._decide, args=(request,), daemon=True).start()

@@ -15,7 +15,7 @@ Message = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are copied without their bulky parts
 LINGER = 3.0  # seconds that the end of the proxy waits for the server
 BULKY = ("rawOutput", "content", "rawInput")
-ENDED = frozenset({"completed", "failed", "cancelled"})  # the statuses of a call's last update
+FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})  # the statuses of a call's last update
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Sessions:
             recorded["input"] = update["rawInput"]
         if update.get("kind"):
             recorded["kind"] = update["kind"]
-        recorded["ended"] = update.get("status") in ENDED
+        recorded["ended"] = update.get("status") in FINAL_STATUSES
 
     def call(self, session: str, requested: Message) -> RequestedCall:
         """Return the call that a permission request is about.

@@ -18,7 +18,7 @@ from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
 ASKS = "Claude Code asks for permission; it can be answered here or where it runs."
-REFUSED = "Claude Code did not run it."
+NOT_RUN = "Claude Code did not run it."
 INTERRUPTED = "Interrupted at Claude Code."
 _TOOL_ERROR = "<tool_use_error>"
 _CODES = {"Error: No such tool": "no_such_tool", "InputValidationError": "invalid_input"}
@@ -115,7 +115,7 @@ def _read_denial(hook_input: Payload) -> Facts:
     if not call_id:
         return []
     return [
-        f.OutputDenied(call_id, _get_text(hook_input, "reason") or REFUSED, f.Actor("host", "Claude Code")),
+        f.OutputDenied(call_id, _get_text(hook_input, "reason") or NOT_RUN, f.Actor("host", "Claude Code")),
         _read_input(hook_input),
     ]
 

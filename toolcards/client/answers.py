@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .common.canonical_json import digest
-from .question import Question, Tool
+from .question import CallRequest, Tool
 
 __all__ = ["AnswerMismatch", "Decision", "Denied", "check_answer", "check_claim", "get_allowed_tool", "make_denial"]
 
@@ -50,7 +50,7 @@ class Decision:
     edited: bool = False
     tool: str = ""  # the tool to run if a repair corrected its name
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    question: Question | None = field(default=None, repr=False, compare=False)  # the question that it answers
+    question: CallRequest | None = field(default=None, repr=False, compare=False)  # the question that it answers
 
     @property
     def allowed(self) -> bool:
@@ -85,7 +85,7 @@ def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decis
     return Decision("deny", call_id=call_id, code=code, text=text, by="client")
 
 
-def check_answer(answer: Any, question: Question, kind: str = "decision") -> Decision:
+def check_answer(answer: Any, question: CallRequest, kind: str = "decision") -> Decision:
     """Return the server's answer as a Decision.
 
     A deny if it does not match the question.
@@ -111,7 +111,7 @@ def check_claim(answer: Any, decision: Decision) -> Decision:
     return replace(decision, permit="", args=answer["args"], raw=answer)
 
 
-def _read_decision(answer: Any, question: Question, kind: str) -> Decision:
+def _read_decision(answer: Any, question: CallRequest, kind: str) -> Decision:
     if not isinstance(answer, Mapping) or answer.get("decision") not in EFFECTS:
         raise AnswerMismatch("it is not a decision")
     effect: str = answer["decision"]
@@ -145,7 +145,7 @@ def _read_decision(answer: Any, question: Question, kind: str) -> Decision:
     )
 
 
-def _check_allow(answer: Mapping[str, Any], question: Question) -> Tool:
+def _check_allow(answer: Mapping[str, Any], question: CallRequest) -> Tool:
     """Return the tool that may run; raises AnswerMismatch if a digest does not match."""
     tool = _read_tool(answer, question)
     args = answer.get("args", question.args)
@@ -154,7 +154,7 @@ def _check_allow(answer: Mapping[str, Any], question: Question) -> Tool:
     return tool
 
 
-def _check_claim_fields(answer: Any, decision: Decision, question: Question) -> None:
+def _check_claim_fields(answer: Any, decision: Decision, question: CallRequest) -> None:
     if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
         raise AnswerMismatch("it does not say that the permit was claimed")
     _require_equal(answer, "permit", decision.permit)
@@ -176,7 +176,7 @@ def get_allowed_tool(decision: Decision) -> Tool:
     return _read_tool(decision.raw, decision.question)
 
 
-def _read_tool(answer: Mapping[str, Any], question: Question) -> Tool:
+def _read_tool(answer: Mapping[str, Any], question: CallRequest) -> Tool:
     """Return the tool of the answer: the submitted one, or one that was offered instead."""
     tool, submitted = answer.get("tool"), question.tool
     if "tool" not in answer:  # a server may leave it out

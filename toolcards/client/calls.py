@@ -11,7 +11,7 @@ from .answers import Decision, Denied, make_denial
 from .common.input_repair import Repair
 from .failures import format_error, mark_as_reported
 from .jsonable import shorten
-from .question import Question
+from .question import CallRequest
 from .repair_loop import Reask
 
 if TYPE_CHECKING:
@@ -41,41 +41,37 @@ class Call:
         self._send("tool.input.invalid", tool=self.tool, input=shorten(value), error=details)
 
     async def decision(
-        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repair: Repair | None = None
     ) -> Decision:
         """Submit the complete input.
 
         Return the final decision, an allow or a deny. A call is submitted once.
         A call that does not fit the tools offered by the run is repaired if there is only one way (the decision holds
         the `args` and the `tool` to run), otherwise it ends at once. `reask` may rewrite the input, see
-        `Toolcards.ask`. `repaired` is the caller's own repair.
+        `Toolcards.ask`. `repair` is the caller's own repair.
         """
-        if repaired is None and reask is not None:
-            repaired, denial = await asyncio.to_thread(self._repair, args, reask)
-        elif repaired is None:
-            repaired, denial = self._repair(args)
+        if repair is None and reask is not None:
+            repair, denial = await asyncio.to_thread(self._repair, args, reask)
+        elif repair is None:
+            repair, denial = self._repair(args)
         else:
             denial = None
-        question = denial or self._submit(args, repaired)
+        question = denial or self._submit(args, repair)
         if isinstance(question, Decision):
             return question
-        return _apply_repair(
-            await self.run.decided(question, self._format_input_frame(args, repaired), seconds), repaired
-        )
+        return _apply_repair(await self.run.decided(question, self._format_input_frame(args, repair), seconds), repair)
 
     def decision_now(
-        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repair: Repair | None = None
     ) -> Decision:
         """Do the same for code without an event loop."""
         denial = None
-        if repaired is None:
-            repaired, denial = self._repair(args, reask)
-        question = denial or self._submit(args, repaired)
+        if repair is None:
+            repair, denial = self._repair(args, reask)
+        question = denial or self._submit(args, repair)
         if isinstance(question, Decision):
             return question
-        return _apply_repair(
-            self.run.decided_now(question, self._format_input_frame(args, repaired), seconds), repaired
-        )
+        return _apply_repair(self.run.decided_now(question, self._format_input_frame(args, repair), seconds), repair)
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
         """Submit the complete input.
@@ -124,46 +120,46 @@ class Call:
     def _repair(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
         """Return the repair of an invalid call, or the denial that ends it."""
         offers = self.run.offers
-        repaired, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
+        repair, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
         if trouble is None:
-            return repaired, None
+            return repair, None
         denial = repair_loop.make_refusal(trouble, offers, self.id)
         self.invalid(args, denial.text, trouble.code)
         return None, denial
 
-    def _submit(self, args: Any, repaired: Repair | None) -> Question | Decision:
+    def _submit(self, args: Any, repair: Repair | None) -> CallRequest | Decision:
         """Return the question to submit, or the denial of a call that cannot be submitted."""
         if self._is_submitted:
             return make_denial(
                 "This call was asked about before; begin another one for that.", self.id, "call_id_reused"
             )
         self._is_submitted = True
-        tool, args = (self.tool, args) if repaired is None else (repaired.tool, repaired.input)
+        tool, args = (self.tool, args) if repair is None else (repair.tool, repair.input)
         try:
-            return Question.about(self.run.name, self.id, tool, args, offered_names=self.run.offers)
+            return CallRequest.about(self.run.name, self.id, tool, args, offered_names=self.run.offers)
         except (TypeError, ValueError, RecursionError) as error:
             denial = make_denial(f"The arguments cannot be evaluated: {error}", self.id, "invalid_args")
             self.invalid(args, denial.text)
             return denial
 
-    def _format_input_frame(self, args: Any, repaired: Repair | None = None) -> dict[str, Any]:
-        if repaired is None:
+    def _format_input_frame(self, args: Any, repair: Repair | None = None) -> dict[str, Any]:
+        if repair is None:
             return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
-        self.tool = repaired.tool
+        self.tool = repair.tool
         return {
-            "type": "tool.input.repaired", "call_id": self.id, "tool": repaired.tool, "input": repaired.input,
-            "original": args, "method": repaired.method,
+            "type": "tool.input.repaired", "call_id": self.id, "tool": repair.tool, "input": repair.input,
+            "original": args, "method": repair.method,
         }  # fmt: skip
 
     def _send(self, kind: str, **more: Any) -> None:
         self.run.send({"type": kind, "call_id": self.id, **more})
 
 
-def _apply_repair(decision: Decision, repaired: Repair | None) -> Decision:
+def _apply_repair(decision: Decision, repair: Repair | None) -> Decision:
     """Return the decision with the repaired arguments, which are the evaluated ones."""
-    if repaired is None or not decision.allowed or decision.edited:
+    if repair is None or not decision.allowed or decision.edited:
         return decision
-    return replace(decision, args=repaired.input, edited=True)
+    return replace(decision, args=repair.input, edited=True)
 
 
 def _require_allowed(decision: Decision, args: Any) -> Any:

@@ -22,7 +22,7 @@ from .common import input_repair
 from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
 from .jsonable import shorten
-from .question import Question, SubmittedCalls
+from .question import CallRequest, SubmittedCalls
 from .question_wait import ApprovalWait
 from .repair_loop import Reask
 from .stream import Run
@@ -68,7 +68,7 @@ class Toolcards:
         """
         try:
             offers = input_repair.parse_offers(more.get("tools") or ())
-            question = Question.about(run, call_id, tool, args, attempt=attempt, offered_names=offers)
+            question = CallRequest.about(run, call_id, tool, args, attempt=attempt, offered_names=offers)
         except (TypeError, ValueError, RecursionError) as error:  # not JSON: cannot be evaluated
             return deny_unasked(error, call_id)
         if not self._submitted.admit(question):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .answers import Decision, check_answer, make_denial
-from .question import Question
+from .question import CallRequest
 
 __all__ = ["Pending", "PendingQuestions", "WireIds"]
 
@@ -38,7 +38,7 @@ class WireIds:
 class Pending:
     """One question that waits for its answer, in the loop of its run."""
 
-    def __init__(self, question: Question, frame: dict[str, Any]) -> None:
+    def __init__(self, question: CallRequest, frame: dict[str, Any]) -> None:
         self.question, self.frame = question, frame
         self.is_received = asyncio.Event()  # the server has the question: a person may be reading it
         self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
@@ -62,7 +62,7 @@ class PendingQuestions:
     def __contains__(self, call_id: str) -> bool:
         return call_id in self._by_id
 
-    def add(self, question: Question, frame: dict[str, Any]) -> Pending:
+    def add(self, question: CallRequest, frame: dict[str, Any]) -> Pending:
         """Start waiting for an answer; `frame` asks for it."""
         pending = self._by_id[question.call_id] = Pending(question, frame)
         return pending

@@ -75,7 +75,7 @@ class Tools:
         if registry is None or refusal is not None:
             return refusal or _answer_denied(deny_without_run())
         call = registry.enter(call_id, tool, _parse_arguments(args))
-        decision = call.ask_now(_parse_arguments(args), seconds=self._seconds, repaired=_get_repair(usable))
+        decision = call.ask_now(_parse_arguments(args), seconds=self._seconds, repair=_get_repair(usable))
         arguments, refusal = self._choose_arguments(call, decision, usable)
         if refusal is not None:
             return refusal
@@ -94,7 +94,7 @@ class Tools:
         if registry is None or refusal is not None:
             return refusal or _answer_denied(deny_without_run())
         call = registry.enter(call_id, tool, _parse_arguments(args))
-        decision = await call.ask(_parse_arguments(args), seconds=self._seconds, repaired=_get_repair(usable))
+        decision = await call.ask(_parse_arguments(args), seconds=self._seconds, repair=_get_repair(usable))
         arguments, refusal = self._choose_arguments(call, decision, usable)
         if refusal is not None:
             return refusal

@@ -16,7 +16,7 @@ from typing import Any
 
 from .common.canonical_json import call_digest, digest
 
-__all__ = ["Question", "SubmittedCalls", "Tool"]
+__all__ = ["CallRequest", "SubmittedCalls", "Tool"]
 
 MAX_CALLS = 10_000  # calls whose identity a client keeps
 
@@ -38,7 +38,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CallRequest:
     """One question: may this call run?
 
     `args` is the JSON value exactly as it is sent. `offered` names the tools that may replace it
@@ -63,7 +63,7 @@ class Question:
         *,
         attempt: int = 1,
         offered_names: Iterable[str] = (),
-    ) -> Question:
+    ) -> CallRequest:
         """Return the question.
 
         Raises TypeError or ValueError if the arguments have no canonical form.
@@ -92,7 +92,7 @@ class SubmittedCalls:
         self._identities: OrderedDict[tuple[str, str, int], str] = OrderedDict()
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def admit(self, question: Question) -> bool:
+    def admit(self, question: CallRequest) -> bool:
         """Remember the question.
 
         Return False if another call was submitted under its id.

@@ -25,17 +25,17 @@ class ApprovalWait:
 
     def __init__(self, decision: Decision, seconds: float | None) -> None:
         self.decision = decision
-        self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_WAIT)
+        self._deadline = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_WAIT)
         self._last_answer = time.monotonic()
 
     def next_step(self, cards: Toolcards) -> Callable[[], Decision]:
         """Return the next step, to run in any thread."""
         now = time.monotonic()
-        if now >= self._until:
+        if now >= self._deadline:
             return partial(cards.expire, self.decision)
         if now - self._last_answer > ASKED_PATIENCE:
             return partial(cards.deny_silent_server, self.decision)
-        return partial(cards.look, self.decision, min(POLL, self._until - now))
+        return partial(cards.look, self.decision, min(POLL, self._deadline - now))
 
     def update(self, decision: Decision) -> None:
         """Record a poll.

@@ -21,7 +21,7 @@ from .connection import Connection
 from .failures import classify_run_end
 from .outbox import BATCH, MAX_FRAME, Outbox
 from .pending import Pending, PendingQuestions, WireIds
-from .question import Question
+from .question import CallRequest
 from .question_wait import LONGEST_WAIT
 
 __all__ = ["BATCH", "Call", "Run", "current"]
@@ -198,7 +198,7 @@ class Run:
         self.send({"type": "tool.input.started", "call_id": call.id, "tool": tool})
         return call
 
-    async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+    async def decided(self, question: CallRequest, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Send the frame that completes a call's input; return the decision.
 
         The decision is allow or deny.
@@ -208,14 +208,14 @@ class Run:
             return await deciding
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
 
-    def decided_now(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+    def decided_now(self, question: CallRequest, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Do the same in a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not begun: use it as `with run:`")
         loop = background_loop.get_background_loop() if self._is_forked_copy else self._loop
         return background_loop.run_in_loop(self._submit(question, frame, seconds), loop)
 
-    async def _submit(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
+    async def _submit(self, question: CallRequest, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
             raise RuntimeError("this run is only shown (gate=False), so its calls get no decisions")
         if self._is_forked_copy:

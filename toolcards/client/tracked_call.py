@@ -109,12 +109,12 @@ class TrackedCall:
     # ------------------------------------------------------------ the decision
 
     async def ask(
-        self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
+        self, args: Any, *, seconds: float | None = None, repair: Repair | None = None, take: bool = True
     ) -> Decision:
         """Return the final decision on the call.
 
         In an observed run only plugins can deny.
-        `repaired` replaces a call that was invalid as written. `take`: the call runs next; without it the call is only
+        `repair` replaces a call that was invalid as written. `take`: the call runs next; without it the call is only
         approved, and `ask` gives the same answer again when it runs.
         """
         earlier = self._reuse_decision(args, take=take)
@@ -122,14 +122,14 @@ class TrackedCall:
             return earlier
         try:
             new_args = (
-                await run_in_thread(self._run_before_hooks, args, repaired)
+                await run_in_thread(self._run_before_hooks, args, repair)
                 if has_plugins()
-                else _choose_input(args, repaired)
+                else _choose_input(args, repair)
             )
             decision = self._allow_if_observed(new_args)
             if decision is None:
-                submitted, repair = self._choose_question(args, new_args, repaired)
-                decision = await self.call.decision(submitted, seconds=seconds, repaired=repair)
+                submitted, repair = self._choose_question(args, new_args, repair)
+                decision = await self.call.decision(submitted, seconds=seconds, repair=repair)
         except Denied as denied:
             return self._end_by_hook(args, denied.decision)
         except BaseException:  # the agent stopped waiting
@@ -138,18 +138,18 @@ class TrackedCall:
         return self._settle(decision, new_args, args, take=take)
 
     def ask_now(
-        self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
+        self, args: Any, *, seconds: float | None = None, repair: Repair | None = None, take: bool = True
     ) -> Decision:
         """Return the final decision, for code without an event loop."""
         earlier = self._reuse_decision(args, take=take)
         if earlier is not None:
             return earlier
         try:
-            new_args = self._run_before_hooks(args, repaired)
+            new_args = self._run_before_hooks(args, repair)
             decision = self._allow_if_observed(new_args)
             if decision is None:
-                submitted, repair = self._choose_question(args, new_args, repaired)
-                decision = self.call.decision_now(submitted, seconds=seconds, repaired=repair)
+                submitted, repair = self._choose_question(args, new_args, repair)
+                decision = self.call.decision_now(submitted, seconds=seconds, repair=repair)
         except Denied as denied:
             return self._end_by_hook(args, denied.decision)
         except BaseException:
@@ -166,9 +166,9 @@ class TrackedCall:
         self.reserve(args)
         return None
 
-    def _run_before_hooks(self, args: Any, repaired: Repair | None) -> Any:
+    def _run_before_hooks(self, args: Any, repair: Repair | None) -> Any:
         """Return the arguments after the plugins' `before` hooks; raises Denied."""
-        return self._begin_attempt().before(_choose_input(args, repaired))
+        return self._begin_attempt().before(_choose_input(args, repair))
 
     def _allow_if_observed(self, new_args: Any) -> Decision | None:
         """Return an allow if the run is only observed."""
@@ -179,12 +179,12 @@ class TrackedCall:
         self._report_input(new_args)
         return Decision("allow", call_id=self.call.id)
 
-    def _choose_question(self, args: Any, new_args: Any, repaired: Repair | None) -> tuple[Any, Repair | None]:
+    def _choose_question(self, args: Any, new_args: Any, repair: Repair | None) -> tuple[Any, Repair | None]:
         """Return the arguments to submit, and the repair that goes with them."""
-        if repaired is None:
+        if repair is None:
             return new_args, None
-        self._submitted_tool = repaired.tool
-        return to_jsonable(args), replace(repaired, input=new_args)
+        self._submitted_tool = repair.tool
+        return to_jsonable(args), replace(repair, input=new_args)
 
     def _end_by_hook(self, args: Any, decision: Decision) -> Decision:
         """End the call because a plugin denied it or failed; the card still shows the input."""
@@ -291,5 +291,5 @@ def canonical_text(args: Any) -> str:
     return json.dumps(to_jsonable(args), sort_keys=True)
 
 
-def _choose_input(args: Any, repaired: Repair | None) -> Any:
-    return to_jsonable(args if repaired is None else repaired.input)
+def _choose_input(args: Any, repair: Repair | None) -> Any:
+    return to_jsonable(args if repair is None else repair.input)

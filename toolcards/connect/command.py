@@ -177,12 +177,12 @@ class _Command:
         return replace(target, key=key), new_key
 
     def _report_written(self, target: Target, changes: list[Change]) -> None:
-        written = [change for change in changes if change.is_needed]
-        self.write(f"Wrote {', '.join(str(change.path) for change in written)}.")
+        changed_files = [change for change in changes if change.is_needed]
+        self.write(f"Wrote {', '.join(str(change.path) for change in changed_files)}.")
         where = f" --project {shlex.quote(str(target.project))}" if target.project else ""
         where += f" --config {shlex.quote(str(target.config))}" if target.config else ""
         self.write(f"Undo: {get_program()} connect {self.recipe.name} --undo{where}")
-        for change in written:
+        for change in changed_files:
             if change.secret and _is_exposed_to_git(change.path):
                 self.write(f"Warning: git does not ignore {change.path.name}, which contains a key.")
 
@@ -218,7 +218,7 @@ class _Command:
         denial = recipe.probe_offline(target) if wait and recipe.probe_offline else ""
         if denial:
             how = "its settings were read" if recipe.transport == "hooks" else "its code was run"
-            report_offline(target.url, target.key, agent=recipe.title, denial=denial, checked=how)
+            report_offline(target.url, target.key, agent=recipe.title, denial=denial, method=how)
             self.write(f"Without a server it runs nothing ({how}): {denial}")
         self.write(f"{recipe.title} is connected. {recipe.next_step}")
 

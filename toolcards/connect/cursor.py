@@ -82,9 +82,9 @@ def _without_ours(settings: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(settings.get("hooks"), dict):
         return dict(settings)
     hooks = {event: _drop_ours(entries) for event, entries in settings["hooks"].items()}
-    kept = {event: entries for event, entries in hooks.items() if entries or not settings["hooks"][event]}
-    rest = {name: value for name, value in settings.items() if name != "hooks"}
-    return rest | {"hooks": kept} if kept or not settings["hooks"] else rest
+    remaining_hooks = {event: entries for event, entries in hooks.items() if entries or not settings["hooks"][event]}
+    other_settings = {name: value for name, value in settings.items() if name != "hooks"}
+    return other_settings | {"hooks": remaining_hooks} if remaining_hooks or not settings["hooks"] else other_settings
 
 
 def _drop_ours(entries: Any) -> Any:

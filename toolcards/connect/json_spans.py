@@ -11,7 +11,7 @@ from toolcards.connect.jsonc import NotJsonc, iterate_tokens
 
 
 @dataclass(slots=True)
-class Span:
+class JsonSpan:
     """One value: where it is in the text, and its parts.
 
     `value` is the value of a string, a number or a literal; an object has `members`, a list has `items`.
@@ -20,12 +20,12 @@ class Span:
     start: int
     end: int
     value: Any = None
-    members: dict[str, Span] | None = None
-    items: list[Span] | None = None
+    members: dict[str, JsonSpan] | None = None
+    items: list[JsonSpan] | None = None
 
-    def find(self, *names: str) -> Span | None:
+    def find(self, *names: str) -> JsonSpan | None:
         """Return the member at this path, or None."""
-        span: Span | None = self
+        span: JsonSpan | None = self
         for name in names:
             span = span.members.get(name) if span is not None and span.members is not None else None
         return span
@@ -50,33 +50,33 @@ class Edits:
         return text
 
 
-def parse_spans(text: str) -> Span:
+def parse_spans(text: str) -> JsonSpan:
     """Return the value of the text; raises NotJsonc."""
     tokens = list(iterate_tokens(text))
-    span, rest = _parse_value(iter(tokens)), tokens[-1:] if tokens else []
-    if not rest or span.end != rest[0][1]:
+    span, end_token = _parse_value(iter(tokens)), tokens[-1:] if tokens else []
+    if not end_token or span.end != end_token[0][1]:
         raise NotJsonc("something follows its value")
     return span
 
 
-def _parse_value(tokens: Iterator[tuple[str, int]]) -> Span:
+def _parse_value(tokens: Iterator[tuple[str, int]]) -> JsonSpan:
     lexeme, end = _next(tokens)
     return _parse_from(lexeme, end, tokens)
 
 
-def _parse_from(lexeme: str, end: int, tokens: Iterator[tuple[str, int]]) -> Span:
-    span = Span(end - len(lexeme), end)
+def _parse_from(lexeme: str, end: int, tokens: Iterator[tuple[str, int]]) -> JsonSpan:
+    span = JsonSpan(end - len(lexeme), end)
     if lexeme == "{":
         span.members = {}
-        for name, at in _iterate_parts(tokens, span, "}"):
+        for name, position in _iterate_parts(tokens, span, "}"):
             key = json.loads(name) if name[0] == '"' else None
             if not isinstance(key, str) or key in span.members or _next(tokens)[0] != ":":
-                raise NotJsonc(f"a name is missing or occurs twice at character {at}")
+                raise NotJsonc(f"a name is missing or occurs twice at character {position}")
             span.members[key] = _parse_value(tokens)
     elif lexeme == "[":
         span.items = []
-        for first, at in _iterate_parts(tokens, span, "]"):
-            span.items.append(_parse_from(first, at, tokens))
+        for first, position in _iterate_parts(tokens, span, "]"):
+            span.items.append(_parse_from(first, position, tokens))
     else:
         try:
             span.value = json.loads(lexeme)
@@ -85,7 +85,7 @@ def _parse_from(lexeme: str, end: int, tokens: Iterator[tuple[str, int]]) -> Spa
     return span
 
 
-def _iterate_parts(tokens: Iterator[tuple[str, int]], span: Span, closing: str) -> Iterator[tuple[str, int]]:
+def _iterate_parts(tokens: Iterator[tuple[str, int]], span: JsonSpan, closing: str) -> Iterator[tuple[str, int]]:
     """Yield the first token of each part up to the closing mark; a comma may be the last part."""
     while True:
         lexeme, end = _next(tokens)

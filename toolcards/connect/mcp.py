@@ -26,7 +26,7 @@ from toolcards.connect.base import (
     find_command,
     read,
 )  # fmt: skip
-from toolcards.connect.json_spans import Edits, Span, parse_spans
+from toolcards.connect.json_spans import Edits, JsonSpan, parse_spans
 
 NAME = "mcp"
 SERVERS = ("mcpServers", "servers")
@@ -110,21 +110,21 @@ def _key_name(target: Target) -> str:
     return f"{NAME}-{hashlib.sha256(str(target.config.resolve()).encode()).hexdigest()[:12]}"
 
 
-def _parse(path: Path, text: str) -> Span:
+def _parse(path: Path, text: str) -> JsonSpan:
     try:
         return parse_spans(text)
     except jsonc.NotJsonc as error:
         raise Unreadable(f"{path} could not be parsed ({error}). It was not touched; fix it and try again.") from error
 
 
-def _iterate_entries(tree: Span) -> Iterator[tuple[str, Span]]:
+def _iterate_entries(tree: JsonSpan) -> Iterator[tuple[str, JsonSpan]]:
     """Yield name and entry of each server."""
     for name in SERVERS:
         servers = tree.find(name)
         yield from servers.members.items() if servers is not None and servers.members is not None else ()
 
 
-def _get_text(entry: Span, name: str) -> str | None:
+def _get_text(entry: JsonSpan, name: str) -> str | None:
     span = entry.find(name)
     return span.value if span is not None and isinstance(span.value, str) else None
 
@@ -157,20 +157,20 @@ def _unwrap(path: Path, text: str) -> str:
         if command is None or args is None or not args.items:
             continue
         values = [item.value for item in args.items]
-        at = next((n for n, value in enumerate(values) if value == "--by" and n + 3 < len(values)), None)
-        if at is None or values[at + 1] not in {MARK, MARK_NO_ARGS} or values[at + 2] != "--":
+        index = next((n for n, value in enumerate(values) if value == "--by" and n + 3 < len(values)), None)
+        if index is None or values[index + 1] not in {MARK, MARK_NO_ARGS} or values[index + 2] != "--":
             continue
-        original = args.items[at + 3]
+        original = args.items[index + 3]
         edits.replace(command.start, command.end, _cut(text, original))
-        if values[at + 1] == MARK_NO_ARGS and at + 4 == len(values):
+        if values[index + 1] == MARK_NO_ARGS and index + 4 == len(values):
             edits.replace(command.end, args.end, "")
         else:
-            rest = text[original.end :]
-            edits.replace(args.start + 1, original.end + (2 if rest.startswith(", ") else 0), "")
+            following = text[original.end :]
+            edits.replace(args.start + 1, original.end + (2 if following.startswith(", ") else 0), "")
     return edits.apply()
 
 
-def _cut(text: str, span: Span) -> str:
+def _cut(text: str, span: JsonSpan) -> str:
     return text[span.start : span.end]
 
 

@@ -19,7 +19,7 @@ NAME = "opencode"
 PLUGIN = "toolcards.js"
 MODULES = tuple(f"toolcards/{name}" for name in GATE_MODULES)
 FORMER_MODULES = tuple(f"toolcards/{name}" for name in FORMER_GATE_MODULES)
-_AWAY = """
+_OFFLINE_PROBE = """
 import {{ Toolcards }} from './{}';
 const hooks = await Toolcards({{ client: {{ session: {{ get: async () => ({{}}) }} }} }});
 const call = {{ tool: 'probe', sessionID: 'away', callID: 'away' }};
@@ -87,7 +87,7 @@ def probe_offline(target: Target) -> str:
     "" if it does not deny.
     """
     path = plugin_path(target)
-    return offline_probe.run_node(path.parent, _AWAY.format(path.name)) if path.exists() else ""
+    return offline_probe.run_node(path.parent, _OFFLINE_PROBE.format(path.name)) if path.exists() else ""
 
 
 def read_source() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from toolcards.client import Decision, Toolcards
-from toolcards.client.question import Question
+from toolcards.client.question import CallRequest
 
 RUN_PREFIX = "toolcards-probe-"
 TOOL = "Toolcards probe"
@@ -65,9 +65,9 @@ def accepts_key(url: str, key: str) -> bool:
     return True
 
 
-def report_offline(url: str, key: str, *, agent: str, denial: str, checked: str) -> None:
+def report_offline(url: str, key: str, *, agent: str, denial: str, method: str) -> None:
     """Log that the program denied its call without a server."""
-    call = {"call_id": "away", "tool": OFFLINE_TOOL, "input": {"checked": checked}}
+    call = {"call_id": "away", "tool": OFFLINE_TOOL, "input": {"checked": method}}
     frames: list[dict[str, Any]] = [
         {"type": "run.started", "agent": agent, "title": "What happens while no server is running"},
         {"type": "tool.input.available", **call},
@@ -140,7 +140,7 @@ def _request_approval(server: _Server, run: str, wait: float) -> str:
     approvals = server.ingest(run, frames, answers="poll").get("asked") or []
     if not approvals:
         raise ProbeFailed("The server opened no approval. Is there someone who may vote?")
-    question = Question.about(run, "question", TOOL, PROBE_INPUT)
+    question = CallRequest.about(run, "question", TOOL, PROBE_INPUT)
     decision = Decision("ask", call_id="question", approval=approvals[0]["id"], question=question)
     decision = server.client.wait(decision, seconds=wait)
     # An approval opened by the agent has no permit, so the decision is never an allow: the approval's state counts.

@@ -20,7 +20,7 @@ CHANGED = "A person changed the arguments, which this request cannot carry: call
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class HookProgram:
     """One program: its name as an agent, and how its hooks are translated.
 
     `translate` takes the hook input and the event of the command line, and returns the input in Claude Code's form, or
@@ -222,8 +222,8 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
 def _name_cursor_tool(hook: JsonObject) -> str:
     """Return the MCP tool's name with its server, where the name has it (`MCP:server:tool`)."""
     name = str(hook.get("tool_name", ""))
-    prefix, _, rest = name.partition(":")
-    server, _, tool = rest.partition(":")
+    prefix, _, qualified = name.partition(":")
+    server, _, tool = qualified.partition(":")
     return f"mcp__{server}__{tool}" if prefix == "MCP" and server and tool and "__" not in server else name
 
 
@@ -251,9 +251,9 @@ def _deny_for_cursor(reason: str) -> JsonObject:
 
 
 PROGRAMS = {
-    "claude-code": Program("Claude Code", _keep_input, _keep_output),
-    "codex": Program("Codex", _keep_input, _format_for_codex),
-    "copilot": Program("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),
-    "cursor": Program("Cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
-    "gemini-cli": Program("Gemini CLI", _translate_gemini, _format_for_gemini),
+    "claude-code": HookProgram("Claude Code", _keep_input, _keep_output),
+    "codex": HookProgram("Codex", _keep_input, _format_for_codex),
+    "copilot": HookProgram("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),
+    "cursor": HookProgram("Cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
+    "gemini-cli": HookProgram("Gemini CLI", _translate_gemini, _format_for_gemini),
 }

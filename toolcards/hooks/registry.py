@@ -94,8 +94,8 @@ def list_plugins(event: str = "") -> list[Plugin]:
     if not _registered:
         return []
     with _lock:
-        found = sorted(_registered.values(), key=lambda plugin: plugin.name)
-    return [plugin for plugin in found if plugin.hears(event)] if event else found
+        plugins = sorted(_registered.values(), key=lambda plugin: plugin.name)
+    return [plugin for plugin in plugins if plugin.hears(event)] if event else plugins
 
 
 def clear() -> None:
@@ -132,16 +132,21 @@ def list_absent_guards() -> list[Status]:
 def list_statuses() -> list[Status]:
     """Return the states of all plug-ins, those in trouble first."""
     absent = list_absent_guards()
-    named = {status.name for status in absent}
+    absent_names = {status.name for status in absent}
     with _lock:
         hanging = {name for name, count in _hanging.items() if count > 0}
-    slow = "It has not answered within its time limit."
     present = [
-        Status(one.name, True, "hanging", slow) if one.name in hanging else Status(one.name, bool(one.hears("before")))
-        for one in list_plugins()
-        if one.name not in named
+        _build_status(plugin, is_hanging=plugin.name in hanging)
+        for plugin in list_plugins()
+        if plugin.name not in absent_names
     ]
     return [*absent, *sorted(present, key=lambda status: (status.state == "ready", status.name))]
+
+
+def _build_status(plugin: Plugin, *, is_hanging: bool) -> Status:
+    if is_hanging:
+        return Status(plugin.name, True, "hanging", "It has not answered within its time limit.")
+    return Status(plugin.name, bool(plugin.hears("before")))
 
 
 def list_troubles() -> list[Status]:

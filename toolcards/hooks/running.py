@@ -72,7 +72,7 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     try:
         _call(plugin, str(payload["event"]), payload)
     except BaseException as error:
-        code = exception_codes.classify_hook_exception(error, after=payload["event"] == tool_events.AFTER).code
+        code = exception_codes.classify_hook_exception(error, after=payload["event"] == tool_events.EXECUTE_AFTER).code
         code = "plugin_crash" if code == "plugin_veto" else code  # a veto after the fact
         log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
         return code
@@ -133,7 +133,7 @@ def _call(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
     threading.Thread(
         target=turn.run, args=(method, copy.deepcopy(payload)), name=f"hook {plugin.name}", daemon=True
     ).start()
-    if not turn.done.wait(registry.LIMIT) and turn.give_up():
+    if not turn.finished.wait(registry.LIMIT) and turn.give_up():
         raise TimedOut
     if turn.error is not None:
         raise turn.error
@@ -152,7 +152,7 @@ class _Turn:
 
     def __init__(self, name: str, guards: bool, slots: threading.Semaphore) -> None:
         self.name, self.guards, self.slots = name, guards, slots
-        self.done = threading.Event()
+        self.finished = threading.Event()
         self.answer: Any = None
         self.error: BaseException | None = None
         self.late = False
@@ -165,7 +165,7 @@ class _Turn:
             self.error = error
         finally:
             with _lock:
-                self.done.set()
+                self.finished.set()
                 late = self.late
             self.slots.release()
             if late and self.guards:
@@ -174,7 +174,7 @@ class _Turn:
     def give_up(self) -> bool:
         """Stop waiting; return whether the call is still running."""
         with _lock:
-            self.late = not self.done.is_set()
+            self.late = not self.finished.is_set()
         if self.late and self.guards:
             registry.count_hanging(self.name, 1)
         return self.late

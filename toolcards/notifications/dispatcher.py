@@ -186,7 +186,8 @@ def _add_bodies(payload: dict[str, Any]) -> dict[str, Any]:
     if call is None:
         return payload
     card = call.as_card()
-    return payload | {"input": card.shown_input} | ({"output": card.output} if payload["event"] == h.AFTER else {})
+    output = {"output": card.output} if payload["event"] == h.EXECUTE_AFTER else {}
+    return payload | {"input": card.shown_input} | output
 
 
 # ---------------------------------------------------------------- webhooks

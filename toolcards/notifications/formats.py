@@ -117,8 +117,8 @@ def _describe_event(payload: dict[str, Any], tool: str, source: str) -> tuple[st
 _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
     h.APPROVAL_REQUESTED: _describe_approval,
     h.APPROVAL_ESCALATED: _describe_escalation,
-    h.ERROR: _describe_failure,
-    h.CORRECTED: _describe_correction,
+    h.EXECUTE_ERROR: _describe_failure,
+    h.EXECUTE_CORRECTED: _describe_correction,
     h.UNGOVERNED: _describe_ungoverned,
     h.RUN_FAILED: _describe_run_failure,
     h.SILENT: _describe_silence,

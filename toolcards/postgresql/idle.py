@@ -39,11 +39,11 @@ class IdleConnections:
         Raises what `connect` raises.
         """
         with self._changed:
-            until = time.monotonic() + WAIT
+            deadline = time.monotonic() + WAIT
             while len(self._lent) + self._connecting >= MOST:
                 # In turns: nothing wakes us when a connection is forgotten.
                 self._changed.wait(0.2)
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise OperationalError(f"all {MOST} connections of this process are in use")
             connection = self._take_idle()
             if connection is not None:

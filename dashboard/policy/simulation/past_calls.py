@@ -158,7 +158,7 @@ def _build_request(
     tool, times = card_data.get("tool") or {}, card_data.get("times") or {}
     verdict = card_data.get("decision") or {}
     return PolicyRequest.for_tool(
-        tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
+        tool.get("name", ""), source=tool.get("source", ""), claimed_kind=tool.get("kind", ""),
         agent_path=tuple(card_data.get("agent_path") or (source,)), input=arguments, known=verdict.get("known", True),
         changed=verdict.get("changed", False),
         **whose | _restore_moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
@@ -190,7 +190,7 @@ def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
         card.tool.name,
         source=card.tool.source,
         program=call.run.protocol,
-        claimed=card.tool.kind,
+        claimed_kind=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         input=arguments,
         has_input=card.has_input and not has_mask(arguments),

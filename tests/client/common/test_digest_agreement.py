@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.javascript import NODE, Node
 from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
-from toolcards.client.question import Question
+from toolcards.client.question import CallRequest
 
 # JSON texts and their RFC 8785 form; None where there is none. Texts, since a number's spelling is lost by parsing.
 TABLE: dict[str, str | None] = {
@@ -119,10 +119,10 @@ def test_what_can_be_judged_can_be_bound() -> None:
 
 
 def test_a_question_is_about_what_is_sent() -> None:
-    result = Question.about("r", "c", "bash", {"a": (1, 2.0), 3: None})
+    result = CallRequest.about("r", "c", "bash", {"a": (1, 2.0), 3: None})
     assert result.args == {"a": [1, 2.0], "3": None} and result.args_sha256 == digest({"a": [1, 2], "3": None})
     for wrong in ({"a": math.nan}, {"a": {1}}, {"a": 2**53}, {"a": b"x"}):
         with pytest.raises((TypeError, ValueError)):
-            Question.about("r", "c", "bash", wrong)
+            CallRequest.about("r", "c", "bash", wrong)
     with pytest.raises(NotCanonical):
-        Question.about("r", "c", "bash", "\ud800")
+        CallRequest.about("r", "c", "bash", "\ud800")

@@ -132,7 +132,7 @@ documents = st.fixed_dictionaries(
     {"default": st.sampled_from(["allow", "ask", "deny"]), "rules": st.lists(rules, max_size=6)}
 )
 questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["", "builtin", "x", "X", "evil"]),
-                      claimed=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
+                      claimed_kind=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
 
 
 @settings(deadline=None, max_examples=500)

@@ -49,10 +49,10 @@ def states() -> dict[str, str]:
     return {call.call_id: str(call.state) for call in ToolCall.objects.all()}
 
 
-def stream(source: Source, **options: Any) -> tuple[gate.Stream, connections.Connection]:
+def stream(source: Source, **options: Any) -> tuple[gate.Stream, connections.AgentConnection]:
     """Begin a body of the run."""
     opened = gate.open_stream(source, "r", protocol="native", **options)
-    connection = connections.Connection(Caller(source, 0))
+    connection = connections.AgentConnection(Caller(source, 0))
     connection.sends(opened)
     return opened, connection
 
@@ -62,7 +62,7 @@ async def send(opened: gate.Stream, call_id: str) -> None:
     await opened.wait_until_committed()
 
 
-async def end(opened: gate.Stream, connection: connections.Connection) -> None:
+async def end(opened: gate.Stream, connection: connections.AgentConnection) -> None:
     opened.is_shared = not connection.is_alone
     opened.push([gate.build_end_of_stream()])
     await opened.wait_until_committed()

@@ -248,7 +248,7 @@ def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost
     before = card_of(call)
     for outcome in ("succeeded", "failed"):
         after = apply_fact(before, f.ManualOutcomeRecorded("call-1", outcome, "looked", f.Actor("human", "ann")))
-        assert h.may_have_events(before, after) and h.list_tool_events(before, after) == [h.CORRECTED]
+        assert h.may_have_events(before, after) and h.list_tool_events(before, after) == [h.EXECUTE_CORRECTED]
         assert h.get_outcome(after) == {"succeeded": "ok", "failed": "error"}[outcome]
 
 

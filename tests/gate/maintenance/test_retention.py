@@ -174,7 +174,7 @@ def test_a_resumed_run_continues_and_is_masked_again(leaky: Run, source: Source)
     aged(leaky)
     assert stale is not None
     gate.run_retention()
-    run_cache.put(stale)
+    run_cache.store(stale)
     assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
     new = f.InputReady("new", "bash", {"token": GITHUB}, True)
     group_commit.execute(RecordFacts(source, "leaky", [f.OutputReady("broken", GITHUB), new]))

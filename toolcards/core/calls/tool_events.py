@@ -16,8 +16,10 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import TERMINAL, UNKNOWN_OUTCOME_CAUSES, Card, ToolCallState
 
 S = ToolCallState
-BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
-CORRECTED = "tool.execute.corrected"
+EXECUTE_BEFORE, EXECUTE_AFTER, EXECUTE_ERROR, EXECUTE_SETTLED = (
+    f"tool.execute.{word}" for word in ("before", "after", "error", "settled")
+)
+EXECUTE_CORRECTED = "tool.execute.corrected"
 APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED = (
     "approval.requested",
     "approval.escalated",
@@ -27,18 +29,23 @@ UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
 # Events of a source; RECOVERED reports the end of FAILS_OPEN, SILENT or FAILING.
 FAILS_OPEN, SILENT, FAILING, RECOVERED = (f"source.{word}" for word in ("fails_open", "silent", "failing", "recovered"))
 AUDIT_BROKEN = "audit.broken"  # event of the server: its audit trail is damaged
-TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
+TOOL_EVENTS = (EXECUTE_BEFORE, EXECUTE_AFTER, EXECUTE_ERROR, EXECUTE_SETTLED)
 EVENTS = (
-    *TOOL_EVENTS, CORRECTED, APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED, RUN_FAILED, SILENT,
-    FAILING, FAILS_OPEN, RECOVERED, AUDIT_BROKEN,
+    *TOOL_EVENTS, EXECUTE_CORRECTED, APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED, RUN_FAILED,
+    SILENT, FAILING, FAILS_OPEN, RECOVERED, AUDIT_BROKEN,
 )  # fmt: skip
-_RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, CORRECTED: 2, SETTLED: 3} | dict.fromkeys(
-    (APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED), 1
-)
+_RANK = {
+    EXECUTE_BEFORE: 0,
+    EXECUTE_AFTER: 2,
+    EXECUTE_ERROR: 2,
+    RUN_FAILED: 2,
+    EXECUTE_CORRECTED: 2,
+    EXECUTE_SETTLED: 3,
+} | dict.fromkeys((APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED), 1)
 _EVENTS_PER_FACT = 4
 _UNGOVERNED_ANOMALIES = {"ungoverned", "ran-without-approval"}
 MAX_MESSAGE_LENGTH = 2000  # characters of an error message in an event
-END_EVENTS = (AFTER, SETTLED)
+END_EVENTS = (EXECUTE_AFTER, EXECUTE_SETTLED)
 TAIL_LENGTH = 3  # facts at the end of a log that `ToolEventSequencer.from_log` reads
 _OWN_ANOMALY = "ungoverned"
 
@@ -103,7 +110,7 @@ class ToolEventSequencer:
             self.pending = None
             return list_tool_events(before.replace(state=S.INPUT_AVAILABLE), after)
         events = list_tool_events(before, after)
-        if SETTLED in events and _may_be_amended(after):
+        if EXECUTE_SETTLED in events and _may_be_amended(after):
             self.pending = PendingEnd(ordinal, after, position)
             events = [event for event in events if event not in END_EVENTS]
         return events
@@ -115,14 +122,14 @@ def list_tool_events(before: Card | None, after: Card) -> list[str]:
     was_begun = before is not None and before.begun
     was_over = before is not None and (before.finished or before.removed)
     if after.removed:
-        return [*events, SETTLED] if was_begun and not was_over else events
+        return [*events, EXECUTE_SETTLED] if was_begun and not was_over else events
     if not after.begun:
         return events
     if before is not None and was_begun and was_over and after.finished:
         is_other = before.soft is not after.soft or (not after.soft and get_outcome(before) != get_outcome(after))
-        return [*events, CORRECTED] if is_other or before.by_hand is not after.by_hand else events
+        return [*events, EXECUTE_CORRECTED] if is_other or before.by_hand is not after.by_hand else events
     if not was_begun or (was_over and not after.finished):
-        events = [BEFORE, *events]
+        events = [EXECUTE_BEFORE, *events]
     if after.finished:
         events += _list_end_events(before, after)
     return events
@@ -204,8 +211,8 @@ def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None
 
 def _list_end_events(before: Card | None, after: Card) -> list[str]:
     if get_outcome(after, before) == "ok":
-        return [AFTER, SETTLED]
-    return [ERROR, SETTLED] if build_error(after, before) is not None else [SETTLED]
+        return [EXECUTE_AFTER, EXECUTE_SETTLED]
+    return [EXECUTE_ERROR, EXECUTE_SETTLED] if build_error(after, before) is not None else [EXECUTE_SETTLED]
 
 
 def _list_approval_events(before: Card, after: Card) -> list[str]:

@@ -39,13 +39,13 @@ class PolicyRequest:
 
     @classmethod
     def for_tool(
-        cls, tool: str, *, source: str = "", program: str = "", claimed: str = "", **fields: Any
+        cls, tool: str, *, source: str = "", program: str = "", claimed_kind: str = "", **fields: Any
     ) -> PolicyRequest:
         """Return a request with the tool's kinds and source filled in.
 
-        `program`: the agent program, if known. `claimed`: the kind that the agent states; it can only add kinds.
+        `program`: the agent program, if known. `claimed_kind`: the kind that the agent states; it can only add kinds.
         """
-        kind, *also = tool_kinds.find_kinds(tool, source, program, claimed)
+        kind, *also = tool_kinds.find_kinds(tool, source, program, claimed_kind)
         return cls(tool, source=source or tool_kinds.parse_server(tool), kind=kind, also=tuple(also), **fields)
 
     @property

@@ -147,7 +147,7 @@ def _decide(
         card.tool.name,
         source=card.tool.source,
         program=memory.row.protocol,
-        claimed=card.tool.kind,
+        claimed_kind=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         env=source.env,
         user=list_identities(source.owner) if source.owner else (),

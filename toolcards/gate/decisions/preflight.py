@@ -134,7 +134,7 @@ def _build_inquiry(
 ) -> PluginInquiry:
     attempt = tool_events.get_attempt(card)
     payload = {
-        "event": tool_events.BEFORE, "v": 1, "ts": now, "run_id": memory.row.name, "call_id": card.call_id,
+        "event": tool_events.EXECUTE_BEFORE, "v": 1, "ts": now, "run_id": memory.row.name, "call_id": card.call_id,
         "attempt": attempt, "agent_path": list(card.agent_path), "source": memory.row.source.name,
         "tool": {"name": card.tool.name, "kind": card.tool.kind, "source": card.tool.source},
         "phase": "before", "input": card.shown_input, "repair": card.repair or None,

@@ -64,7 +64,7 @@ _PERMIT_ACTS = {
 
 
 def build_call_act(
-    memory: RunMemory, card: Card, act: str, kind: str, name: str, at: float, approval: str = "", **detail: Any
+    memory: RunMemory, card: Card, act: str, kind: str, name: str, timestamp: float, approval: str = "", **detail: Any
 ) -> Act:
     """Return an act on a call. Empty details are left out."""
     return Act(
@@ -76,7 +76,7 @@ def build_call_act(
         approval=approval,
         detail={"call_id": card.call_id, "tool": card.tool.name}
         | {key: value for key, value in detail.items() if value},
-        at=at,
+        at=timestamp,
     )
 
 

@@ -78,7 +78,7 @@ class CallPosition(NamedTuple):
     ordinal: int
 
 
-class RunRow(NamedTuple):
+class RunUpdate(NamedTuple):
     """The columns of a run that the gate updates. A row with another `masked_seq` must be masked again."""
 
     agent: str
@@ -111,7 +111,7 @@ _WRITE_CALL = (
     + ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields if name not in {"run_id", "ordinal"})
 )
 _UPDATE_POSITION = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
-_RUN_COLUMNS = [name for name in RunRow._fields if name not in {"masked_seq", "id"}]
+_RUN_COLUMNS = [name for name in RunUpdate._fields if name not in {"masked_seq", "id"}]
 _UPDATE_RUN = (
     f"UPDATE toolcards_run SET {', '.join(f'{name} = %s' for name in _RUN_COLUMNS)},"
     " scrubbed_at = CASE WHEN seq = %s THEN scrubbed_at ELSE NULL END WHERE id = %s"
@@ -187,7 +187,7 @@ def update_positions(cursor: Any, positions: list[CallPosition]) -> None:
     cursor.executemany(_UPDATE_POSITION, positions)
 
 
-def update_runs(cursor: Any, runs: list[RunRow]) -> None:
+def update_runs(cursor: Any, runs: list[RunUpdate]) -> None:
     """Update existing runs."""
     contexts = _seal_contexts(run.context for run in runs)
     cursor.executemany(_UPDATE_RUN, [run._replace(context=text) for run, text in zip(runs, contexts, strict=True)])
@@ -210,9 +210,9 @@ def clean_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def adapt_timestamp(at: float) -> Any:
+def adapt_timestamp(seconds: float) -> Any:
     """Convert epoch seconds to the database's timestamp, 0 to None."""
-    return adapt_datetime(datetime.fromtimestamp(at, UTC)) if at else None
+    return adapt_datetime(datetime.fromtimestamp(seconds, UTC)) if seconds else None
 
 
 def adapt_datetime(moment: datetime) -> Any:

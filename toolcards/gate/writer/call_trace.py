@@ -72,10 +72,10 @@ def is_enabled() -> bool:
     return _logger.isEnabledFor(logging.INFO)
 
 
-def build_timed_step(phase: str, card: Card, at: float, seconds: float) -> TraceStep:
+def build_timed_step(phase: str, card: Card, timestamp: float, seconds: float) -> TraceStep:
     """Return a phase of our own, by how long it took."""
     return TraceStep(
-        phase, at, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000)
+        phase, timestamp, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000)
     )
 
 
@@ -106,11 +106,11 @@ def iterate_steps(events: Iterable[Any]) -> Iterator[TraceStep]:
 
 
 def _build_call_step(
-    card: Card, phase: str, at: float, outcome: str, *, since: float = 0.0, code: str = "", **more: Any
+    card: Card, phase: str, timestamp: float, outcome: str, *, start: float = 0.0, code: str = "", **more: Any
 ) -> TraceStep:
-    ms = max(0, round((at - since) * 1000)) if since and at else None
+    ms = max(0, round((timestamp - start) * 1000)) if start and timestamp else None
     return TraceStep(
-        phase, at, outcome, card.call_id, card.ordinal, card.tool.name, get_attempt(card), ms, code, more or None
+        phase, timestamp, outcome, card.call_id, card.ordinal, card.tool.name, get_attempt(card), ms, code, more or None
     )
 
 
@@ -127,13 +127,13 @@ def _trace_input(before: Card | None, card: Card, fact: Any) -> TraceStep:
 
 def _trace_failure(before: Card | None, card: Card, fact: Any) -> TraceStep:
     code, phase = (card.error.code, card.error.phase) if card.error else ("", "")
-    since = card.times.decided or card.times.available or card.times.started
+    start = card.times.decided or card.times.available or card.times.started
     return _build_call_step(
         card,
         phase or "execute",
         fact.at,
         "error",
-        since=since,
+        start=start,
         code=code,
         authority=card.error.authority if card.error else "",
     )
@@ -141,13 +141,13 @@ def _trace_failure(before: Card | None, card: Card, fact: Any) -> TraceStep:
 
 def _trace_decision(before: Card | None, card: Card, fact: f.PolicyDecided) -> TraceStep:
     return _build_call_step(
-        card, "gate", fact.at, fact.effect, since=card.times.available, code=fact.code, policy_version=fact.version,
+        card, "gate", fact.at, fact.effect, start=card.times.available, code=fact.code, policy_version=fact.version,
         rule_ids=[fact.rule] if fact.rule else [], by={"kind": fact.by.kind}, in_sha=fact.args_sha256,
     )  # fmt: skip
 
 
 def _trace_request(before: Card | None, card: Card, fact: f.ApprovalRequested) -> TraceStep:
-    return _build_call_step(card, "ask", fact.at, "waiting", since=card.times.available, approval=fact.id)
+    return _build_call_step(card, "ask", fact.at, "waiting", start=card.times.available, approval=fact.id)
 
 
 def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> TraceStep:
@@ -159,7 +159,7 @@ def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> 
         "answer",
         fact.at,
         outcome,
-        since=card.times.requested,
+        start=card.times.requested,
         by=actor,
         approver=fact.by.name,
         latency_to_decide=waited_ms,
@@ -170,13 +170,13 @@ def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> Tr
     """The yes was used, or went unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
         return None  # the tool's result ends the phase
-    return _build_call_step(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
+    return _build_call_step(card, "claim", fact.at, fact.state, start=card.times.decided, approval=fact.id)
 
 
 def _trace_output(before: Card | None, card: Card, fact: f.OutputReady) -> TraceStep:
     text = format_text(fact.output)
-    since = card.times.decided or card.times.available
-    return _build_call_step(card, "execute", fact.at, "ok", since=since, out_sha=hash_text(text), bytes=len(text))
+    start = card.times.decided or card.times.available
+    return _build_call_step(card, "execute", fact.at, "ok", start=start, out_sha=hash_text(text), bytes=len(text))
 
 
 def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> TraceStep:

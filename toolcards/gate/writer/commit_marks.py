@@ -69,7 +69,7 @@ def is_committed(mark: Mark) -> bool | None:
 
     None if the database does not answer in time.
     """
-    until = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return _last_number() == mark.number
@@ -77,7 +77,7 @@ def is_committed(mark: Mark) -> bool | None:
             if not is_transient(error):
                 log.exception("writer: cannot determine whether commit %s happened", mark.number)
                 return None
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return None
         time.sleep(LONGEST_PAUSE / 2)
         _end_session(mark)

@@ -169,16 +169,16 @@ def _call_all(functions: list[Callable[[], None]]) -> None:
             log.exception("writer: a callback after a commit failed")
 
 
-def _write_each(works: list[Any], until: float) -> list[Exception | None]:
+def _write_each(works: list[Any], deadline: float) -> list[Exception | None]:
     """Write these works one by one. After a database failure, the rest fails with the same error."""
     failures: list[Exception | None] = []
     for work in works:
         outage = failures[-1] if failures and is_transient(failures[-1]) else None
-        failures.append(outage or _write([work], until))
+        failures.append(outage or _write([work], deadline))
     return failures
 
 
-def _write(works: list[Any], until: float) -> Exception | None:
+def _write(works: list[Any], deadline: float) -> Exception | None:
     """Write these works in one transaction, with retries; return the error, or None."""
     tries = 0
     while True:
@@ -188,7 +188,7 @@ def _write(works: list[Any], until: float) -> Exception | None:
                 outages.report_success(outages.WRITING)
             return error
         assert error is not None
-        tries, is_late = tries + 1, time.monotonic() >= until
+        tries, is_late = tries + 1, time.monotonic() >= deadline
         if transaction.get_connection().in_atomic_block or type(error) is CommitUnknown:
             is_late = True  # an outer transaction, or work that may be written, must not be repeated
         if is_late or tries > QUIET_TRIES:
@@ -277,8 +277,8 @@ class Writer:
 
         0 if none waits.
         """
-        since = self._waits_since
-        return time.monotonic() - since if since else 0.0
+        start = self._waits_since
+        return time.monotonic() - start if start else 0.0
 
     @property
     def is_full(self) -> bool:

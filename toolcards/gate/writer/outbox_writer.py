@@ -26,7 +26,7 @@ from toolcards.notifications import subscriptions
 log = logging.getLogger(__name__)
 
 
-class Outbox:
+class PayloadOutbox:
     """The payloads of one transaction, in order."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Outbox:
         """
         self._add(memory, before, after, events, memory.seq, fact.at)
 
-    def add_settled(self, memory: RunMemory, held: PendingEnd) -> None:
+    def add_settled(self, memory: RunMemory, pending: PendingEnd) -> None:
         """Add the payloads of a call that ended well some facts ago."""
-        card = held.card
-        self._add(memory, None, card, list(END_EVENTS), held.position, card.times.finished)
+        card = pending.card
+        self._add(memory, None, card, list(END_EVENTS), pending.position, card.times.finished)
 
     def _add(
-        self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, at: float
+        self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, timestamp: float
     ) -> None:
         try:
             for event in events:
-                self.payloads.append((memory, build_payload(event, memory, after, before, at, position)))
+                self.payloads.append((memory, build_payload(event, memory, after, before, timestamp, position)))
         except Exception as error:
             if is_transient(error):
                 raise
@@ -75,7 +75,7 @@ class Outbox:
 
 
 def build_payload(
-    event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int
+    event: str, memory: RunMemory, card: Card, before: Card | None, timestamp: float, position: int
 ) -> dict[str, Any]:
     """Build the payload for hooks, as docs/hooks.md describes it.
 
@@ -83,7 +83,7 @@ def build_payload(
     """
     call, attempt = f"{memory.row.pk}-{card.ordinal}", h.get_attempt(card)
     times = card.times
-    payload: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
+    payload: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, timestamp) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
         "state": str(card.state), "phase": "execute",
@@ -114,15 +114,15 @@ def get_severity(payload: dict[str, Any]) -> str:
         return "critical" if payload.get("severity") == "critical" else "high"
     if payload["event"] == h.RUN_FAILED:
         return "high"
-    if payload["event"] in (h.ERROR, h.CORRECTED):
+    if payload["event"] in (h.EXECUTE_ERROR, h.EXECUTE_CORRECTED):
         return "medium"
     return "low"
 
 
-def _build_head(event: str, memory: RunMemory, subject: str, position: int, at: float) -> dict[str, Any]:
+def _build_head(event: str, memory: RunMemory, subject: str, position: int, timestamp: float) -> dict[str, Any]:
     return {
         "event": event, "v": 1, "id": h.build_event_id(subject, event, position),
-        "seq": h.compute_event_seq(position, event), "position": position, "ts": format_time(at),
+        "seq": h.compute_event_seq(position, event), "position": position, "ts": format_time(timestamp),
         "run_id": memory.row.name, "run": memory.row.pk, "source": memory.row.source.name, "url": get_run_link(memory),
     }  # fmt: skip
 
@@ -133,15 +133,15 @@ def get_run_link(memory: RunMemory) -> str:
 
 
 def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any]:
-    if event == h.ERROR:
+    if event == h.EXECUTE_ERROR:
         error_fields = h.build_error(card, before) or {}
         if error_fields:
             error_fields["error"]["message"] = get_redactor().text(error_fields["error"]["message"])
         return error_fields
-    if event == h.SETTLED:
+    if event == h.EXECUTE_SETTLED:
         return {"outcome": h.get_outcome(card, before)}
-    if event == h.CORRECTED:
-        return {"outcome": h.get_outcome(card, before)} | _build_details(h.ERROR, card, before)
+    if event == h.EXECUTE_CORRECTED:
+        return {"outcome": h.get_outcome(card, before)} | _build_details(h.EXECUTE_ERROR, card, before)
     if event in (h.APPROVAL_REQUESTED, h.APPROVAL_ESCALATED, h.APPROVAL_RESOLVED) and card.approval is not None:
         ask = card.approval
         return {
@@ -151,7 +151,7 @@ def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any
         } | ({"escalated_to": h.list_escalated(before, card)} if event == h.APPROVAL_ESCALATED else {})  # fmt: skip
     if event == h.UNGOVERNED:
         return {"anomalies": [code for code, _ in card.anomalies]}
-    return {"phase": "before"} if event == h.BEFORE else {}
+    return {"phase": "before"} if event == h.EXECUTE_BEFORE else {}
 
 
 def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) -> Iterable[Delivery]:
@@ -168,7 +168,7 @@ def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) ->
     for webhook in subscriptions.list_webhooks():
         if webhook.wants(event, memory.row.source_id, severity, payload.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
-    if event in (*h.TOOL_EVENTS, h.CORRECTED):
+    if event in (*h.TOOL_EVENTS, h.EXECUTE_CORRECTED):
         for plugin in hooks.list_plugins(event):
-            if event != h.BEFORE:  # guards were asked while the call was decided
+            if event != h.EXECUTE_BEFORE:  # guards were asked while the call was decided
                 yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

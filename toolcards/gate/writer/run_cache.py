@@ -124,7 +124,7 @@ def get(pk: int) -> RunMemory | None:
     return _cache.get(pk)
 
 
-def put(memory: RunMemory) -> None:
+def store(memory: RunMemory) -> None:
     """Cache the run.
 
     Drop the least recently used one if there are more than `MAX_RUNS`.

@@ -37,7 +37,7 @@ from toolcards.encryption import get_redactor
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, call_trace, outbox_writer, run_cache
-from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunRow, fit_text
+from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunUpdate, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Run
@@ -63,7 +63,7 @@ class Transaction:
         self.runs_with_answers: set[int] = set()  # runs with an approval that changed
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
         self.affects_every_run = False  # a kill switch or break-glass change affects all runs
-        self.outbox = outbox_writer.Outbox()
+        self.outbox = outbox_writer.PayloadOutbox()
         self.trace_steps: list[tuple[str, call_trace.TraceStep]] = []
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
@@ -89,8 +89,8 @@ class Transaction:
             rows = {pk: columns for pk, *columns in cursor.fetchall()}
         for pk in pks:
             memory = run_cache.get(pk)
-            seq, is_unmasked, skipped, alive_until, beats = rows.get(pk, _MISSING_ROW)
-            if memory is not None and (seq, bool(is_unmasked), skipped) == memory.row_version:
+            seq, is_unmasked, skip_count, alive_until, beats = rows.get(pk, _MISSING_ROW)
+            if memory is not None and (seq, bool(is_unmasked), skip_count) == memory.row_version:
                 memory.row.alive_until, memory.row.beats = alive_until, bool(beats)  # any process may renew a lease
                 self.runs[pk] = memory
             else:
@@ -122,7 +122,7 @@ class Transaction:
         memory = run_cache.get(row.pk)
         if memory is None or memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped):
             memory = run_cache.load_memory(row)
-            run_cache.put(memory)
+            run_cache.store(memory)
         memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
         self.runs[row.pk] = memory
         return memory
@@ -164,12 +164,12 @@ class Transaction:
                 self._notify_run(memory, routed)
         return cards
 
-    def _rebind(self, memory: RunMemory, card: Card, at: float) -> None:
+    def _rebind(self, memory: RunMemory, card: Card, timestamp: float) -> None:
         """Bind an approval that the agent opened to its changed input, so that votes refer to that input."""
         ask = card.approval
         assert ask is not None
         if ask.opener == "agent" and (sha256 := digest_input(card)) != ask.args_sha256:
-            self.record(memory, ApprovalInputChanged(card.call_id, sha256, ask.id, at), card)
+            self.record(memory, ApprovalInputChanged(card.call_id, sha256, ask.id, timestamp), card)
 
     def _record_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
         """Keep the new state of a rule's permit for its row and the audit trail."""
@@ -283,7 +283,7 @@ class Transaction:
         if positions:
             bulk_sql.update_positions(cursor, positions)
 
-    def _build_run_row(self, memory: RunMemory, updated_at: datetime) -> RunRow:
+    def _build_run_row(self, memory: RunMemory, updated_at: datetime) -> RunUpdate:
         row, context = memory.row, memory.board.context
         row.agent = fit_text(context.agent, 200) or row.agent
         row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
@@ -305,7 +305,7 @@ class Transaction:
             _encode(memory.numbers) if memory.numbers else "[]",
         )
         ended_at = bulk_sql.adapt_datetime(row.ended_at) if row.ended_at else None
-        return RunRow(
+        return RunUpdate(
             row.agent, row.title, row.protocol, row.mode, row.status, row.reason, bulk_sql.adapt_datetime(updated_at),
             ended_at, row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context,
             row.numbers, row.seq, row.pk,

@@ -37,7 +37,7 @@ from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import Connection
+from toolcards.transports.background.connections import AgentConnection
 
 log = logging.getLogger(__name__)
 MAX_WAIT = 60.0  # seconds
@@ -141,7 +141,7 @@ class RunMirror:
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
         self.over = False
-        self._connection = Connection(caller)
+        self._connection = AgentConnection(caller)
         self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
         self._claimed_approvals: list[str] = []
         try:

@@ -32,7 +32,7 @@ from toolcards.transports.api import auth, origins
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.background import scheduler
-from toolcards.transports.background.connections import Connection
+from toolcards.transports.background.connections import AgentConnection
 
 # The channel of an answer: approvals opened on a gating connection are answered on gating connections only, and
 # those of an observing connection on observing connections only.
@@ -78,7 +78,7 @@ class AgentSocket(AsyncConsumer):
         admit(scope)
         adapter = get_adapter(options.get("protocol", ""))
         mode = parse_mode(options.get("mode", ""), "gate" if adapter.gated else "observe", caller)
-        self._connection = Connection(caller, self.end)
+        self._connection = AgentConnection(caller, self.end)
         self._tasks = {asyncio.ensure_future(self._write())}
         try:
             return Intake(

@@ -188,9 +188,9 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
         stream.patience = hook.limit
         posted.open(stream)
 
-    def on_commit(told: gate.CommitReport) -> None:
-        decisions.extend(told.decisions)
-        approvals.extend(told.approvals)
+    def on_commit(report: gate.CommitReport) -> None:
+        decisions.extend(report.decisions)
+        approvals.extend(report.approvals)
 
     intake = Intake(
         hook.caller, ADAPTERS["claude-code"], run=hook.run, agent=hook.agent, mode="gate", channel="hook",

@@ -20,7 +20,7 @@ HOST_LIMIT = 600.0  # seconds that Claude Code 2.1.329 waits for a hook unless i
 MARGIN = 10.0  # seconds before the host's limit at which Toolcards denies: an elapsed hook lets the tool run
 GATING = ("PreToolUse", "PermissionRequest")
 _BY_LETTERS = {event.lower(): event for event in GATING}
-_NAMED = re.compile("|".join(GATING), re.IGNORECASE)
+_EVENT_NAME = re.compile("|".join(GATING), re.IGNORECASE)
 _NO_LETTER = re.compile(r"[^a-z]")
 
 
@@ -74,7 +74,7 @@ def find_gating_event(body: bytes) -> str:
     try:
         pairs = _parse_members(text)
     except BadFrame:
-        match = _NAMED.search(text)
+        match = _EVENT_NAME.search(text)
         return _BY_LETTERS[match.group().lower()] if match else ""
     return _match_gating_event(pairs)
 

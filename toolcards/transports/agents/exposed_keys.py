@@ -18,7 +18,7 @@ from toolcards.models.sources import hash_secret
 PREFIX = "tck_"
 MAX_CHECKED = 1_000
 _KEY = re.compile(r"tck_[A-Za-z0-9_-]{20,100}")
-_checked: dict[str, None] = {}  # digests that were looked up
+_checked_digests: dict[str, None] = {}  # digests that were looked up
 _tasks: set[asyncio.Task[None]] = set()
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ def note_exposed_keys(text: str, run: str) -> None:
     """Mark the live keys in this text, in the background."""
     if PREFIX not in text:
         return
-    digests = {hash_secret(secret) for secret in _KEY.findall(text)} - _checked.keys()
+    digests = {hash_secret(secret) for secret in _KEY.findall(text)} - _checked_digests.keys()
     if digests:
         task = asyncio.ensure_future(_mark(digests, run))
         _tasks.add(task)
@@ -40,6 +40,6 @@ async def _mark(digests: set[str], run: str) -> None:
     except Exception as error:  # the next frame that holds the key tries again
         log.warning("an exposed key could not be marked", error=type(error).__name__)
         return
-    _checked.update(dict.fromkeys(digests))
-    while len(_checked) > MAX_CHECKED:
-        del _checked[next(iter(_checked))]
+    _checked_digests.update(dict.fromkeys(digests))
+    while len(_checked_digests) > MAX_CHECKED:
+        del _checked_digests[next(iter(_checked_digests))]

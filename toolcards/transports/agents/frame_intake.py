@@ -124,9 +124,9 @@ class Intake:
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         self.caller, self.adapter, self.run, self.mode = caller, adapter, run, mode
-        self.accepted = self.skipped = self.refused = 0
+        self.accepted_count = self.skipped_count = self.refused_count = 0
         self.is_generated_name = False  # the run's name was generated here
-        self.since = 0.0  # when an earlier request with the same key began
+        self.earlier_start = 0.0  # when an earlier request with the same key began
         self.first_error: BadFrame | None = None
         self.stream: gate.Stream | None = None
         self._agent, self._channel, self._numbering = agent, channel, numbering
@@ -153,9 +153,9 @@ class Intake:
             return self.refuse(bad)
         stream = self.stream or self.open(text)
         if type(facts) is SkippedFrame:
-            self.skipped += 1
+            self.skipped_count += 1
         else:
-            self.accepted += 1
+            self.accepted_count += 1
         note_exposed_keys(text, self.run)
         number = self._find_number(text) or 0
         stream.push(facts, self._qualify(number))
@@ -167,7 +167,7 @@ class Intake:
         self._input_sizes[call_id] = size = self._input_sizes.get(call_id, 0) + len(piece_text)
         if size > self._max_args:
             return self.refuse(self._too_large(call_id))
-        self.accepted += 1
+        self.accepted_count += 1
         (self.stream or self.open(text)).push(
             piece, (self._numbering, number) if self._numbering and number else number
         )
@@ -179,7 +179,7 @@ class Intake:
 
     def refuse(self, bad: BadFrame) -> BadFrame:
         """Count an invalid frame."""
-        self.refused += 1
+        self.refused_count += 1
         self.first_error = self.first_error or bad
         if self.stream is not None:
             self.stream.push([])
@@ -188,8 +188,8 @@ class Intake:
     def _committed(self, report: gate.CommitReport) -> None:
         """Count the frames that the gate refused, then call `on_commit`."""
         if report.refused:
-            self.accepted -= report.refused
-            self.refused += report.refused
+            self.accepted_count -= report.refused
+            self.refused_count += report.refused
             self.first_error = self.first_error or TOO_MANY_GAPS
         if self._on_commit is not None:
             self._on_commit(report)
@@ -208,7 +208,7 @@ class Intake:
             channel=self._channel, on_commit=self._committed, on_failure=self._on_failure,
         )  # fmt: skip
         self._on_open(self.stream)
-        for _ in range(self.refused):
+        for _ in range(self.refused_count):
             self.stream.push([])  # earlier invalid frames count in the acks too
         return self.stream
 

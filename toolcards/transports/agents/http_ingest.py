@@ -42,7 +42,7 @@ from toolcards.transports.api.api_errors import (
     convert_refusal,
 )
 from toolcards.transports.background import scheduler
-from toolcards.transports.background.connections import Connection, PostedBody
+from toolcards.transports.background.connections import AgentConnection, PostedBody
 
 log = logging.getLogger(__name__)
 UNREADABLE_CODES = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
@@ -126,7 +126,7 @@ class IngestRequest:
         }  # fmt: skip
 
         async def take(make_intake: Callable[..., Intake] = Intake) -> dict[str, Any]:
-            connection = Connection(caller)
+            connection = AgentConnection(caller)
             intake = make_intake(caller, adapter, on_open=connection.sends, **options)
             return await self._take_stream(intake, splitter, connection, first_piece)
 
@@ -166,7 +166,7 @@ class IngestRequest:
         return self._build_answer(intake, *_list_cards(stream.cards, started))
 
     async def _take_stream(
-        self, intake: Intake, splitter: Any, connection: Connection, first_piece: bytes | None
+        self, intake: Intake, splitter: Any, connection: AgentConnection, first_piece: bytes | None
     ) -> dict[str, Any]:
         """Take a body piece by piece."""
         lease: float | None = None  # broken off: the grace time
@@ -181,8 +181,8 @@ class IngestRequest:
             lease = _get_lease(intake.adapter)
         finally:
             connection.close(lease=lease)
-        ordinals, since = sorted(stream.touched_calls), intake.since or started
-        return self._build_answer(intake, *await _alist_touched_calls(stream.run_pk, ordinals, since))
+        ordinals, start = sorted(stream.touched_calls), intake.earlier_start or started
+        return self._build_answer(intake, *await _alist_touched_calls(stream.run_pk, ordinals, start))
 
     async def _read(self, intake: Intake, splitter: Any, first_piece: bytes | None) -> None:
         try:
@@ -218,7 +218,7 @@ class IngestRequest:
     def _refuse_unreadable(self, intake: Intake) -> None:
         """Raise Problem for a body without a single usable frame."""
         bad = intake.first_error
-        if bad is None or intake.accepted or intake.skipped:
+        if bad is None or intake.accepted_count or intake.skipped_count:
             return
         if bad.code in UNREADABLE_CODES or convert_bad_frame(bad).status == 413:
             raise convert_bad_frame(bad)
@@ -227,8 +227,8 @@ class IngestRequest:
         stream = intake.stream
         assert stream is not None
         answer: dict[str, Any] = {
-            "run": intake.run, "accepted": intake.accepted, "skipped": intake.skipped, "refused": intake.refused,
-            "anomalies": anomalies, "seq": stream.seq, "calls": calls,
+            "run": intake.run, "accepted": intake.accepted_count, "skipped": intake.skipped_count,
+            "refused": intake.refused_count, "anomalies": anomalies, "seq": stream.seq, "calls": calls,
         }  # fmt: skip
         if intake.mode == "gate":
             answer["decisions"] = self._decisions
@@ -246,12 +246,12 @@ def _get_lease(adapter: Adapter) -> float:
 
 def _list_cards(cards: list[Card], start: float) -> tuple[list[dict[str, str]], int]:
     """Return the calls with their states, and the number of their anomalies since then."""
-    shown = [card for card in cards if not card.removed]
-    calls = [{"call_id": card.call_id, "state": str(card.state or "")} for card in shown]
-    return calls, sum(seen_at >= start for card in shown for _, seen_at in card.anomalies)
+    visible = [card for card in cards if not card.removed]
+    calls = [{"call_id": card.call_id, "state": str(card.state or "")} for card in visible]
+    return calls, sum(seen_at >= start for card in visible for _, seen_at in card.anomalies)
 
 
-def _list_touched_calls(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:
+def _list_touched_calls(run: int, ordinals: list[int], start_time: float) -> tuple[list[dict[str, str]], int]:
     """Return the same from the database, where an earlier request committed a part of the body."""
     calls, anomalies = [], 0
     for start in range(0, len(ordinals), 500):
@@ -260,7 +260,7 @@ def _list_touched_calls(run: int, ordinals: list[int], since: float) -> tuple[li
         for call_id, state, card in rows.values_list("call_id", "state", "card"):
             calls.append({"call_id": call_id, "state": state})
             if '"anomalies"' in card:
-                anomalies += sum(time_seen >= since for _, time_seen in json.loads(card).get("anomalies", ()))
+                anomalies += sum(time_seen >= start_time for _, time_seen in json.loads(card).get("anomalies", ()))
     return calls, anomalies
 
 

@@ -29,7 +29,7 @@ class KeyedIntake(Intake):
     def __init__(self, key: gate.HeldKey, caller: Caller, adapter: Any, *, run: str, **options: Any) -> None:
         self._key = key
         super().__init__(caller, adapter, run=run or key.run, **options)
-        self.since = key.created_at
+        self.earlier_start = key.created_at
 
     def take(self, text: str) -> BadFrame | None:
         """Push one frame; return its error, if any."""
@@ -118,6 +118,6 @@ async def _wait_for_commits(intakes: list[Intake]) -> None:
 
 async def _release(key: gate.HeldKey, intakes: list[Intake]) -> None:
     """Release the key; forget a body of which nothing was applied, so that another can use the key."""
-    has_frames = any(intake.accepted or intake.skipped for intake in intakes)
+    has_frames = any(intake.accepted_count or intake.skipped_count for intake in intakes)
     with contextlib.suppress(Exception):  # the database is away: the lease ends by itself
         await gate.arelease_key(key, forget=key.untouched and not has_frames)

@@ -192,8 +192,10 @@ def list_approvals(caller: Caller, query: Any) -> dict[str, Any]:
         last = Approval.objects.filter(id=text).values("requested_at", "call").first()
         if last is None:
             raise Problem(400, "bad_cursor", "Invalid cursor. Use `next` from the previous page.")
-        at, call = last["requested_at"], last["call"]
-        rows = rows.filter(Q(**{f"requested_at__{later}": at}) | Q(requested_at=at, **{f"call__{later}": call}))
+        requested_at, call = last["requested_at"], last["call"]
+        rows = rows.filter(
+            Q(**{f"requested_at__{later}": requested_at}) | Q(requested_at=requested_at, **{f"call__{later}": call})
+        )
     page = list(rows[: limit + 1])
     return {"approvals": _serialize_approvals(page[:limit]), "next": page[limit - 1].id if len(page) > limit else None}
 
@@ -260,10 +262,10 @@ async def events(request: Any, caller: Caller, run: str) -> Any:
 
     Clients get the stream if they accept text/event-stream.
     """
-    found = await afind_run(caller, run, request.GET.get("source", ""))
+    stored_run = await afind_run(caller, run, request.GET.get("source", ""))
     if "text/event-stream" not in request.headers.get("Accept", ""):
-        return await sse.read_page(found, parse_cursor(request.GET, 2), parse_limit(request.GET))
-    frames = sse.stream_frames(found, _parse_last_event_id(request))
+        return await sse.read_page(stored_run, parse_cursor(request.GET, 2), parse_limit(request.GET))
+    frames = sse.stream_frames(stored_run, _parse_last_event_id(request))
     headers = HEADERS | {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(frames, headers=headers)
 

@@ -110,9 +110,9 @@ class EventReplay:
             "event": name, "id": h.build_event_id(f"{self._run}-{card.ordinal}-{attempt}", name, position),
             "seq": h.compute_event_seq(position, name), "attempt": attempt,
         }  # fmt: skip
-        if name == h.SETTLED:
+        if name == h.EXECUTE_SETTLED:
             hook["outcome"] = h.get_outcome(card, before)
-        return hook | (self._hide.value(h.build_error(card, before)) or {} if name == h.ERROR else {})
+        return hook | (self._hide.value(h.build_error(card, before)) or {} if name == h.EXECUTE_ERROR else {})
 
     def is_progress(self, ordinal: int) -> bool:
         """Return whether another piece of input only advances the call."""
@@ -139,8 +139,8 @@ class EventReplay:
         if not isinstance(fact, _TEXT_ENDS):
             return []
         texts, self._texts = self._texts, {}
-        rests = ((channel, stream.flush()) for (_, channel), stream in texts.items())
-        return [{"text": rest, "channel": channel} for channel, rest in rests if rest]
+        tails = ((channel, stream.flush()) for (_, channel), stream in texts.items())
+        return [{"text": tail, "channel": channel} for channel, tail in tails if tail]
 
     def _build_call(self, card: Card) -> dict[str, Any]:
         card = self._hide.card(card)

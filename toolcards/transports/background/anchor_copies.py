@@ -50,9 +50,9 @@ def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
     current = _read_anchor(moment)
     if current is None:
         return 0
-    known = [(name, destinations.setdefault(name, Destination(at=moment))) for name in settings.TOOLCARDS.audit_copy]
-    due = [(name, place) for name, place in known if _is_due(place, current, moment, all_of_it)]
-    return sum(_try_send(name, place, current, moment) for name, place in due)
+    targets = [(name, destinations.setdefault(name, Destination(at=moment))) for name in settings.TOOLCARDS.audit_copy]
+    due_targets = [(name, place) for name, place in targets if _is_due(place, current, moment, all_of_it)]
+    return sum(_try_send(name, place, current, moment) for name, place in due_targets)
 
 
 def describe_destination(name: str) -> str:
@@ -109,5 +109,5 @@ def _send(name: str, line: str, event_id: str) -> None:
         webhooks.post(name, line.encode(), headers)
     else:
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(handle, "a") as opened:
-            opened.write(line + "\n")
+        with os.fdopen(handle, "a") as file:
+            file.write(line + "\n")

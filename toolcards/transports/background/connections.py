@@ -17,7 +17,7 @@ from toolcards.transports.api.auth import Caller, afind_live_keys
 KEY_CHECK_SECONDS = 2.0  # seconds
 
 
-class Connection:
+class AgentConnection:
     """An open connection that sends frames. `end(code, message)` closes it."""
 
     def __init__(self, caller: Caller, end: Callable[[int, str], None] | None = None) -> None:
@@ -96,7 +96,7 @@ def _has_other_senders(stream: gate.Stream) -> bool:
     return _senders[run] + _posts[run] > 1
 
 
-connections: set[Connection] = set()
+connections: set[AgentConnection] = set()
 _senders: Counter[tuple[int, str]] = Counter()  # open connections by run
 _posts: Counter[tuple[int, str]] = Counter()  # bodies whose commit is awaited, by run
 _keys_checked = 0.0

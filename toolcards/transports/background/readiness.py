@@ -70,8 +70,8 @@ def _describe_outage(outage: outages.Outage) -> Reason:
 
 def _build_reason(code: str, words: str, seconds: float) -> Reason:
     """Build a reason without the driver's text, which can hold addresses: readiness is public."""
-    since = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {"reason": code, "message": words, "since": since, "seconds": round(seconds, 1)}
+    start = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"reason": code, "message": words, "since": start, "seconds": round(seconds, 1)}
 
 
 # ---------------------------------------------------------------- probes

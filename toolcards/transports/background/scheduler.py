@@ -56,7 +56,7 @@ async def _run() -> None:
         _run_alerts(),
         _run_anchor_copies(),
     )
-    beside = [asyncio.create_task(work) for work in works]
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         while True:
             await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
@@ -67,7 +67,7 @@ async def _run() -> None:
                 if not report_outage(error):
                     log.exception("background: this round failed")
     finally:
-        for task in beside:
+        for task in tasks:
             task.cancel()
 
 

@@ -235,7 +235,8 @@ def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
         ("allow", "run_it", "", ["execute", "other"], "allow"), ("allow", "Bash", "", "execute", "allow"),
     ]:  # fmt: skip
         policy = parse({"default": "ask", "rules": [{"effect": effect_, "match": {"kind": kind}}]})
-        assert decide(policy, PolicyRequest.for_tool(tool, claimed=claimed)).effect == expected, (effect_, tool, kind)
+        request = PolicyRequest.for_tool(tool, claimed_kind=claimed)
+        assert decide(policy, request).effect == expected, (effect_, tool, kind)
 
 
 def test_the_catalogue_is_in_order():
