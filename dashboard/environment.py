@@ -193,9 +193,9 @@ def read_environment() -> Environment:
 def _refuse_unknown_names() -> None:
     """Refuse misspelled variables: a limit or an effect that is not set would go unnoticed."""
     files = [f"{name}_file" for name in SECRET_NAMES]
-    known = [f"TOOLCARDS_{name.upper()}" for name in (*Environment.model_fields, *files, *OTHER_NAMES)]
-    unknown = [name for name in os.environ if name.startswith("TOOLCARDS_") and name not in known]
-    hints = [(name, difflib.get_close_matches(name, known, n=1)) for name in sorted(unknown)]
+    names = [f"TOOLCARDS_{name.upper()}" for name in (*Environment.model_fields, *files, *OTHER_NAMES)]
+    unknown = [name for name in os.environ if name.startswith("TOOLCARDS_") and name not in names]
+    hints = [(name, difflib.get_close_matches(name, names, n=1)) for name in sorted(unknown)]
     if hints:
         lines = [f"{name} is not a setting." + (f" Did you mean {close[0]}?" if close else "") for name, close in hints]
         raise ImproperlyConfigured(" ".join(lines))

@@ -84,8 +84,8 @@ class NoNul(Middleware):
 
 def _has_nul(request: HttpRequest) -> bool:
     queries = (request.GET, request.POST)
-    given = (value for query in queries for _, values in query.lists() for value in values)
-    return "\0" in request.path_info or any("\0" in str(value) for value in given)
+    texts = (value for query in queries for _, values in query.lists() for value in values)
+    return "\0" in request.path_info or any("\0" in str(value) for value in texts)
 
 
 async def _return_later(response: HttpResponse) -> HttpResponse:
@@ -121,7 +121,7 @@ class TooBusy(Middleware):
         """See Django."""
         if report_outage(exception):
             response = unavailable(request)
-            response.away = True  # type: ignore[attr-defined]
+            response.is_outage = True  # type: ignore[attr-defined]
             return response
         if not isinstance(exception, hashing.HashingBusy):
             return None
@@ -146,7 +146,7 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 
 def _is_worth_another_try(request: HttpRequest, response: HttpResponse, deadline: float) -> bool:
-    return hasattr(response, "away") and request.method in ("GET", "HEAD") and time.monotonic() < deadline
+    return hasattr(response, "is_outage") and request.method in ("GET", "HEAD") and time.monotonic() < deadline
 
 
 class Acting(Middleware):

@@ -50,6 +50,7 @@ class WordList:
             for phrase in self.advice
         }
         self.any_phrase = re.compile("|".join(f"(?:{each.pattern})" for each in self.phrases.values()), re.IGNORECASE)
+        self.values: set[str] = set(data["values"])
         self.names = {name for words in data["names"].values() for name in words.split()}
         self.skipped_files: tuple[str, ...] = tuple(data["skip"]["files"])
         self.schema_files: set[str] = set(data["skip"]["schemas"])
@@ -108,7 +109,8 @@ def find_in_python(
     tree = ast.parse(source)
     is_production = path.startswith(PRODUCTION)
     for line, text in read_texts(source, docstring_lines(tree), is_production):
-        yield from words.find_phrases(path, line, text)
+        if text.strip("\"'") not in words.values:
+            yield from words.find_phrases(path, line, text)
     if not is_production:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
@@ -166,7 +168,8 @@ def find_names(words: WordList, path: str, tree: ast.Module) -> Iterator[Offense
     for node in ast.walk(tree):
         for kind, name in bound_names(node):
             is_field = id(node) in fields or (kind == "attribute" and name in field_names)
-            if not is_field and name.strip("_").lower() in words.names:
+            is_special_method = name.startswith("__")
+            if not is_field and not is_special_method and name.strip("_").lower() in words.names:
                 line: int = getattr(node, "lineno", 0)
                 yield Offense(path, line, f"name: {name.strip('_').lower()}", f"{kind} {name}")
 

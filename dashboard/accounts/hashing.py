@@ -1,6 +1,6 @@
-"""Hash passwords in few places at a time: guessing clients wait for each other, and other pages go on.
+"""Password hashing with few slots per process: clients that guess wait for each other, and other pages stay fast.
 
-One hash takes a processor for a good part of a second. If the queue is full, `Busy` is raised at once.
+One hash occupies a processor for a large part of a second. A full queue raises `HashingBusy` immediately.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-SLOTS = max(1, (os.cpu_count() or 2) // 4)  # hashes at the same time, in each process
-MAX_WAITING = 8  # who waits for a place
+SLOTS = max(1, (os.cpu_count() or 2) // 4)  # concurrent hashes in each process
+MAX_WAITING = 8  # queued hashes
 RETRY_AFTER = 5  # seconds
 
 
@@ -22,17 +22,17 @@ class HashingBusy(Exception):
 
 
 class HashingSlots:
-    """So many threads at a time, and so many more that wait."""
+    """Limits the threads that hash, and the threads that wait for a slot."""
 
     def __init__(self, places: int = SLOTS, queue: int = MAX_WAITING) -> None:
         self._most, self._inside = places + queue, 0
         self._free, self._lock = threading.Semaphore(places), threading.Lock()
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """Wait for a place and hold it.
+    def hold_slot(self) -> Iterator[None]:
+        """Wait for a slot and hold it.
 
-        Raises HashingBusy if too many wait.
+        Raises HashingBusy if the queue is full.
         """
         with self._lock:
             if self._inside >= self._most:
@@ -50,9 +50,9 @@ hashing_slots = HashingSlots()
 
 
 class BoundedPBKDF2(PBKDF2PasswordHasher):
-    """Django's own hasher, in one of the places; raises Busy."""
+    """Django's own hasher, in one of the slots. Raises HashingBusy."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        """See Django; every check of a password goes through here, too."""
-        with hashing_slots.one():
+        """Return the encoded password. Django also calls this for every password check."""
+        with hashing_slots.hold_slot():
             return str(super().encode(password, salt, iterations))

@@ -55,13 +55,13 @@ class _Bucket:
     """What is spent of an allowance, as of a moment of the clock."""
 
     spent: float = 0.0
-    at: float = 0.0
+    settled_at: float = 0.0
     announced: bool = False  # that it is empty
 
     def settle(self, allowance: Allowance, now: float) -> None:
         """Give back what the time since has filled up."""
-        self.spent = max(0.0, self.spent - (now - self.at) / allowance.refill)
-        self.at = now
+        self.spent = max(0.0, self.spent - (now - self.settled_at) / allowance.refill)
+        self.settled_at = now
         self.announced = self.announced and self.spent > 0
 
     def wait(self, allowance: Allowance) -> float:
@@ -123,7 +123,7 @@ class Throttle:
     def _get_bucket(self, key: str, allowance: Allowance, now: float) -> _Bucket:
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(at=now)
+            bucket = self._buckets[key] = _Bucket(settled_at=now)
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)

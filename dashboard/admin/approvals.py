@@ -24,7 +24,7 @@ from toolcards.models import Approval
 class ApprovalAdmin(ReadOnlyAdmin):
     """Approvals: answered by actions, each through the gate with the revision that the list showed."""
 
-    list_display = ("tool", "shown_input", "state", "run", "run__source", "asked_at", "until", "answered_by", "id")
+    list_display = ("tool", "shown_input", "state", "run", "run__source", "asked_at", "expiry", "answered_by", "id")
     list_display_links = ("id",)
     list_filter = ("state", "asked", "by_kind", "channel", "opener")
     list_select_related = ("call", "run__source")
@@ -33,7 +33,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     actions = ("approve", "deny")
     fields = (
         "id", "run", "call", "state", "asked", "opener", "channel", "args_sha256", "by_kind", "by_name",
-        "shown_reason", "shown_note", "asked_at", "until", "decided", "shown_card",
+        "shown_reason", "shown_note", "asked_at", "expiry", "decided", "shown_card",
     )  # fmt: skip
 
     def has_vote_permission(self, request: HttpRequest) -> bool:
@@ -60,8 +60,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return format_time(approval.requested_at)
 
     @admin.display(description="until", ordering="expires_at")
-    def until(self, approval: Approval) -> str:
-        """When it is too late."""
+    def expiry(self, approval: Approval) -> str:
+        """Return when the approval expires."""
         return format_time(approval.expires_at)
 
     @admin.display(description="decided", ordering="decided_at")

@@ -83,10 +83,10 @@ def filter_rows(filters: dict[str, str]) -> AuditQuerySet:
             rows = rows.filter(**{lookup: filters[name]})
     if filters.get("about"):  # details are JSON in ASCII
         rows = rows.filter(detail__contains=json.dumps(filters["about"])[1:-1])
-    if (since := _parse_time(filters.get("since", ""))) is not None:
-        rows = rows.filter(at__gte=since)
-    if (until := _parse_time(filters.get("until", ""))) is not None:
-        rows = rows.filter(at__lte=until)
+    if (earliest := _parse_time(filters.get("since", ""))) is not None:
+        rows = rows.filter(at__gte=earliest)
+    if (latest := _parse_time(filters.get("until", ""))) is not None:
+        rows = rows.filter(at__lte=latest)
     before = url_helpers.read_number(filters.get("before", ""))
     return rows if before is None else rows.filter(seq__lt=before)
 
@@ -136,7 +136,7 @@ def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
         raise Http404
     detail = {"call_id": call.call_id, "tool": call.tool}
     write_acts(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
-    html = mark_safe(rendering.render_uncached(call, full=True, masked=False))  # noqa: S308 - our own template's output
+    html = mark_safe(rendering.render_uncached(call, full=True, is_masked=False))  # noqa: S308 - our own template's output
     answer = render(request, "audit/revealed.html", {"call": call, "card": html})
     answer["Cache-Control"] = "no-store, private"
     return answer

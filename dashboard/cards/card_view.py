@@ -200,7 +200,7 @@ class CardView:
     @property
     def by_hand_sentence(self) -> str:
         """Return how the claim compares with what is known now."""
-        return labels.SETTLED[self.card.soft]
+        return labels.MANUAL_OUTCOME_NOTES[self.card.soft]
 
     @property
     def message(self) -> str:
@@ -233,8 +233,10 @@ class CardView:
 
     @property
     def anomalies(self) -> list[tuple[str, str, float]]:
-        """Code, words and time of what was not right."""
-        return [(code, labels.ANOMALIES.get(code, code.replace("-", " ")), at) for code, at in self.card.anomalies]
+        """The code, text and time of each anomaly."""
+        return [
+            (code, labels.ANOMALIES.get(code, code.replace("-", " ")), moment) for code, moment in self.card.anomalies
+        ]
 
     # ------------------------------------------------------------ asking
 
@@ -262,8 +264,8 @@ class CardView:
         """
         ask = self.card.approval
         human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
-        until = get_undo_deadline(ask.decided_at) if ask and human else 0.0
-        return until if until > time.time() else 0.0
+        deadline = get_undo_deadline(ask.decided_at) if ask and human else 0.0
+        return deadline if deadline > time.time() else 0.0
 
     @property
     def undo_url(self) -> str:

@@ -69,7 +69,7 @@ CHANGED_SENTENCE = (
     "Nothing ran here; the new call has a card of its own."
 )
 # For a call whose outcome a person recorded: while the agent reported no result, and after it did.
-SETTLED = {
+MANUAL_OUTCOME_NOTES = {
     True: "The agent reported no result. If one still arrives, it replaces this outcome.",
     False: "The agent’s own result arrived later and counts.",
 }

@@ -26,32 +26,32 @@ class CardCache:
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
-        self._kept: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()
+        self._html_by_key: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()
         self._lock = threading.Lock()
         self.renders = 0
 
     def get_html(self, call: ToolCall) -> str:
-        """Return the card's HTML, rendered now if this revision never was."""
+        """Return the card's HTML, rendered now if this revision is not cached."""
         if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
-            return render_uncached(call)  # what it offers ends by the clock, not with a revision
-        key = (call.run_id, call.ordinal, call.rev, call.seq)  # an agent that leaves changes no revision
+            return render_uncached(call)  # undo ends by the clock, not with a revision
+        key = (call.run_id, call.ordinal, call.rev, call.seq)  # an agent that disconnects changes no revision
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
+            html = self._html_by_key.get(key)
+            if html is not None:
+                self._html_by_key.move_to_end(key)
+                return html
         html = render_uncached(call)
         with self._lock:
             self.renders += 1
-            self._kept[key] = html
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            self._html_by_key[key] = html
+            if len(self._html_by_key) > self._size:
+                self._html_by_key.popitem(last=False)
         return html
 
     def clear(self) -> None:
         """Forget everything (tests)."""
         with self._lock:
-            self._kept.clear()
+            self._html_by_key.clear()
 
 
 card_cache = CardCache()
@@ -65,12 +65,12 @@ def render(call: ToolCall) -> str:
     return card_cache.get_html(call)
 
 
-def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
+def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = True) -> str:
     """Render the card.
 
-    `full` with its bodies whole. Not `masked` only for one who may look, and is written down.
+    `full` renders whole payloads. Pass `is_masked=False` only for a person who may reveal, and record the act.
     """
-    view = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
+    view = CardView(call.as_shown_card() if is_masked else call.as_card(), full=full)
     state = view.card.state or ToolCallState.INPUT_STREAMING
     context = {
         "call": call, "card": view.card, "view": view, "dom": f"c-{call.public_id}", "html": CardHtml(call, view),
@@ -79,18 +79,20 @@ def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) 
     return render_to_string("toolcards/card.html", context)
 
 
-def render_for_reader(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:
+def render_for_reader(
+    call: ToolCall, *, token: str, full: bool = False, notice: str = "", back: str = ""
+) -> SafeString:
     """Return the card for one reader.
 
-    It has a form `token`, the address `back` that a plain form leads to, and a notice (`told`).
+    `token` protects its forms, `back` is the address that a form without scripts returns to, `notice` is shown above.
     """
     html = render_uncached(call, full=True) if full else render(call)
     fields = [("csrfmiddlewaretoken", token), ("next", back)]
     inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', (pair for pair in fields if pair[1]))
     html = html.replace(TOKEN, str(inputs))
-    if told:
+    if notice:
         html = html.replace(
-            "<!--told-->", str(format_html('<p class="notice told" data-told data-st="ask">{}</p>', told))
+            "<!--told-->", str(format_html('<p class="notice told" data-told data-st="ask">{}</p>', notice))
         )
     return mark_safe(html)  # noqa: S308 - our own template's output
 

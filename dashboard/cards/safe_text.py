@@ -13,8 +13,8 @@ from toolcards.core.redaction.invisible_characters import INVISIBLE, name_charac
 
 def mark_html(text: str) -> SafeString:
     """Escape the text for HTML, with invisible characters written as `U+202E`."""
-    marked = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
-    return mark_safe(marked)  # noqa: S308 - escaped one line above
+    html = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
+    return mark_safe(html)  # noqa: S308 - escaped one line above
 
 
 def mark_text(text: str) -> str:

@@ -22,9 +22,9 @@ def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
     """Return the words for these frames; None where none was skipped."""
     if not frames.total:
         return None
-    shown = frames.by_number()[:MAX_KINDS]
+    frequent_kinds = frames.by_number()[:MAX_KINDS]
     kinds, more = len(frames.kinds), "more than " if frames.other else ""
     count_text = f"{frames.total} frame{'s' if frames.total != 1 else ''}"
     of_kinds = f"{more}{kinds} unknown kind{'s' if kinds != 1 else ''}"
     sentence = f"{count_text} of {of_kinds} {'were' if frames.total != 1 else 'was'} skipped"
-    return SkippedFramesView(sentence, shown, frames.total - sum(number for _, number in shown))
+    return SkippedFramesView(sentence, frequent_kinds, frames.total - sum(number for _, number in frequent_kinds))

@@ -12,7 +12,7 @@ from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import Run, ToolCall
 
-WIDTH, LEFT, TOP, ROW, BAR = 1100, 150, 34, 18, 10
+WIDTH, LEFT_MARGIN, TOP, ROW, BAR = 1100, 150, 34, 18, 10
 MAX_CALLS = 400  # bars
 
 
@@ -65,8 +65,9 @@ def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
     lanes = _build_lanes(timed, run, last)
     bars, height = _lay_out(lanes, scale, last)
     return {
-        "run": run, "bars": bars, "lanes": lanes, "height": height + 12, "width": WIDTH, "left": LEFT, "bar": BAR,
-        "ticks": scale.ticks(), "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
+        "run": run, "bars": bars, "lanes": lanes, "height": height + 12, "width": WIDTH, "bar": BAR,
+        "left": LEFT_MARGIN, "ticks": scale.ticks(),
+        "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
         "map": minimap.build_minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
         **_find_neighbors(run, oldest, newest),
         "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {span}",
@@ -99,7 +100,7 @@ class TimeScale:
 
     def x(self, time: float) -> float:
         """Return where that moment lies."""
-        return round(LEFT + (time - self.first) / self.span * (WIDTH - LEFT - 20), 1)
+        return round(LEFT_MARGIN + (time - self.first) / self.span * (WIDTH - LEFT_MARGIN - 20), 1)
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return five moments with their labels."""

@@ -43,7 +43,7 @@ RUN = Parameter("run", {"type": "string", "maxLength": 200}, "the run that the f
 MODE = Parameter("mode", {"enum": ["gate", "observe"]}, "whether calls are judged")
 ANSWERS = Parameter("answers", {"enum": ["poll"]}, "the sender polls for answers to the agent's own questions")
 HOOK_LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 86400}, "seconds that a hook may be held")
-BOUND = Parameter("bound", {"enum": ["1"]}, "the answer also names the request and the call that it is about")
+ECHO_REQUEST = Parameter("bound", {"enum": ["1"]}, "the answer also names the request and the call that it is about")
 LAST_EVENT = Parameter("Last-Event-ID", {"type": "integer", "minimum": 0}, "where the stream begins", "header")
 KEY = Parameter("Idempotency-Key", {"type": "string", "maxLength": 200}, "applies the body once", "header")
 _PAGE = (CURSOR, LIMIT)
@@ -76,7 +76,7 @@ MACHINES: dict[str, Operation] = {
     "api/v1/permits/<permit>/claim": Operation(gate_answers.Claim, gate_api.ClaimBody),
     "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json", (RUN,)),
     "api/v1/ag-ui/<upstream>/resume": Operation("application/json", parameters=(RUN, WAIT)),
-    "api/v1/hooks/claude-code": Operation("application/json", "application/json", (HOOK_LIMIT, AGENT, BOUND)),
+    "api/v1/hooks/claude-code": Operation("application/json", "application/json", (HOOK_LIMIT, AGENT, ECHO_REQUEST)),
 }
 INGEST = "api/v1/ingest"
 _INGEST = Operation(gate_answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))

@@ -253,6 +253,4 @@ def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:
 def _count_common_prefix(texts: list[str]) -> int:
     """Return how many characters all begin with: no more than the two that are sorted furthest apart."""
     first, last = min(texts), max(texts)
-    return next(
-        (index for index, (left, right) in enumerate(zip(first, last, strict=False)) if left != right), len(first)
-    )
+    return next((index for index, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))

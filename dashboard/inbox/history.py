@@ -37,28 +37,28 @@ class HistoryRow:
 
     @property
     def word(self) -> str:
-        """What was answered."""
+        """The answer in words."""
         return ANSWER_WORDS.get(self.approval.state, self.approval.state)
 
     @property
-    def waited(self) -> float | None:
-        """Seconds between question and answer."""
+    def waiting_seconds(self) -> float | None:
+        """The seconds between request and decision."""
         row = self.approval
         return row.decided_at - row.requested_at if row.decided_at else None
 
     @property
     def rule(self) -> str:
-        """The rule that asked, or what stood in for one."""
+        """The rule that required approval, or the default's code."""
         verdict = self.card.decision
         return (verdict.rule or verdict.code) if verdict else ""
 
 
-def find_calls_without_outcome(since: float = 0.0) -> list[HistoryRow]:
+def find_calls_without_outcome(earliest: float = 0.0) -> list[HistoryRow]:
     """Return approved calls without an outcome, the latest first.
 
     People record their outcome by hand.
     """
-    rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
+    rows = Approval.objects.filter(state="unknown", requested_at__gte=earliest)
     rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MAX_CALLS]
     history_rows = [HistoryRow(row, row.call.as_shown_card()) for row in rows]
     return [history_row for history_row in history_rows if history_row.card.has_unknown_outcome]

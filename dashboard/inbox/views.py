@@ -170,7 +170,7 @@ def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, mess
 
 def render_fresh_card(request: HttpRequest, call: ToolCall, *, notice: str = "", status: int = 200) -> HttpResponse:
     """Return the current card, which htmx swaps in."""
-    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), told=notice), status=status)
+    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), notice=notice), status=status)
 
 
 def _find_call(pk: str) -> ToolCall:

@@ -1,4 +1,4 @@
-"""The boards of the pages: what a browser is sent first, and what changes mean for it; all in the hub's thread."""
+"""The boards of the pages: the first frame for a browser, and the frames for changes. Runs in the hub's thread."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class SentParts:
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
-        self.doubtful = False  # a new watcher has other parts than the rest: all are sent everything
+        self.doubtful = False  # a new watcher has other parts than the others: the next frame has all parts
 
     def to_newcomer(self, parts: dict[str, str]) -> Frame:
-        """Return all of it."""
+        """Return all parts."""
         self.doubtful = self.doubtful or bool(self._parts) and parts != self._parts
         self._parts = parts
         return Frame(parts)
@@ -43,31 +43,31 @@ class SentParts:
 
 
 class StatusBoard(LiveBoard):
-    """On every page: how many calls wait for people, which switch holds, and what fails. Sent only when it changes."""
+    """The header of every page: waiting calls, active switches and failures. Sent only when it changes."""
 
     every = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = SentParts()
+        self._sent_parts = SentParts()
         self._checked_at = time.monotonic()
 
     def render_all(self) -> Frame:
         """Return both, whether or not they changed."""
-        return self._said.to_newcomer(self._count() | self._standing())
+        return self._sent_parts.to_newcomer(self._count() | self._render_banner())
 
     def render_changes(self, news: BoardNews) -> Frame:
         """Return the parts that changed.
 
         The count is read again after news of calls that people are asked about.
-        Switches and outages have no run and what is deleted rings no bell, so now and then all are read without news.
+        Switches and outages belong to no run, and deletions ring no bell, so all parts are also read periodically.
         """
-        check = self._said.doubtful or time.monotonic() - self._checked_at >= RECHECK_SECONDS
-        now = self._count() if check or any(call.requested_at for call in news.calls) else {}
+        check = self._sent_parts.doubtful or time.monotonic() - self._checked_at >= RECHECK_SECONDS
+        parts = self._count() if check or any(call.requested_at for call in news.calls) else {}
         if check or news.switched:
             self._checked_at = time.monotonic()
-            now |= self._standing()
-        return self._said.to_all(now)
+            parts |= self._render_banner()
+        return self._sent_parts.to_all(parts)
 
     @staticmethod
     def _count() -> dict[str, str]:
@@ -75,7 +75,7 @@ class StatusBoard(LiveBoard):
         return {"waiting": build_part("#waiting-count", "outerMorph", html.strip())}
 
     @staticmethod
-    def _standing() -> dict[str, str]:
+    def _render_banner() -> dict[str, str]:
         html = render_to_string("emergency/_standing.html", {"standing": status_banner.read_banner()})
         return {"standing": build_part("#standing", "innerMorph", html.strip())}
 
@@ -92,9 +92,9 @@ class CallsBoard(LiveBoard):
         return {call.public_id: place_card(call) for call in tables.list_calls(self.filters).calls}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return what belongs there.
+        """Return the cards that match the filters.
 
-        A card that left its state is renewed where it stands.
+        A card that left its state is replaced in place.
         """
         parts = {}
         for call in calls:
@@ -104,49 +104,46 @@ class CallsBoard(LiveBoard):
 
 
 class WaitingBoard(LiveBoard):
-    """Calls that wait for people, oldest first. What is decided stays where it is until the reader leaves."""
+    """Calls that wait for approval, oldest first. Decided cards stay in place until the reader leaves."""
 
     every = False
 
     def render_cards(self) -> dict[str, str]:
-        """Return all that wait."""
+        """Return all waiting calls."""
         return {call.public_id: place_card(call) for call in tables.list_waiting_calls()}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return those that began to wait, and those that did."""
+        """Return the calls that started or stopped waiting."""
         return {call.public_id: place_card(call, known_only=not call.waiting) for call in calls if call.requested_at}
 
 
 class InboxBoard(WaitingBoard):
-    """The inbox, with the line in its header and the groups of calls that are alike, told when they have changed."""
+    """The inbox, with its header line and the groups of similar calls, sent when they changed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._alike = ""  # the groups that all watchers have; "" if a new one has others
+        self._sent_groups = ""  # the groups that all watchers have; "" if a new one has others
 
     def render_all(self) -> Frame:
         """Return everything."""
         frame = super().render_all()
-        if frame.parts["alike"] != self._alike:
-            self._alike = ""
+        if frame.parts["alike"] != self._sent_groups:
+            self._sent_groups = ""
         return frame
 
     def render_changes(self, news: BoardNews) -> Frame:
-        """Return what the news change, without groups that everybody has."""
+        """Return the changed parts, without groups that all watchers have."""
         frame = super().render_changes(news)
         groups_part = frame.parts.get("alike")
         if groups_part is None:
             return frame
-        if groups_part == self._alike:
+        if groups_part == self._sent_groups:
             return Frame({name: html for name, html in frame.parts.items() if name != "alike"})
-        self._alike = groups_part
+        self._sent_groups = groups_part
         return frame
 
     def render_throttled(self) -> dict[str, str]:
-        """Return the line that says how many wait, and since when.
-
-        And which of them share a shape.
-        """
+        """Return the header line with the waiting calls, and their groups."""
         html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
             "head": build_part("#waiting-line", "outerMorph", html.strip()),
@@ -212,12 +209,12 @@ class ChecklistBoard(LiveBoard):
     def __init__(self, query: str = "") -> None:
         super().__init__()
         self.source = parse_qs(query).get("source", [""])[0]
-        self._said = SentParts()
+        self._sent_parts = SentParts()
         self._looked = 0.0
 
     def render_all(self) -> Frame:
         """Return the list, whether or not it changed."""
-        return self._said.to_newcomer(self._drawn())
+        return self._sent_parts.to_newcomer(self._render_steps())
 
     def render_changes(self, news: BoardNews) -> Frame:
         """Return the list if a step was made.
@@ -227,9 +224,9 @@ class ChecklistBoard(LiveBoard):
         if time.monotonic() - self._looked < THROTTLE_SECONDS:
             return Frame({})
         self._looked = time.monotonic()
-        return self._said.to_all(self._drawn())
+        return self._sent_parts.to_all(self._render_steps())
 
-    def _drawn(self) -> dict[str, str]:
+    def _render_steps(self) -> dict[str, str]:
         html = render_to_string("connect/_steps.html", {"steps": checklist.list_steps(self.source)})
         return {"steps": build_part("#steps", "outerMorph", html.strip())}
 

@@ -1,4 +1,4 @@
-"""One look of the hub: which calls changed since the one before, and what that means for each board.
+"""One tick of the hub: the calls that changed since the last tick, and the changes of each board.
 
 All of it happens in the hub's own thread.
 """
@@ -41,41 +41,42 @@ class TickResult:
 
 
 class ChangeReader:
-    """What one look remembers for the next."""
+    """Reads the changes since the last tick."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, int] = {}  # run -> position up to which its calls were looked at
-        self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
-        self._covered: Boards = {}  # the boards of the look before
-        self._runs: dict[int, Run] = {}  # with no more than a card needs: the names of the run and of its source
+        self._positions: dict[int, int] = {}  # run -> position up to which its calls were read
+        self._approval_positions: dict[int, int] = {}  # the same where only calls that need approval are read
+        self._covered: Boards = {}  # the boards of the last tick
+        self._runs: dict[int, Run] = {}  # only what a card needs: the names of the run and of its source
         self._texts = StreamingInputs()
-        self._again: set[int] = set()
+        self._runs_with_more: set[int] = set()
         self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
 
     def begin(self) -> None:
-        """What is there already is not news."""
+        """Start from the current positions: existing calls are not news."""
         self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
-        self._seen = dict(Run.objects.active().values_list("pk", "seq"))
-        self._seen_asked, self._covered = dict(self._seen), {}
+        self._positions = dict(Run.objects.active().values_list("pk", "seq"))
+        self._approval_positions, self._covered = dict(self._positions), {}
 
     def read(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Read changes of the runs that rang and render the boards.
 
-        `rung`: empty to look at all runs that wrote something. `fresh`: boards to render whole.
+        `rung`: empty to check all runs that wrote something. `fresh`: boards to render whole.
         """
-        # CPU, not the clock: a busy disk or neighbour must not make the next look later.
-        started, self._again = time.thread_time(), set()
+        # CPU time: a busy disk or another process must not delay the next tick.
+        started, self._runs_with_more = time.thread_time(), set()
         late = self._cover(boards)
         news = self._news(rung, boards)
         news.calls[:0] = late
         frames = {key: board.render_changes(news) for key, board in boards.items()}
         wholes = {key: boards[key].render_all() for key in fresh if key in boards}
-        return TickResult(frames, wholes, frozenset(self._again), time.thread_time() - started)
+        return TickResult(frames, wholes, frozenset(self._runs_with_more), time.thread_time() - started)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
-        """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
+        """Set the positions of runs that only new boards show, and return their latest approvals.
 
-        Boards that were there before have looked at these runs for questions alone; of those they get what is left.
+        A new board is rendered whole, so up to 10,000 earlier calls are not news to it. The other boards read only
+        the approvals of these runs, and still need those that they have not read.
         """
         before, self._covered = self._covered, boards
         newly = {key: board for key, board in boards.items() if key not in before and board.every}
@@ -87,9 +88,9 @@ class ChangeReader:
         else:
             rows = Run.objects.filter(pk__in=_find_board_runs(newly) - looked_at)
         now = [row for row in rows.values_list("pk", "seq", "updated_at") if row[0] not in looked_at]
-        self._seen |= {pk: seq for pk, seq, _ in now}
-        since = self._looked_at - RECENT_WRITES
-        return self._fetch({pk for pk, seq, updated_at in now if updated_at >= since}, asked_only=True)
+        self._positions |= {pk: seq for pk, seq, _ in now}
+        earliest = self._looked_at - RECENT_WRITES
+        return self._fetch({pk for pk, seq, updated_at in now if updated_at >= earliest}, asked_only=True)
 
     def _news(self, rung: set[int], boards: Boards) -> BoardNews:
         now = timezone.now()
@@ -98,12 +99,12 @@ class ChangeReader:
         if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
             oldest = min(now, self._looked_at) - RECENT_WRITES
             changed = Run.objects.filter(updated_at__gte=oldest).values_list("pk", "seq")[:2_000]
-            rung = rung | {pk for pk, seq in changed if seq != self._seen.get(pk)}
+            rung = rung | {pk for pk, seq in changed if seq != self._positions.get(pk)}
             self._looked_at, self._looked_everywhere = now, time.monotonic()
         return BoardNews(self._calls(rung, boards), frozenset(rung), switched)
 
     def _calls(self, rung: set[int], boards: Boards) -> list[ToolCall]:
-        """The calls of these runs that changed since the last look, as far as any board needs them."""
+        """Return the changed calls of these runs that any board needs."""
         everywhere = [board for board in boards.values() if board.runs is None]
         own = _find_board_runs(boards) & rung
         asked_only = not any(board.every for board in everywhere)
@@ -112,22 +113,22 @@ class ChangeReader:
 
     def _fetch(self, runs: AbstractSet[int], *, asked_only: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []
-        listed, positions = sorted(runs), self._seen_asked if asked_only else self._seen
+        listed, positions = sorted(runs), self._approval_positions if asked_only else self._positions
         for start in range(0, len(listed), MAX_RUNS_PER_QUERY):
-            some = listed[start : start + MAX_RUNS_PER_QUERY]
-            rows = fetch_changed_calls({pk: positions.get(pk, 0) for pk in some}, asked_only=asked_only)
-            calls += self._taken(rows, some, positions)
+            batch = listed[start : start + MAX_RUNS_PER_QUERY]
+            rows = fetch_changed_calls({pk: positions.get(pk, 0) for pk in batch}, asked_only=asked_only)
+            calls += rows
+            self._advance(rows, batch, positions)
         self._texts.complete(calls)
-        return self._named(calls)
+        return self._attach_runs(calls)
 
-    def _taken(self, rows: list[ToolCall], runs: list[int], positions: dict[int, int]) -> list[ToolCall]:
+    def _advance(self, rows: list[ToolCall], runs: list[int], positions: dict[int, int]) -> None:
         for call in rows:
             positions[call.run_id] = max(call.seq, positions.get(call.run_id, 0))
         if len(rows) == MAX_CALLS:
-            self._again |= set(runs)  # there is more
-        return rows
+            self._runs_with_more |= set(runs)
 
-    def _named(self, calls: list[ToolCall]) -> list[ToolCall]:
+    def _attach_runs(self, calls: list[ToolCall]) -> list[ToolCall]:
         """Return the calls with their runs, without calls whose run was deleted."""
         unknown = {call.run_id for call in calls} - self._runs.keys()
         if unknown:

@@ -25,7 +25,7 @@ class Frame:
         """The message."""
         return "".join(self.parts.values())
 
-    def then(self, later: Frame) -> Frame:
+    def merge(self, later: Frame) -> Frame:
         """Merge a later frame into this one; its parts win."""
         return Frame({**self.parts, **later.parts})
 
@@ -88,7 +88,7 @@ class FrameSlot:
         before = self._frame
         if before is None:
             self._frame = frame
-        elif len(merged := before.then(frame)) > MAX_PARTS:
+        elif len(merged := before.merge(frame)) > MAX_PARTS:
             self._frame, self.overflowed = None, True
         else:
             self._frame = merged

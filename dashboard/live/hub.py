@@ -155,9 +155,9 @@ class Hub:
             if watcher.seat in close_codes:
                 watcher.dismiss(close_codes[watcher.seat])
 
-    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         assert self._thread is not None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, given)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, arguments)
 
 
 def _is_urgent(rung: set[int]) -> bool:

@@ -18,8 +18,8 @@ from toolcards.encryption import UnreadableText
 from toolcards.models import Event, ToolCall
 from toolcards.models.runs import FACT_HEAD
 
-MAX_CALLS = 300  # changed calls per look; the rest follows in the next
-LONG, KEPT = 20_000, 2_000  # characters of a text that is remembered, and how many of them
+MAX_CALLS = 300  # changed calls per tick; the others follow in the next
+MAX_CACHED_TEXT, MAX_CACHED_TEXTS = 20_000, 2_000  # characters of a cached text, number of cached texts
 
 
 def _build_select(model: type[models.Model]) -> str:
@@ -29,7 +29,7 @@ def _build_select(model: type[models.Model]) -> str:
 
 REPLACEMENT = "\ufffd"  # in a row's text: there is what no column takes, and the card itself has the text
 
-_CALLS, _PLACE, _ASKED = _build_select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
+_CALLS, _PLACE, _NEEDS_PERSON = _build_select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
 _DELTAS = (
     "SELECT ordinal, seq, fact FROM toolcards_event"
     " WHERE run_id = %s AND seq > %s AND seq <= %s AND fact LIKE %s ORDER BY seq"
@@ -42,28 +42,28 @@ def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[T
     """Return calls that changed after these positions, oldest first.
 
     `after`: a position for each run. At most MAX_CALLS are returned.
-    `asked_only`: those that people are or were asked about.
+    `asked_only`: only calls that need or needed approval.
     """
     places = " OR ".join([_PLACE] * len(after))
-    statement = f"{_CALLS}({places}){_ASKED if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS}"
+    statement = f"{_CALLS}({places}){_NEEDS_PERSON if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS}"
     return _fetch_rows(ToolCall, statement, [number for place in after.items() for number in place])
 
 
 class StreamingInputs:
-    """The inputs that stream, as they were at the last look.
+    """The streaming inputs as of the last tick.
 
-    Rows of such calls lag behind the log. From here only what came since is read, with one statement a run; by itself
-    each card would read all that its row has not yet.
+    Rows of such calls lag behind the log. With the cached text, one statement per run reads the new deltas; without it,
+    each card would read all deltas that its row lacks.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[int, str]] = {}  # run, ordinal -> position, text up to there
+        self._texts: dict[tuple[int, int], tuple[int, str]] = {}  # run, ordinal -> position, text up to that position
 
     def complete(self, calls: Iterable[ToolCall]) -> None:
-        """Give the calls all of their text."""
+        """Add the text that the rows of these calls lack."""
         behind: dict[int, dict[int, ToolCall]] = {}
         for call in calls:
-            remembered = self._known.pop((call.run_id, call.ordinal), None)
+            cached = self._texts.pop((call.run_id, call.ordinal), None)
             if (
                 call.state != ToolCallState.INPUT_STREAMING
                 or call.is_unreadable
@@ -71,15 +71,15 @@ class StreamingInputs:
                 or REPLACEMENT in call.text
             ):
                 continue
-            if remembered and call.text_seq < remembered[0] <= call.seq:
-                call.text_seq, call.text = remembered
+            if cached and call.text_seq < cached[0] <= call.seq:
+                call.text_seq, call.text = cached
             behind.setdefault(call.run_id, {})[call.ordinal] = call
         for run, of_run in behind.items():
             self._add(run, of_run)
             self._remember(of_run.values())
 
     def _add(self, run: int, calls: dict[int, ToolCall]) -> None:
-        """Add what the log has since."""
+        """Add the deltas that the log has beyond the rows."""
         first, last = min(call.text_seq for call in calls.values()), max(call.seq for call in calls.values())
         if first == last:
             return
@@ -95,14 +95,14 @@ class StreamingInputs:
 
     def _remember(self, calls: Iterable[ToolCall]) -> None:
         for call in calls:
-            if len(call.text) <= LONG:
-                self._known[call.run_id, call.ordinal] = call.seq, call.text
-        if len(self._known) > KEPT:
-            self._known.clear()
+            if len(call.text) <= MAX_CACHED_TEXT:
+                self._texts[call.run_id, call.ordinal] = call.seq, call.text
+        if len(self._texts) > MAX_CACHED_TEXTS:
+            self._texts.clear()
 
 
 def _read_delta(fact: str) -> str:
-    """What the piece says; nothing where no key of ours opens it."""
+    """Return the text of a delta, "" if no key decrypts it."""
     fact_read = "" if type(fact) is UnreadableText else load(fact)
     return fact_read.text if isinstance(fact_read, InputDelta) else ""
 
@@ -127,7 +127,7 @@ def _fetch_rows(model: Any, statement: str, parameters: list[Any]) -> list[Any]:
 
 @cache
 def _build_converters(model: Any, vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
-    """What makes values of the database's values, column by column: moments, booleans, what was sealed."""
+    """Return the converters of database values: times, booleans, encrypted text."""
     columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
     return [
         (place, convert, column)

@@ -40,7 +40,7 @@ class RunBoard(LiveBoard):
     def render_cards(self) -> dict[str, str]:
         """Return the newest cards."""
         if self.call:
-            return self._one(
+            return self._render_call_parts(
                 ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
             )
         if self.view:
@@ -51,7 +51,7 @@ class RunBoard(LiveBoard):
         """Return those of this run."""
         own_calls = [call for call in calls if call.run_id == self.run]
         if self.call:
-            return self._one(call for call in own_calls if call.ordinal == self.call)
+            return self._render_call_parts(call for call in own_calls if call.ordinal == self.call)
         return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
 
     def render_throttled(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class RunBoard(LiveBoard):
         return parts
 
     @staticmethod
-    def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
+    def _render_call_parts(calls: Iterable[ToolCall]) -> dict[str, str]:
         parts = {}
         for call in calls:
             story = render_to_string("calls/_story.html", {"story": event_log.list_event_lines(call), "call": call})

@@ -26,7 +26,7 @@ def handle_policy_errors(view: View) -> View:
     """
 
     @wraps(view)
-    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return view(request, *args, **kwargs)
         except PolicyError as refused:
@@ -36,7 +36,7 @@ def handle_policy_errors(view: View) -> View:
         except (ValueError, RecursionError):
             return fault(400, "not_json", "The body is not JSON.")
 
-    return answered
+    return respond
 
 
 @api(EDIT_POLICY, "GET", "PUT")

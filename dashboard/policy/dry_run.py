@@ -21,18 +21,18 @@ def build_request(
     agent: Iterable[str] = (),
     source: str = "",
     run: str = "",
-    at: float = 0.0,
-    has: bool = True,
+    moment: float = 0.0,
+    has_input: bool = True,
 ) -> PolicyRequest:
-    """Return the question that such a call would be."""
+    """Return the policy request of such a call."""
     return PolicyRequest.for_tool(
         tool,
         source=source,
         agent_path=tuple(agent),
         input=args,
-        has_input=has,
+        has_input=has_input,
         run=run,
-        now=at or time.time(),
+        now=moment or time.time(),
         known=_is_known(tool, source),
     )
 
@@ -51,7 +51,7 @@ def _is_known(tool: str, source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """One condition: what it asks, what was there, and whether it holds; `part` is `match` or an exception's place."""
+    """One condition, the value of the call, and whether the condition holds."""
 
     what: str
     value: str
@@ -66,7 +66,7 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True)
 class RuleTrial:
-    """One rule and what it said of the call."""
+    """The result of one rule for the call."""
 
     rule: str
     effect: str
@@ -76,8 +76,8 @@ class RuleTrial:
     clauses: tuple[ConditionResult, ...]
 
     @property
-    def held(self) -> int:
-        """How many conditions hold."""
+    def matched_conditions(self) -> int:
+        """The number of conditions that hold."""
         return sum(1 for clause in self.clauses if clause.truth == "true" and not clause.exception)
 
     @property
@@ -134,12 +134,12 @@ def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleT
 
 def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
     """The rule that missed by the fewest conditions, of those that any condition of held."""
-    near = [rule for rule in missed if rule.held]
-    return min(near, key=lambda rule: (len(rule.failed), -rule.held, rule.rule), default=None)
+    near = [rule for rule in missed if rule.matched_conditions]
+    return min(near, key=lambda rule: (len(rule.failed), -rule.matched_conditions, rule.rule), default=None)
 
 
 def _mask_value(path: str, value: Any) -> str:
-    """The value that was looked at, without secrets; the name it stands under may tell that it is one."""
+    """The value that was looked moment, without secrets; the name it stands under may tell that it is one."""
     name = path.rsplit("/", 1)[-1].split(" ")[0]
     value = next(iter(get_redactor().value({name: value}).values()))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):

@@ -23,7 +23,7 @@ def _read_query(query: str, cls: type) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class CallPage:
+class CallListPage:
     """Calls, and the row before which the next page begins, 0 for none; `searched` if the search stopped early."""
 
     calls: list[ToolCall]
@@ -68,7 +68,7 @@ class CallFilters:
             rows = rows.filter(run__name=self.run)
         return rows.select_related("run", "run__source").order_by("-pk")
 
-    def page(self, size: int, before: int = 0) -> CallPage:
+    def page(self, size: int, before: int = 0) -> CallListPage:
         """Return the newest calls that match (before that row).
 
         A search looks into `SEARCHED` calls at most.
@@ -76,7 +76,7 @@ class CallFilters:
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
         if not self.q:
             calls = list(rows[:size])
-            return CallPage(calls, calls[-1].pk if len(calls) == size else 0)
+            return CallListPage(calls, calls[-1].pk if len(calls) == size else 0)
         matches: list[ToolCall] = []
         last = examined = 0
         while examined < SEARCHED and len(matches) < size:
@@ -88,8 +88,8 @@ class CallFilters:
                     if len(matches) == size:
                         break
             if len(chunk) < CHUNK and len(matches) < size and examined < SEARCHED:
-                return CallPage(matches, 0)  # there are no older ones
-        return CallPage(matches, last, examined if examined >= SEARCHED else 0)
+                return CallListPage(matches, 0)  # there are no older ones
+        return CallListPage(matches, last, examined if examined >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call passes all filters but that of state."""

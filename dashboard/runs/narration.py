@@ -87,8 +87,10 @@ class Narration:
         pieces = list(log.of_type(TextDelta.type).order_by("-seq")[:MAX_EVENTS])[::-1]
         changed: dict[int, TextBlock] = {}
         if pieces:
-            since = pieces[0].seq if len(pieces) == MAX_EVENTS else 0
-            starts = log.filter(seq__gte=since, ordinal__gt=self._ordinal).order_by("seq").values_list("seq", "ordinal")
+            first_seq = pieces[0].seq if len(pieces) == MAX_EVENTS else 0
+            starts = (
+                log.filter(seq__gte=first_seq, ordinal__gt=self._ordinal).order_by("seq").values_list("seq", "ordinal")
+            )
             changed = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
         calls = ToolCall.objects.filter(run=self.run, seq__lte=newest).order_by("-ordinal")
         self._ordinal = max(self._ordinal, calls.values_list("ordinal", flat=True).first() or 0)
@@ -133,11 +135,11 @@ def interleave(calls: list[ToolCall], blocks: list[TextBlock], *, before: int = 
     Text from before the first call of the page belongs to the page before.
     """
     first = calls[0].ordinal if calls else 0
-    shown = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]
+    page_blocks = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]
     items: list[ToolCall | SafeString] = []
     for call in calls:
-        while shown and shown[0].after < call.ordinal:
-            items.append(shown.pop(0).render())
+        while page_blocks and page_blocks[0].after < call.ordinal:
+            items.append(page_blocks.pop(0).render())
         items.append(call)
-    items += [block.render() for block in shown]
+    items += [block.render() for block in page_blocks]
     return [item for item in items if item]

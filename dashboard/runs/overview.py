@@ -56,14 +56,15 @@ def build_overview() -> dict[str, Any]:
     recent = ToolCall.objects.not_removed().filter(started_at__gte=hour)
     rows = recent.values_list("started_at", "state", "soft", "requested_at").order_by("-pk")[:20_000]
     started_calls = [
-        StartedCall(at, get_shown_state(state, soft=soft), bool(requested_at)) for at, state, soft, requested_at in rows
+        StartedCall(start, get_shown_state(state, soft=soft), bool(requested_at))
+        for start, state, soft, requested_at in rows
     ]
     bars = count_by_minute(started_calls)
     failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
-    tiles, left = list_run_tiles()
+    tiles, hidden_runs = list_run_tiles()
     effects = Counter(call.effect for call in started_calls)
     return {
-        "tiles": tiles, "left": left, "active": any(tile.row.run.status in _ACTIVE for tile in tiles),
+        "tiles": tiles, "left": hidden_runs, "active": any(tile.row.run.status in _ACTIVE for tile in tiles),
         "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(started_calls),
         "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
         "shares": compute_state_bar(Counter(call.state for call in started_calls)),
@@ -105,9 +106,9 @@ class TileOrder:
 
         `active` and `recent`, the ended ones, have the newest first.
         """
-        known = {*active, *recent}
+        listed = {*active, *recent}
         with self._lock:
-            places = [pk for pk in self._places if pk in known]
+            places = [pk for pk in self._places if pk in listed]
             for pk in [*reversed(active), *reversed(recent)]:
                 if pk in places:
                     continue
@@ -198,8 +199,8 @@ def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
             counts[place]["failed"] += call.state == "output-error"
     peak = max([1, *(sum(count[effect] for effect in EFFECTS) for count in counts)])
     return [
-        MinuteBar(end - timedelta(minutes=MINUTES - at), at * 10, _stack_parts(count, peak), count["failed"])
-        for at, count in enumerate(counts)
+        MinuteBar(end - timedelta(minutes=MINUTES - index), index * 10, _stack_parts(count, peak), count["failed"])
+        for index, count in enumerate(counts)
     ]
 
 

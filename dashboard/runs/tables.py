@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard import url_helpers
 from dashboard.cards import labels, safe_text, skipped_frames
-from dashboard.runs.filters import CallFilters, CallPage, RunFilters
+from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import Run, ToolCall
@@ -31,7 +31,7 @@ def list_run_cards(run: int, *, before: int = 0, removed: bool = False) -> list[
     return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))
 
 
-def list_calls(filters: CallFilters, *, before: int = 0) -> CallPage:
+def list_calls(filters: CallFilters, *, before: int = 0) -> CallListPage:
     """Return a page of calls, newest first."""
     return filters.page(PAGE, before)
 

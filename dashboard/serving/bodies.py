@@ -52,7 +52,7 @@ class _RequestBody:
         self._scope, self._receive = scope, receive
         self._size, self._most = 0, SMALL
         self.over = False
-        self.known: bool | None = None
+        self.is_known: bool | None = None
 
     async def fits(self, size: int) -> bool:
         """Return whether the body may be so large.
@@ -61,10 +61,10 @@ class _RequestBody:
         """
         if size <= self._most:
             return True
-        if self.known is None:
+        if self.is_known is None:
             person, may = await auth.aget_person(ASGIRequest(self._scope, io.BytesIO()))
-            self.known = person is not None and may
-            if self.known:
+            self.is_known = person is not None and may
+            if self.is_known:
                 admit(self._scope)
                 env, path = settings.TOOLCARDS, self._scope["path"]
                 self._most = env.max_body if path.startswith(LARGE) else env.max_form
@@ -80,7 +80,7 @@ class _RequestBody:
     def refusal(self) -> HttpResponse:
         """Return the answer that says why."""
         if self._scope["path"].startswith("/api/"):
-            if not self.known:
+            if not self.is_known:
                 return build_error_response(Problem(401, "signed_out", "Sign in first."))
             return build_error_response(Problem(413, "too_large", f"The body must have at most {self._most} bytes."))
         page = HttpResponse(render_to_string("413.html", {"most": self._most}), status=413)

@@ -225,7 +225,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def _deadline(self) -> float:
         """Return when, on the loop's clock, the peer will have been too slow."""
-        limits, is_known = self._limits, self._peer.known
+        limits, is_known = self._limits, self._peer.is_known
         if self.transport.is_closing():
             return self._last_byte_time + FAREWELL
         stalled = math.inf if is_known else self._stalled + limits.body_seconds

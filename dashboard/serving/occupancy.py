@@ -42,11 +42,11 @@ def occupy_folder(folder: Path) -> Iterator[Callable[[str], None]]:
         except OSError:  # a file system without locks: nothing can be said about others
             yield lambda address: None
             return
-        since = datetime.now(UTC).isoformat(timespec="seconds")
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
         def write(address: str) -> None:
             file.truncate(0)
-            json.dump({"pid": os.getpid(), "address": address, "since": since}, file)
+            json.dump({"pid": os.getpid(), "address": address, "since": started_at}, file)
             file.flush()
 
         write("an address that it has yet to take")

@@ -26,7 +26,7 @@ class UnknownPeers:
         place = to_network(address)
         if self._is_full(place):
             self._make_room(place)
-        peer = Peer(lambda one: self._leave(place, one), give_way, is_counted=True)
+        peer = Peer(lambda leaving: self._leave(place, leaving), give_way, is_counted=True)
         with self._lock:
             inside = self._places.setdefault(place, {})
             if len(inside) >= self.most:
@@ -72,17 +72,17 @@ class Peer:
     ) -> None:
         self._leave: Callable[[Peer], None] | None = leave
         self.give_way = give_way
-        self._lock, self.counted = threading.Lock(), is_counted
-        self.known = self.streams = False
+        self._lock, self.is_counted = threading.Lock(), is_counted
+        self.is_known = self.streams = False
 
     def admit(self, *, streams: bool = False) -> None:
         """Count it no more: it has shown who it is."""
-        self.known, self.streams = True, streams
+        self.is_known, self.streams = True, streams
         self.close()
 
     def next_request(self) -> None:
         """Forget the identity; a proxy's connection carries requests of many peers."""
-        self.known = self.streams = False
+        self.is_known = self.streams = False
 
     def close(self) -> None:
         """It is gone, or known."""

@@ -76,7 +76,7 @@ class PeerCounter:
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         """Pass the request on, or answer 429; a socket is refused before it is opened."""
         lines = scope.get(LINE, ())
-        if scope["type"] == "lifespan" or any([line.counted for line in lines]):  # noqa: C419 - half the time
+        if scope["type"] == "lifespan" or any([line.is_counted for line in lines]):  # noqa: C419 - half the time
             answering: Awaitable[None] = self.application(scope, receive, send)
             return answering
         return self._count(scope, receive, send, lines)

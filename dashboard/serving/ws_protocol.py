@@ -70,7 +70,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     async def receive(self) -> Any:
         """See uvicorn. Resume reading once the peer is known."""
-        if self._is_paused and self._peer.known:
+        if self._is_paused and self._peer.is_known:
             self._is_paused = False
             if not self.read_paused:  # else uvicorn reads on, once the application has taken what is there
                 self.transport.resume_reading()
@@ -102,7 +102,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         else:
             pending += data[position:]
         self._has_request = True
-        if len(pending) > _UNKNOWN and not self._peer.known:
+        if len(pending) > _UNKNOWN and not self._peer.is_known:
             self._is_paused = True
             self.transport.pause_reading()
 

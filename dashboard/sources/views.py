@@ -46,7 +46,7 @@ class SourceRow:
     failed: int = 0
     skipped: int = 0  # frames of unknown kinds, in runs of the last day
     health: list[health.Badge] = field(default_factory=list)
-    held: bool = False  # a call of it was seen to be held and released
+    has_held_call: bool = False  # a call of it was seen to be held and released
 
     @property
     def live_keys(self) -> list[AgentKey]:
@@ -82,9 +82,9 @@ def sources(request: HttpRequest) -> HttpResponse:
 
 
 def _render_sources(
-    request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any
+    request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **context: Any
 ) -> HttpResponse:
-    context = {"rows": _list_rows(), "plugins": hooks.list_statuses(), "key_form": form or KeyForm(), **made}
+    context = {"rows": _list_rows(), "plugins": hooks.list_statuses(), "key_form": form or KeyForm(), **context}
     return render(request, "sources/sources.html", context, status=status)
 
 
@@ -97,16 +97,16 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     failed = (
         ToolCall.objects.not_removed().filter(run__source=row, state="output-error", soft=False).order_by("-id")[:10]
     )
-    shown = _list_rows(pk)[0]
+    source_row = _list_rows(pk)[0]
     context = {
-        "row": shown,
+        "row": source_row,
         "abilities": proving.list_abilities(row),
         "probe": proving.build_proof_command(row, arguments),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
-        "skipped": skipped.describe_skipped_frames(_count_skipped_frames(shown)),
+        "skipped": skipped.describe_skipped_frames(_count_skipped_frames(source_row)),
         "unanswerable": policy_store.is_default_unanswerable(row),
         "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
     }
@@ -195,7 +195,7 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
     for pk_, calls, failed in _count_recent_calls(rows):
         rows[pk_].calls, rows[pk_].failed = calls, failed
     for pk_ in capabilities.find_gating_sources(rows):
-        rows[pk_].held = True
+        rows[pk_].has_held_call = True
     for pk_, badges in health.list_badges(rows).items():
         rows[pk_].health = badges
     return list(rows.values())

@@ -163,8 +163,8 @@ def with_query(context: dict[str, Any], **changes: Any) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def here(context: dict[str, Any], prefix: str) -> SafeString | str:
-    """Marks the link of the part of the site that is open."""
+def mark_current(context: dict[str, Any], prefix: str) -> SafeString | str:
+    """Return the attribute that marks the current navigation link."""
     path = context["request"].path if "request" in context else ""
     open_now = path == prefix if prefix == "/" else path.startswith(prefix)
     return format_html('aria-current="{}"', "page" if path == prefix else "true") if open_now else ""

@@ -85,10 +85,10 @@ class _Body:
         """Return the HTML, and whether it differs from the raw text."""
         value = self.value
         if self.part == "in" and self.is_whole:
-            edits, rest = patch.list_edits(value)
+            edits, fields = patch.list_edits(value)
             if edits:
-                fields = Tree(self.dom, render_text, self._render_leaf).render(rest) if rest else ""
-                return fields + "".join(map(patch.render_edit, edits)), True
+                fields_html = Tree(self.dom, render_text, self._render_leaf).render(fields) if fields else ""
+                return fields_html + "".join(map(patch.render_edit, edits)), True
         if isinstance(value, str):
             return self._render_string(value)
         blocks = _list_content_blocks(value)

@@ -39,15 +39,15 @@ def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
     path_name = next((name for name in _PATHS if isinstance(arguments.get(name), str)), "")
     if not path_name:
         return [], arguments
-    path, rest = arguments[path_name], {name: part for name, part in arguments.items() if name != path_name}
-    edits = [edit for names in _PAIRS if (edit := _take_pair(rest, names, path))]
-    if not edits and isinstance(rest.get("edits"), list):
-        edits = _take_list(rest, path)
+    path, other_fields = arguments[path_name], {name: part for name, part in arguments.items() if name != path_name}
+    edits = [edit for names in _PAIRS if (edit := _take_pair(other_fields, names, path))]
+    if not edits and isinstance(other_fields.get("edits"), list):
+        edits = _take_list(other_fields, path)
     if not edits:
-        name = next((name for name in _CONTENTS if isinstance(rest.get(name), str)), "")
-        edits = [Edit(path, None, rest.pop(name))] if name else []
+        name = next((name for name in _CONTENTS if isinstance(other_fields.get(name), str)), "")
+        edits = [Edit(path, None, other_fields.pop(name))] if name else []
     fits = all(_fits(edit) for edit in edits)
-    return (edits, rest) if edits and fits else ([], arguments)
+    return (edits, other_fields) if edits and fits else ([], arguments)
 
 
 def is_unified_diff(text: str) -> bool:
@@ -88,9 +88,9 @@ def _take_list(fields: dict[str, Any], path: str) -> list[Edit]:
     """Return the edits of a list, none where one of them holds more than a pair of texts."""
     edits = []
     for item in fields["edits"]:
-        rest = dict(item) if isinstance(item, dict) else {}
-        edit = next((edit for names in _PAIRS if (edit := _take_pair(rest, names, path))), None)
-        if edit is None or rest:
+        other_fields = dict(item) if isinstance(item, dict) else {}
+        edit = next((edit for names in _PAIRS if (edit := _take_pair(other_fields, names, path))), None)
+        if edit is None or other_fields:
             return []
         edits.append(edit)
     if edits:
@@ -115,7 +115,7 @@ def _compare(old: list[str], new: list[str], old_html: list[str], new_html: list
 
 
 def _render_counts(lines: list[tuple[str, str]]) -> str:
-    added, removed = (sum(sign == wanted for sign, _ in lines) for wanted in "+-")
+    added, removed = (sum(sign == each for sign, _ in lines) for each in "+-")
     return f'<span class="size">+{added} −{removed}</span>'
 
 

@@ -41,16 +41,16 @@ def render_code_lines(text: str, path: str) -> list[str]:
         or any(len(line) > MAX_LINE for line in lines)
     ):
         return [mark_html(line) for line in lines]
-    rendered, seen = [""], ""
+    rendered, lexed = [""], ""
     for kind, part in lexer.get_tokens(text):
-        seen += part
+        lexed += part
         css = next((name for parent, name in _CLASSES if kind in parent), "")
         for number, piece in enumerate(part.split("\n")):
             rendered += [""] * (number > 0)
             html = mark_html(piece)
             rendered[-1] += f'<span class="{css}">{html}</span>' if css and piece else html
-    # A lexer that changes the text would show something else than what runs.
-    return rendered if seen == text else [mark_html(line) for line in lines]
+    # A lexer that changes the text would show something other than what runs.
+    return rendered if lexed == text else [mark_html(line) for line in lines]
 
 
 @cache

@@ -66,12 +66,12 @@ class Tree:
         return self._render_parts(value, depth)
 
     def _render_parts(self, value: dict[str, Any] | list[Any], depth: int) -> str:
-        pairs = list(value.items()) if isinstance(value, dict) else [(str(at), part) for at, part in enumerate(value)]
+        pairs = list(value.items()) if isinstance(value, dict) else [(str(n), part) for n, part in enumerate(value)]
         rows = []
         for number, (name, part) in enumerate(pairs):
             if self.room <= 0:
-                rest = f'<p class="muted">{len(pairs) - number} more: see the raw text</p>'
-                rows.append(f"<div><dt></dt><dd>{rest}</dd></div>")
+                more = f'<p class="muted">{len(pairs) - number} more: see the raw text</p>'
+                rows.append(f"<div><dt></dt><dd>{more}</dd></div>")
                 break
             self.room -= 1
             rows.append(f"<div><dt>{mark_html(name)}</dt><dd>{self._render_part(part, depth)}</dd></div>")

@@ -100,8 +100,8 @@ def _read_span(filters: dict[str, Any]) -> Span:
     for name in ("tool", "agent"):
         if not isinstance(filters.get(name, ""), str):
             raise build_error(f"/filter/{name}", "type", "This must be a text.")
-    since = _parse_time(filters.get("since"))
-    days = max(0.0001, min((time.time() - since) / DAY, 20_000)) if since else 0.0
+    earliest = _parse_time(filters.get("since"))
+    days = max(0.0001, min((time.time() - earliest) / DAY, 20_000)) if earliest else 0.0
     return Span(max(1, min(limit, MOST)), days, filters.get("tool", ""), filters.get("agent", ""))
 
 

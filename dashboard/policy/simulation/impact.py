@@ -64,7 +64,7 @@ class Impact:
     def sentence(self) -> str:
         """Summarize the changes, as in "3 of 12 calls change"."""
         tally = self.tally
-        if not tally.seen:
+        if not tally.examined:
             return "There are no past calls to compare with."
         if not tally.changed:
             return f"No past call would change ({tally.judged:,} checked)."

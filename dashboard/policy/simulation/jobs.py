@@ -72,12 +72,12 @@ def get_folder() -> Path:
     return path
 
 
-def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
+def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span, author: str) -> Job:
     """Create a job and cancel all others."""
     for older_job in list_jobs():
         if older_job.going:
             cancel_job(older_job.id)
-    job = Job(new_id("sim"), draft, active, by, began=time.time(), heard=time.time(), span=span)
+    job = Job(new_id("sim"), draft, active, author, began=time.time(), heard=time.time(), span=span)
     _write_file(f"{job.id}.draft", json.dumps(document))
     _save_job(job)
     _delete_old_jobs()
@@ -151,10 +151,10 @@ def find_job(pk: str) -> Job | None:
     if not _ID.fullmatch(pk):
         return None
     try:
-        stored = json.loads((get_folder() / f"{pk}.json").read_text())
+        fields = json.loads((get_folder() / f"{pk}.json").read_text())
     except (OSError, ValueError):
         return None
-    job = Job(**stored | {"span": Span(**stored["span"]), "tally": SimulationResult.from_json(stored["tally"])})
+    job = Job(**fields | {"span": Span(**fields["span"]), "tally": SimulationResult.from_json(fields["tally"])})
     if job.going and _is_cancelled(pk) and job.state == "waiting":
         return replace(job, state="cancelled")
     if job.going and time.time() - job.heard > SILENT:

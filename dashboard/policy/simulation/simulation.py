@@ -1,6 +1,6 @@
 """What a draft would answer differently from the active policy, over calls that really came. Changes nothing.
 
-Only counts, shapes and at most 20 examples of each are kept; arguments are neither stored nor shown here.
+Only counts, shapes and at most 20 examples of each are kept; arguments are neither fields nor shown here.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class SimulationResult:
     other: int = 0  # changes of shapes beyond the first 200
 
     @property
-    def seen(self) -> int:
-        """How many calls were looked at."""
+    def examined(self) -> int:
+        """The number of calls that were examined."""
         return self.judged + self.unknown
 
     @property
@@ -98,17 +98,17 @@ class SimulationResult:
     @property
     def percent(self) -> int:
         """Return the progress in percent."""
-        return min(100, self.seen * 100 // self.total) if self.total else 100
+        return min(100, self.examined * 100 // self.total) if self.total else 100
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> SimulationResult:
+    def from_json(cls, fields: dict[str, Any]) -> SimulationResult:
         """Return what `as_json` gave."""
-        alarms = {name: ReversedAnswers(**stored[name]) for name in ("opened", "closed")}
-        return cls(**stored | alarms | {"groups": [ChangeGroup(**group) for group in stored["groups"]]})
+        alarms = {name: ReversedAnswers(**fields[name]) for name in ("opened", "closed")}
+        return cls(**fields | alarms | {"groups": [ChangeGroup(**group) for group in fields["groups"]]})
 
 
 def simulate(
@@ -138,7 +138,7 @@ def simulate(
             reported = now
             on_progress(work.tally)
     if not work.tally.partial:
-        work.tally.total = work.tally.seen  # those too old were not looked at
+        work.tally.total = work.tally.examined  # calls outside the span were not examined
     work.tally.seconds = time.monotonic() - began
     return work.tally
 
@@ -197,18 +197,18 @@ class _CachedPolicy(Generic[Answer]):
     def __init__(self, policy: RuleSet, ask: Callable[[RuleSet, PolicyRequest], Answer]) -> None:
         self.policy, self.ask = policy, ask
         self.looks_at = collect_criteria(policy.rules)
-        self.known: dict[Hashable, Answer] = {}
+        self._answers: dict[Hashable, Answer] = {}
 
     def says(self, question: PolicyRequest) -> Answer:
         """Return the answer about this call."""
         key = self.looks_at.key(question)
         if key is None:
             return self.ask(self.policy, question)
-        answer = self.known.get(key)
+        answer = self._answers.get(key)
         if answer is None:
-            if len(self.known) >= ANSWERS:
-                self.known.clear()
-            answer = self.known[key] = self.ask(self.policy, question)
+            if len(self._answers) >= ANSWERS:
+                self._answers.clear()
+            answer = self._answers[key] = self.ask(self.policy, question)
         return answer
 
 
@@ -273,10 +273,10 @@ def simulate_in_processes(
     _pair[:] = [old, new]
     connections.close_all()  # a connection must not be shared with a forked process
     with multiprocessing.get_context("fork").Pool(cores) as pool:
-        for said in pool.imap(_simulate_slice, parts):
-            merge_results(total, said)
+        for part in pool.imap(_simulate_slice, parts):
+            merge_results(total, part)
             on_progress(total)
-    total.total, total.seconds = total.seen, time.monotonic() - began
+    total.total, total.seconds = total.examined, time.monotonic() - began
     return total
 
 

@@ -25,7 +25,7 @@ def begin_simulation(request: HttpRequest) -> HttpResponse:
     form_data = form.cleaned_data
     span = Span(int(form_data["calls"]), float(form_data["days"]), form_data["tool"], form_data["agent"])
     job = jobs.create_job(
-        review.document, draft=review.sha256, active=review.active, span=span, by=request.user.get_username()
+        review.document, draft=review.sha256, active=review.active, span=span, author=request.user.get_username()
     )
     jobs.start_job(job)
     return _render_job(request, job)

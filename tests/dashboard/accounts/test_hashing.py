@@ -21,7 +21,7 @@ def holding(places: HashingSlots, count: int) -> tuple[list[threading.Thread], t
     leave, inside = threading.Event(), []
 
     def hold(number: int) -> None:
-        with places.one():
+        with places.hold_slot():
             inside.append(number)
             leave.wait(PATIENCE)
 
@@ -45,21 +45,21 @@ def test_only_so_many_hash_at_a_time_and_so_many_wait() -> None:
     pause = threading.Event()
     while places._inside < 5 or len(inside) < 2:
         pause.wait(0.01)
-    with pytest.raises(HashingBusy), places.one():
+    with pytest.raises(HashingBusy), places.hold_slot():
         raise AssertionError("it was let in")
     assert len(inside) == 2
     leave.set()
     for thread in threads:
         thread.join(PATIENCE)
     assert len(inside) == 5 and places._inside == 0
-    with places.one():
+    with places.hold_slot():
         pass
 
 
 def test_a_place_is_given_back_whatever_happens_in_it() -> None:
     places = HashingSlots(places=1, queue=0)
     for _ in range(3):
-        with pytest.raises(ZeroDivisionError), places.one():
+        with pytest.raises(ZeroDivisionError), places.hold_slot():
             raise ZeroDivisionError
     assert places._inside == 0
 

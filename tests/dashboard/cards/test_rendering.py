@@ -153,7 +153,7 @@ def test_only_what_waits_has_buttons(state: ToolCallState) -> None:
 
 def test_a_page_of_one_reader_has_the_token_in_the_form() -> None:
     page = rendering.render_for_reader(
-        call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", told="Already denied by Ben <b>"
+        call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", notice="Already denied by Ben <b>"
     )
     assert '<input type="hidden" name="csrfmiddlewaretoken" value="the-token">' in page
     assert "data-told" in page and "Already denied by Ben &lt;b&gt;" in page
@@ -346,7 +346,7 @@ def test_only_so_many_cards_are_kept() -> None:
     kept = rendering.CardCache(size=3)
     for _ in range(5):
         kept.get_html(call_of(a_card(S.INPUT_AVAILABLE)))
-    assert len(kept._kept) == 3
+    assert len(kept._html_by_key) == 3
 
 
 def test_the_face_of_a_card_without_anything_is_calm() -> None:

@@ -300,7 +300,12 @@ def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCal
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
     size = 2 * SMALL_TEXT
-    begun = {"long": "l" * size, "odd": "\ud800" * size, "late": "x" * size, "vast": "v" * (queries.LONG + 1)}
+    begun = {
+        "long": "l" * size,
+        "odd": "\ud800" * size,
+        "late": "x" * size,
+        "vast": "v" * (queries.MAX_CACHED_TEXT + 1),
+    }
     run = a_run(
         "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
     )
@@ -309,7 +314,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
         pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
         pieces += [piece("late", f"{number}\x00")] if number > 30 else []
         group_commit.execute(RecordFacts(source, "streams", pieces))
-        forgetful._texts._known.clear()
+        forgetful._texts._texts.clear()
         there = {call.pk: call for call in ToolCall.objects.all()}
         lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
         for looks in (forgetful, mindful):
@@ -317,10 +322,8 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
             assert len(seen) == (4 if number == 0 or number > 30 else 3)
             assert [str(call.as_card().text) for call in seen] == [str(there[call.pk].as_card().text) for call in seen]
     assert lagged == set(begun)
-    assert set(mindful._texts._known) == {
-        (run.pk, 1),
-        (run.pk, 3),
-    }  # the odd one stands in its card, the vast one is not kept
+    # The odd text is in its card, the vast one is not cached.
+    assert set(mindful._texts._texts) == {(run.pk, 1), (run.pk, 3)}
     group_commit.execute(RecordFacts(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
     mindful._fetch({run.pk}, asked_only=False)
     assert not mindful._texts._known
@@ -342,7 +345,7 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
 
 
 def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:
-    assert ChangeReader()._named([ToolCall(run_id=4711, ordinal=1)]) == []
+    assert ChangeReader()._attach_runs([ToolCall(run_id=4711, ordinal=1)]) == []
 
 
 async def test_the_latest_state_wins_for_who_is_slow() -> None:

@@ -42,9 +42,9 @@ def test_who_is_known_is_not_counted() -> None:
         peer = crowd.enter("10.0.0.1")
         assert peer
         admit({LINE: (peer,)}, streams=True)
-        assert peer.known and peer.streams
+        assert peer.is_known and peer.streams
         peer.next_request()
-        assert not (peer.known or peer.streams)
+        assert not (peer.is_known or peer.streams)
         peer.close()
     assert len(crowd) == 0
 

@@ -75,7 +75,8 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
     review = policy_draft.load_draft()
     from dashboard.policy.view_models import review_draft as reviewed
 
-    job = jobs.create_job(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
+    span = jobs.Span(calls=1000, days=0)
+    job = jobs.create_job(review, draft=reviewed().sha256, active=1, span=span, author="a-admin")
     going = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
     assert 'hx-trigger="every 500ms"' in going and "<progress" in going and "<html" not in going
     assert "Refresh" in admin.get(f"/policy/simulations/{job.id}/").content.decode()
@@ -86,7 +87,7 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
         and "hx-trigger" not in response
         and "data-stale" not in response
     )
-    assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
+    assert "Checked 1 call\n" in admin.get("/policy/draft/").content.decode()
     policy_draft.remove_rule("no-push")
     assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
 

@@ -146,7 +146,7 @@ def job(policy: Any, a_call: Any) -> jobs.Job:
     a_call(tool="Bash", input={"command": "git push", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345"})
     document = WATCH | {"rules": [PUSH]}
     return jobs.create_job(
-        document, draft=digest(document), active=policy_store.get_active_version_number(), span=ANY, by="ana"
+        document, draft=digest(document), active=policy_store.get_active_version_number(), span=ANY, author="ana"
     )
 
 
@@ -179,7 +179,7 @@ def test_cancelling_is_heard_while_it_works(job: jobs.Job) -> None:
 
 
 def test_the_next_job_stops_the_one_before(job: jobs.Job) -> None:
-    jobs.create_job(WATCH, draft=digest(WATCH), active=job.active, span=ANY, by="ben")
+    jobs.create_job(WATCH, draft=digest(WATCH), active=job.active, span=ANY, author="ben")
     assert jobs.find_job(job.id).state == "cancelled"  # type: ignore[union-attr]
 
 
