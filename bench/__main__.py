@@ -9,24 +9,24 @@ from bench.report import Report
 
 SECTIONS = {
     "ingest": lambda r, s: ingest.measure(r, s.ours, s.base, quick=s.quick),
-    "stored": lambda r, s: ingest.stored(r, s.ours, quick=s.quick),
-    "growth": lambda r, s: ingest.growth(r, s.ours, quick=s.quick),
-    "fanout": lambda r, s: fanout.frames(r, s.ours, s.base, s.person, quick=s.quick),
-    "cards": lambda r, s: cards.busy(r, s.ours, s.person, quick=s.quick),
-    "long": lambda r, s: cards.long(r, s.ours, s.person, quick=s.quick),
-    "latency": lambda r, s: fanout.latency(r, s.ours, s.person, quick=s.quick),
-    "page": lambda r, s: fanout.page(r, s.ours, s.person, quick=s.quick),
-    "votes": lambda r, s: answers.votes(r, s.ours, s.person, quick=s.quick),
-    "http": lambda r, s: answers.posts(r, s.ours, quick=s.quick),
+    "stored": lambda r, s: ingest.measure_stored(r, s.ours, quick=s.quick),
+    "growth": lambda r, s: ingest.measure_growth(r, s.ours, quick=s.quick),
+    "fanout": lambda r, s: fanout.measure_frames(r, s.ours, s.base, s.person, quick=s.quick),
+    "cards": lambda r, s: cards.measure_busy_page(r, s.ours, s.person, quick=s.quick),
+    "long": lambda r, s: cards.measure_long_run(r, s.ours, s.person, quick=s.quick),
+    "latency": lambda r, s: fanout.measure_latency(r, s.ours, s.person, quick=s.quick),
+    "page": lambda r, s: fanout.measure_page(r, s.ours, s.person, quick=s.quick),
+    "votes": lambda r, s: answers.measure_votes(r, s.ours, s.person, quick=s.quick),
+    "http": lambda r, s: answers.measure_posts(r, s.ours, quick=s.quick),
     "posts": lambda r, s: posts.measure(r, s.ours, s.base, quick=s.quick),
-    "policy": lambda r, s: answers.decisions(r),
+    "policy": lambda r, s: answers.measure_decisions(r),
     "simulation": lambda r, s: simulation.measure(r, quick=s.quick),
-    "capacity": lambda r, s: ingest.capacity(r, s.ours, s.person, quick=s.quick),
+    "capacity": lambda r, s: ingest.measure_capacity(r, s.ours, s.person, quick=s.quick),
 }
 
 
 class Setting:
-    """The servers, started when they are first needed."""
+    """The servers, each started on first use."""
 
     def __init__(self, stack: contextlib.ExitStack, *, quick: bool) -> None:
         self.stack, self.quick = stack, quick
@@ -34,34 +34,34 @@ class Setting:
 
     @property
     def base(self) -> servers.Server:
-        return self._once("base", lambda: self.stack.enter_context(servers.baseline()))
+        return self._start_once("base", lambda: self.stack.enter_context(servers.baseline()))
 
     @property
     def ours(self) -> servers.Server:
-        return self._once("ours", lambda: self.stack.enter_context(servers.toolcards()))
+        return self._start_once("ours", lambda: self.stack.enter_context(servers.toolcards()))
 
     @property
     def person(self) -> servers.Person:
-        return self._once("person", lambda: servers.Person(self.ours.port))
+        return self._start_once("person", lambda: servers.Person(self.ours.port))
 
-    def _once(self, name, make):
+    def _start_once(self, name, make):
         if name not in self._had:
             self._had[name] = make()
         return self._had[name]
 
 
 def main() -> None:
-    """Run the sections that were asked for."""
+    """Run the selected sections and write the report."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round of everything")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, metavar="NAME", help=", ".join(SECTIONS))
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if servers.LOAD_CORES:
         os.sched_setaffinity(0, servers.LOAD_CORES)
     report = Report()
     with contextlib.ExitStack() as stack:
-        setting = Setting(stack, quick=asked.quick)
-        for name in asked.only or SECTIONS:
+        setting = Setting(stack, quick=options.quick)
+        for name in options.only or SECTIONS:
             print(f"{name}", flush=True)
             SECTIONS[name](report, setting)
     report.save()

@@ -24,20 +24,20 @@ def percentile(values: list[float], share: float) -> float:
 # ---------------------------------------------------------------- a click, back to the agent
 
 
-def votes(report: Report, ours: servers.Server, person: servers.Person, *, quick: bool) -> None:
-    """From the moment the form is posted to the moment the agent knows."""
+def measure_votes(report: Report, ours: servers.Server, person: servers.Person, *, quick: bool) -> None:
+    """Measure the time from the form's POST to the agent's decision."""
     times = 8 if quick else 25
     token = person.token()
     for name, way in (("socket", _over_socket), ("long poll", _over_poll)):
         took = [way(ours, person, token, f"vote-{name[:4]}-{number}") for number in range(times)]
-        told = {"p50": round(median(took) * 1000, 1), "p90": round(percentile(took, 0.9) * 1000, 1)}
-        report.note(f"vote to agent by {name}: ms", told)
-        report.row(f"vote to agent by {name}, p50", told["p50"], at_most=100, unit="ms")
+        numbers = {"p50": round(median(took) * 1000, 1), "p90": round(percentile(took, 0.9) * 1000, 1)}
+        report.note(f"vote to agent by {name}: ms", numbers)
+        report.row(f"vote to agent by {name}, p50", numbers["p50"], at_most=100, unit="ms")
 
 
-def _post(person: servers.Person, token: str, cards: Toolcards, run: str) -> threading.Thread:
-    """Return a thread that approves the only waiting call of the run."""
-    call = cards._ask("GET", f"/api/v1/runs/{run}/calls")["calls"][0]
+def _prepare_approval(person: servers.Person, token: str, cards: Toolcards, run: str) -> threading.Thread:
+    """Return a thread that approves the only waiting call of the run when started."""
+    call = cards._send("GET", f"/api/v1/runs/{run}/calls")["calls"][0]
     approval = call["approval"]
     fields = {"decision": "approve", "rev": str(call["rev"]), "args_sha256": approval["args_sha256"]}
     path = f"/approvals/{approval['id']}/vote"
@@ -49,71 +49,74 @@ def _over_socket(ours: servers.Server, person: servers.Person, token: str, run: 
     link = load.agent(ours.port, servers.KEY, run, "gate")
     frame = {"n": 1, "type": "tool.input.available", "call_id": "c1", "tool": "bash", "input": {"command": "make x"}}
     link.sendall(load.frame(json.dumps(frame).encode()))
-    _until(link, b'"decision": "ask"')
-    clicking = _post(person, token, cards, run)
+    _read_until(link, b'"decision": "ask"')
+    click = _prepare_approval(person, token, cards, run)
     began = time.perf_counter()
-    clicking.start()
-    _until(link, b'"decision": "allow"')
+    click.start()
+    _read_until(link, b'"decision": "allow"')
     took = time.perf_counter() - began
-    clicking.join()
+    click.join()
     link.close()
     return took
 
 
 def _over_poll(ours: servers.Server, person: servers.Person, token: str, run: str) -> float:
     cards = Toolcards(f"http://127.0.0.1:{ours.port}", servers.KEY)
-    asked = cards.decide(run, "c1", "bash", {"command": "make x"})
-    if not asked.waiting:
-        raise SystemExit(f"nobody was asked: {asked}")
-    told: list[float] = []
+    decision = cards.decide(run, "c1", "bash", {"command": "make x"})
+    if not decision.waiting:
+        raise SystemExit(f"the call was not held for approval: {decision}")
+    arrivals: list[float] = []
 
     def wait() -> None:
-        if cards.wait(asked, seconds=20).allowed:
-            told.append(time.perf_counter())
+        if cards.wait(decision, seconds=20).allowed:
+            arrivals.append(time.perf_counter())
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    clicking = _post(person, token, cards, run)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    click = _prepare_approval(person, token, cards, run)
     time.sleep(0.1)
     began = time.perf_counter()
-    clicking.start()
-    waiting.join()
-    clicking.join()
-    return told[0] - began if told else float("inf")
+    click.start()
+    waiter.join()
+    click.join()
+    return arrivals[0] - began if arrivals else float("inf")
 
 
-def _until(link: socket.socket, wanted: bytes) -> None:
+def _read_until(link: socket.socket, text: bytes) -> None:
     link.settimeout(15)
     got = b""
-    while wanted not in got:
+    while text not in got:
         more = link.recv(1 << 16)
         if not more:
-            raise ConnectionError(f"the server closed before it said {wanted!r}: {got[-500:]!r}")
+            raise ConnectionError(f"the server closed before it sent {text!r}: {got[-500:]!r}")
         got += more
 
 
 # ---------------------------------------------------------------- calls over HTTP
 
 
-def posts(report: Report, ours: servers.Server, *, quick: bool) -> None:
-    """Eight senders, each posting pairs of frames (a call and its result, 2 kB) one after another."""
+def measure_posts(report: Report, ours: servers.Server, *, quick: bool) -> None:
+    """Measure eight senders, each with one POST at a time.
+
+    A POST has two frames, a call and its result: 2 kB.
+    """
     seconds, took, count = (1.5 if quick else 4), [], [0] * 8
-    until = time.perf_counter() + seconds
-    threads = [threading.Thread(target=_posting, args=(ours.port, n, until, took, count)) for n in range(8)]
+    deadline = time.perf_counter() + seconds
+    threads = [threading.Thread(target=_post_repeatedly, args=(ours.port, n, deadline, took, count)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    told = {"posts/s": round(sum(count) / seconds), "p50 ms": round(median(took) * 1000, 1)}
-    report.note("8 HTTP senders, pairs of 2 kB", told | {"p99 ms": round(percentile(took, 0.99) * 1000, 1)})
-    report.row("8 HTTP senders: answered posts per second", told["posts/s"], at_least=300, unit="/s")
+    numbers = {"posts/s": round(sum(count) / seconds), "p50 ms": round(median(took) * 1000, 1)}
+    report.note("8 HTTP senders, pairs of 2 kB", numbers | {"p99 ms": round(percentile(took, 0.99) * 1000, 1)})
+    report.row("8 HTTP senders: answered posts per second", numbers["posts/s"], at_least=300, unit="/s")
 
 
-def _posting(port: int, number: int, until: float, took: list[float], count: list[int]) -> None:
+def _post_repeatedly(port: int, number: int, deadline: float, took: list[float], count: list[int]) -> None:
     link = socket.create_connection(("127.0.0.1", port), timeout=30)
     text = (load.WORDS * 20)[:900]
     turn = 0
-    while time.perf_counter() < until:
+    while time.perf_counter() < deadline:
         turn += 1
         call = f"h{number}-{turn}"
         frames = [
@@ -128,7 +131,7 @@ def _posting(port: int, number: int, until: float, took: list[float], count: lis
         )
         began = time.perf_counter()
         link.sendall(head.encode() + body)
-        status = _answered(link)
+        status = _read_status(link)
         if status != 200:
             raise SystemExit(f"a post was answered {status}")
         took.append(time.perf_counter() - began)
@@ -136,7 +139,7 @@ def _posting(port: int, number: int, until: float, took: list[float], count: lis
     link.close()
 
 
-def _answered(link: socket.socket) -> int:
+def _read_status(link: socket.socket) -> int:
     got = b""
     while b"\r\n\r\n" not in got:
         got += link.recv(1 << 16)
@@ -150,25 +153,28 @@ def _answered(link: socket.socket) -> int:
 # ---------------------------------------------------------------- in this process
 
 
-def decisions(report: Report) -> None:
-    """One policy decision: with one rule, with a thousand by how many name the program, with a thousand patterns."""
+def measure_decisions(report: Report) -> None:
+    """Measure one policy decision, with one rule and with a thousand.
+
+    The thousand rules differ in how many of them name the program, or are patterns.
+    """
     measured: tuple[tuple[str, list[dict[str, object]], float], ...] = (
-        ("1 rule", [_pattern(0)], 0.5),
-        ("1,000 rules, 20 name the program", [_naming(number, 20) for number in range(1000)], 1),
-        ("1,000 rules, 200 name the program", [_naming(number, 200) for number in range(1000)], 1),
-        # All of these match, by other agents: the index cannot leave one of them out.
-        ("1,000 rules, 200 name the command", [_naming_all(number, 200) for number in range(1000)], 1),
-        ("1,000 rules, patterns", [_pattern(number) for number in range(1000)], 10),
+        ("1 rule", [_build_pattern_match(0)], 0.5),
+        ("1,000 rules, 20 name the program", [_build_match(number, 20) for number in range(1000)], 1),
+        ("1,000 rules, 200 name the program", [_build_match(number, 200) for number in range(1000)], 1),
+        # All of these match the command, for other agents: the index cannot exclude any.
+        ("1,000 rules, 200 name the command", [_build_match_for_all(number, 200) for number in range(1000)], 1),
+        ("1,000 rules, patterns", [_build_pattern_match(number) for number in range(1000)], 10),
     )
-    told = {}
+    numbers = {}
     for name, tests, most in measured:
-        took = _deciding(tests)
-        told[name] = round(took * 1e6, 1)
+        took = _measure_decision(tests)
+        numbers[name] = round(took * 1e6, 1)
         report.row(f"policy decision, {name}", took * 1000, at_most=most, unit="ms")
-    report.note("policy decision: us", told)
+    report.note("policy decision: us", numbers)
 
 
-def _deciding(matches: list[dict[str, object]]) -> float:
+def _measure_decision(matches: list[dict[str, object]]) -> float:
     """Return the median seconds that one decision takes under asking rules with these conditions."""
     from toolcards.core.policy.decision import decide
     from toolcards.core.policy.language.document import parse
@@ -186,23 +192,26 @@ def _deciding(matches: list[dict[str, object]]) -> float:
     return median(times)
 
 
-def _pattern(number: int) -> dict[str, object]:
+def _build_pattern_match(number: int) -> dict[str, object]:
     return {"kind": ["execute"], "args": [{"path": "/command", "op": "re2", "value": f"tool{number} run"}]}
 
 
-def _naming(number: int, naming: int) -> dict[str, object]:
-    """Return what names a subcommand of the program that runs, in the first `naming` rules; else another program."""
+def _build_match(number: int, naming: int) -> dict[str, object]:
+    """Return conditions on a subcommand of the program that runs, from rule `naming` on of another program."""
     value = f"git sub{number}" if number < naming else f"prog{number} sub"
     return {"args": [{"path": "/command", "op": "cmd", "value": value}]}
 
 
-def _naming_all(number: int, naming: int) -> dict[str, object]:
+def _build_match_for_all(number: int, naming: int) -> dict[str, object]:
     value = "git push" if number < naming else f"prog{number} sub"
     return {"agent": [f"agent-{number}"], "args": [{"path": "/command", "op": "cmd", "value": value}]}
 
 
 def raw_rows() -> float:
-    """Return rows per second of sqlite3's own executemany, a hundred at a time, WAL and synchronous=NORMAL."""
+    """Return rows per second of sqlite3's own executemany.
+
+    A hundred rows at a time, with WAL and synchronous=NORMAL.
+    """
     with tempfile.TemporaryDirectory(prefix="toolcards-bench-") as folder:
         base = sqlite3.connect(Path(folder) / "raw.sqlite3", isolation_level=None)
         base.execute("PRAGMA journal_mode=WAL")

@@ -1,4 +1,4 @@
-"""What Toolcards is compared with: the same server, and next to nothing behind it.
+"""The applications that Toolcards is compared with: the same server with almost no work behind it.
 
 /bare/ parses each message and acknowledges every hundredth; /stock/ does the same in Channels' own
 AsyncJsonWebsocketConsumer. /direct/ and /layer/ are watchers; POST /publish/<kind>/?… sends to all of them.
@@ -27,7 +27,7 @@ watchers: set[asyncio.Queue] = set()
 
 
 async def bare(scope, receive, send):
-    """Parse and count; nothing else."""
+    """Parse and count each message."""
     await receive()
     await send({"type": "websocket.accept"})
     count = 0
@@ -42,7 +42,7 @@ async def bare(scope, receive, send):
 
 
 async def bare_post(receive, send):
-    """Read a body, parse it, and answer; nothing else."""
+    """Read a body, parse it, and answer."""
     pieces, more = [], True
     while more:
         message = await receive()
@@ -103,8 +103,8 @@ class Layered(AsyncWebsocketConsumer):
 
 async def publish_direct(text, seconds, every):
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while loop.time() < until:
+    deadline = loop.time() + seconds
+    while loop.time() < deadline:
         for queue in watchers:
             if not queue.full():
                 queue.put_nowait(text)
@@ -113,8 +113,8 @@ async def publish_direct(text, seconds, every):
 
 async def publish_layer(text, seconds, every):
     loop, layer = asyncio.get_running_loop(), get_channel_layer()
-    until = loop.time() + seconds
-    while loop.time() < until:
+    deadline = loop.time() + seconds
+    while loop.time() < deadline:
         await layer.group_send("all", {"type": "news", "text": text})
         await asyncio.sleep(every)
 
@@ -124,16 +124,16 @@ PUBLISHERS = {"/publish/direct/": publish_direct, "/publish/layer/": publish_lay
 
 
 async def application(scope, receive, send):
-    """See ASGI."""
+    """Route a connection or request; see the ASGI specification."""
     if scope["type"] == "websocket":
         await SOCKETS[scope["path"]](scope, receive, send)
     elif scope["type"] == "http" and scope["path"] == "/bare/":
         await bare_post(receive, send)
     elif scope["type"] == "http":
-        asked = parse_qs(scope["query_string"].decode())
+        query = parse_qs(scope["query_string"].decode())
         if scope["path"] in PUBLISHERS:
-            given = (float(asked[name][0]) for name in ("seconds", "every"))
-            await PUBLISHERS[scope["path"]]("x" * int(asked["size"][0]), *given)
+            pacing = (float(query[name][0]) for name in ("seconds", "every"))
+            await PUBLISHERS[scope["path"]]("x" * int(query["size"][0]), *pacing)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 

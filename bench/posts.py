@@ -32,7 +32,7 @@ class Poster:
 
     def __init__(self, port: int, make: MakeRequest) -> None:
         self.link = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self.make, self.answered, self.times = make, 0, []
+        self.make, self.answer_count, self.times = make, 0, []
         self._tail, self._turn, self._sent_at = b"", 0, 0.0
 
     def fileno(self) -> int:
@@ -56,15 +56,18 @@ class Poster:
         if not head.startswith(b"HTTP/1.1 200"):
             raise SystemExit(f"a post was refused: {self._tail[:600]!r}")
         self._tail = b""
-        self.answered += 1
+        self.answer_count += 1
         self.times.append(time.perf_counter() - self._sent_at)
         return True
 
 
 def run_posters(posters: list[Poster], seconds: float) -> int:
-    """Keep all of them posting for that long; return the number of answers. All requests are answered at the end."""
+    """Keep all posters posting; return the number of answers.
+
+    Returns when every request has its answer.
+    """
     selector = selectors.DefaultSelector()
-    before, until = sum(poster.answered for poster in posters), time.perf_counter() + seconds
+    before, deadline = sum(poster.answer_count for poster in posters), time.perf_counter() + seconds
     for poster in posters:
         selector.register(poster, selectors.EVENT_READ)
         poster.post()
@@ -72,12 +75,12 @@ def run_posters(posters: list[Poster], seconds: float) -> int:
     while open_requests:
         for key, _ in selector.select(30) or _raise_timeout():
             if key.fileobj.read():
-                if time.perf_counter() < until:
+                if time.perf_counter() < deadline:
                     key.fileobj.post()
                 else:
                     open_requests -= 1
     selector.close()
-    return sum(poster.answered for poster in posters) - before
+    return sum(poster.answer_count for poster in posters) - before
 
 
 def _raise_timeout() -> list:
@@ -85,7 +88,7 @@ def _raise_timeout() -> list:
 
 
 def measure_rate(server: servers.Server, makers: list[MakeRequest], seconds: float) -> tuple[float, float, float]:
-    """Return answers per second, answers per second of the server's CPU, and the median time in ms."""
+    """Return answers per second, per CPU second, and the median milliseconds."""
     posters = [Poster(server.port, make) for make in makers]
     try:
         run_posters(posters, WARM)
@@ -147,7 +150,10 @@ KINDS = {"ingest": (_make_ingest, 0.4), "Claude Code hooks": (_make_hook, 0.4), 
 
 
 def measure(report: Report, ours: servers.Server, base: servers.Server, *, quick: bool) -> None:
-    """Interleave the bare application and Toolcards, for each kind of post, with 8 and 64 senders."""
+    """Compare Toolcards with the bare application for each kind of POST.
+
+    Rounds of both alternate, with 8 and 64 senders.
+    """
     rounds, seconds = (1, 0.8) if quick else (3, 2.0)
     for kind, (make, target) in KINDS.items():
         for count in (8,) if quick else (8, 64):

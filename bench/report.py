@@ -1,4 +1,4 @@
-"""Collects what was measured: a table for people, JSON for programs."""
+"""Collects the measurements: a table for people, JSON for programs."""
 
 import json
 import platform
@@ -17,19 +17,19 @@ class Report:
         self.began = time.time()
 
     def row(
-        self, what: str, reached: float, *, at_least: float | None = None, at_most: float | None = None, unit: str = "x"
+        self, name: str, reached: float, *, at_least: float | None = None, at_most: float | None = None, unit: str = "x"
     ) -> None:
-        """Write down a number and whether it is what it should be."""
-        met = (at_least is None or reached >= at_least) and (at_most is None or reached <= at_most)
+        """Record a number and whether it meets its target."""
+        is_met = (at_least is None or reached >= at_least) and (at_most is None or reached <= at_most)
         target = f">= {at_least:g}" if at_least is not None else f"<= {at_most:g}" if at_most is not None else "-"
-        shown = {"what": what, "target": target, "reached": round(reached, 3), "unit": unit, "met": met}
-        self.rows.append(shown)
-        print(f"  {what:58} {target:>9} {shown['reached']:>9} {unit:4} {'' if met else 'MISSED'}", flush=True)
+        row = {"what": name, "target": target, "reached": round(reached, 3), "unit": unit, "met": is_met}
+        self.rows.append(row)
+        print(f"  {name:58} {target:>9} {row['reached']:>9} {unit:4} {'' if is_met else 'MISSED'}", flush=True)
 
-    def note(self, what: str, value: object) -> None:
-        """Write down the numbers that a row was made of."""
-        self.notes[what] = value
-        print(f"    {what}: {value}", flush=True)
+    def note(self, name: str, value: object) -> None:
+        """Record the numbers behind a row."""
+        self.notes[name] = value
+        print(f"    {name}: {value}", flush=True)
 
     def save(self) -> None:
         """Write bench/results.json."""

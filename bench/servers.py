@@ -1,4 +1,4 @@
-"""Starts what is measured, each on the first core, with data of its own; the load comes from the other cores."""
+"""Starts the servers under measurement on the first core, with empty data; the load uses the other cores."""
 
 import contextlib
 import http.client
@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent
 KEY, PASSWORD = f"bench-{secrets.token_hex(16)}", secrets.token_hex(12)
 
 
-def cores() -> tuple[set[int], set[int]]:
-    """Return the server's cores and the load's; the same where there is only one."""
+def split_cores() -> tuple[set[int], set[int]]:
+    """Return the server's cores and the load's, empty with one core."""
     all_of_them = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return (set(all_of_them[:1]), set(all_of_them[1:])) if len(all_of_them) > 1 else (set(), set())
 
 
-SERVER_CORES, LOAD_CORES = cores()
+SERVER_CORES, LOAD_CORES = split_cores()
 
 
 class Server:
@@ -42,9 +42,9 @@ class Server:
         )  # fmt: skip
 
     def wait(self, seconds: float = 60) -> None:
-        """Wait until it listens."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and self.process.poll() is None:
+        """Wait until the server listens; exit with its log otherwise."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return
             time.sleep(0.05)
@@ -54,7 +54,8 @@ class Server:
     def cpu(self) -> float:
         """Return the seconds of CPU it has used so far, all threads.
 
-        By its clock, whose number Linux makes of the process's: what /proc/…/stat says goes in steps of 10 ms.
+        Read from the process's CPU clock, because /proc/…/stat has a resolution of 10 ms. Linux derives the
+        clock's number from the process id.
         """
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
@@ -63,7 +64,7 @@ class Server:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server, by force after ten seconds."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(10)
@@ -73,7 +74,7 @@ class Server:
         self.log.close()
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -82,8 +83,8 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def baseline():
-    """Give the server of baseline.py."""
-    port = free_port()
+    """Run the server of baseline.py."""
+    port = find_free_port()
     server = Server("baseline", [sys.executable, "-m", "bench.baseline", str(port)], port, {})
     try:
         server.wait()
@@ -94,8 +95,8 @@ def baseline():
 
 @contextlib.contextmanager
 def toolcards(**environment: str):
-    """Give a Toolcards server of its own, with an empty database."""
-    port = free_port()
+    """Run a Toolcards server with an empty database."""
+    port = find_free_port()
     folder = tempfile.mkdtemp(prefix="toolcards-bench-")
     settings = {
         "TOOLCARDS_DATA_DIR": folder, "TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_ADMIN_PASSWORD": PASSWORD,
@@ -111,7 +112,7 @@ def toolcards(**environment: str):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def found_browser() -> str:
+def find_browser() -> str:
     """Return the path of Chromium, "" if it is missing."""
     names = ("chromium", "chromium-headless-shell", "google-chrome")
     return next((path for path in map(shutil.which, names) if path), "")

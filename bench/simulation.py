@@ -1,4 +1,4 @@
-"""A draft against stored calls: seconds and memory. `python -m bench.simulation 100000` runs it alone."""
+"""Simulation of a draft over stored calls: seconds and memory. `python -m bench.simulation 100000` runs it alone."""
 
 import json
 import os
@@ -25,21 +25,21 @@ SHAPES = (
 
 
 def measure(report: Report, *, quick: bool) -> None:
-    """Simulate over 100,000 calls in a process of its own, with data of its own."""
+    """Simulate over 100,000 calls in a new process with its own data."""
     calls = 20_000 if quick else 100_000
     with tempfile.TemporaryDirectory(prefix="toolcards-bench-") as folder:
         env = {**os.environ, "TOOLCARDS_DATA_DIR": folder, "DJANGO_SETTINGS_MODULE": "dashboard.settings"}
         command = [sys.executable, "-m", "bench.simulation", str(calls)]
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=600)
-    said = json.loads(done.stdout.splitlines()[-1])
-    report.note("simulation", said)
-    report.row(f"simulation of {calls:,} calls, one rule changed", said["one rule"]["seconds"], at_most=30, unit="s")
-    report.row(f"simulation of {calls:,} calls, another policy", said["another"]["seconds"], at_most=30, unit="s")
-    report.row("simulation, memory of its largest process", said["memory MB"], at_most=250, unit="MB")
+        process = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=600)
+    results = json.loads(process.stdout.splitlines()[-1])
+    report.note("simulation", results)
+    report.row(f"simulation of {calls:,} calls, one rule changed", results["one rule"]["seconds"], at_most=30, unit="s")
+    report.row(f"simulation of {calls:,} calls, another policy", results["another"]["seconds"], at_most=30, unit="s")
+    report.row("simulation, memory of its largest process", results["memory MB"], at_most=250, unit="MB")
 
 
-def alone(calls: int) -> dict[str, object]:
-    """Fill a database with calls and judge them; needs a data directory of its own."""
+def run_alone(calls: int) -> dict[str, object]:
+    """Fill a database with calls and simulate; needs an empty data folder."""
     import django
 
     django.setup()
@@ -59,29 +59,32 @@ def alone(calls: int) -> dict[str, object]:
         "match": {"args": [{"path": "/command", "op": "cmd", "value": "git push"}]},
     }
     drafts = {"one rule": first | {"rules": [*first["rules"], push]}, "another": dict(PRESETS["locked-down"].document)}
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for name, draft in drafts.items():
         began = cpu()
         tally = simulation.simulate_in_processes(
             parse(first), parse(draft), Span(calls=calls, days=0), lambda tally: None
         )
-        found[name] = {
+        results[name] = {
             "seconds": round(tally.seconds, 2), "cpu": round(cpu() - began, 2), "calls": tally.judged,
             "changed": tally.changed, "groups": len(tally.groups),
         }  # fmt: skip
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    found["memory MB"] = round(max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024)
-    return found
+    results["memory MB"] = round(max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024)
+    return results
 
 
 def cpu() -> float:
-    """Return the seconds of CPU that this process and its children have used."""
+    """Return the CPU seconds of this process and its children."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def fill(calls: int) -> None:
-    """Store calls as the gate stores them, without its log: a simulation reads only the calls."""
+    """Store calls as the gate does, without the log.
+
+    A simulation reads only the calls.
+    """
     from django.utils import timezone
 
     from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
@@ -94,10 +97,10 @@ def fill(calls: int) -> None:
         run = Run.objects.create(source=source, name="simulated")
     state, now, rows = ToolCallState.OUTPUT_AVAILABLE, timezone.now(), []
     for number in range(1, calls + 1):
-        tool, given = SHAPES[number % len(SHAPES)]
-        given = given | ({"command": f"{given['command']} {number}"} if "command" in given else {})
+        tool, args = SHAPES[number % len(SHAPES)]
+        args = args | ({"command": f"{args['command']} {number}"} if "command" in args else {})
         card = Card(
-            f"call-{number}", ordinal=number, state=state, tool=CardTool(tool), agent_path=("main",), input=given,
+            f"call-{number}", ordinal=number, state=state, tool=CardTool(tool), agent_path=("main",), input=args,
             has_input=True, output={"text": "x" * 600}, has_output=True, times=Milestones(started=now.timestamp()),
         )  # fmt: skip
         rows.append(ToolCall(run=run, ordinal=number, call_id=card.call_id, tool=tool, kind="other", agent="main",
@@ -110,4 +113,4 @@ def fill(calls: int) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-    print(json.dumps(alone(int(sys.argv[1]))))
+    print(json.dumps(run_alone(int(sys.argv[1]))))

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORD_LIST = ROOT / "scripts" / "language.toml"
 BASELINE = ROOT / "scripts" / "language_baseline.json"
 TEXT_SUFFIXES = {".md", ".html", ".txt", ".js", ".mjs", ".css"}
-PRODUCTION = ("toolcards/", "dashboard/", "scripts/")
+PRODUCTION = ("toolcards/", "dashboard/", "scripts/", "bench/")
 LONGEST_FIRST_LINE = 12  # words
 SHOWN_PLACES = 5
 

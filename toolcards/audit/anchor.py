@@ -281,21 +281,6 @@ atexit.register(_at_exit)
 
 
 __all__ = [
-    "GENESIS",
-    "Anchor",
-    "End",
-    "InvalidAnchor",
-    "accept_end",
-    "advance",
-    "follow_line",
-    "get_known_line",
-    "get_path",
-    "list_known_ends",
-    "note_end",
-    "parse_anchor",
-    "prepare",
-    "read",
-    "reset",
-    "serialize_anchor",
-    "write",
+    "GENESIS", "Anchor", "End", "InvalidAnchor", "accept_end", "advance", "follow_line", "get_known_line", "get_path",
+    "list_known_ends", "note_end", "parse_anchor", "prepare", "read", "reset", "serialize_anchor", "write",
 ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 Causes are followed in the order of a traceback, groups are split, and interruptions are not errors.
 Standard library only, like `error_codes`.
+
+Longer than most modules: the tables and the search that reads them in this order are one idea.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from .error_codes import TABLE, ClassifiedError, limit_wait, make_fault
 MAX_CAUSES = 10
 _LEAST_RETRYABLE = ("no", "unwritten", "idempotent", "yes")
 
-# 1 and 2: not errors. By name, since none of these packages need be here; subclasses count too.
+# Not errors. By name, because these packages may not be installed; subclasses count too.
 _CONTROL = {
     "langgraph.GraphBubbleUp", "pydantic_ai.ApprovalRequired", "pydantic_ai.CallDeferred", "pydantic_ai.ModelRetry",
     "pydantic_ai.SkipToolExecution", "trio.Cancelled", "concurrent.CancelledError",
@@ -68,14 +70,14 @@ _STATUSES: dict[int, str] = {
 }  # fmt: skip
 _SQLSTATES = {"40001": "tx_conflict", "40P01": "tx_conflict", "55P03": "tx_conflict"}
 _JSON_RPC = {-32601: "protocol", -32602: "protocol", -32603: "transport", -32000: "transport"}
-# OpenSSL's names for handshakes that came to nothing: no request was sent.
+# OpenSSL's names for failed handshakes: no request was sent.
 _HANDSHAKE = frozenset({
     "WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_CIPHER", "HANDSHAKE_FAILURE",
     "SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_UNRECOGNIZED_NAME", "HTTP_REQUEST",
 })  # fmt: skip
 _SQLITE_BUSY = (5, 6)
 _MYSQL_LOCKS = (1205, 1213)
-# In these phases a wrong value or type means something else than in the tool's own code.
+# Codes for a wrong value or type in these phases, before or after the tool's own code.
 _IN_PHASE = {"validate": "invalid_input", "output": "bad_output"}
 
 
@@ -167,7 +169,7 @@ def _iterate_causes(error: BaseException, visited_before: frozenset[int]) -> Ite
             return
         visited.add(id(current))
         yield current
-        # What an interruption interrupted was being handled: only an explicit cause belongs to it.
+        # The context of an interruption is the work that it interrupted, so only an explicit cause counts.
         hidden = current.__suppress_context__ or _is_interruption(current)
         cause = current.__cause__ if current.__cause__ is not None else None if hidden else current.__context__
         if cause is None:
