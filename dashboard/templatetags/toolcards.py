@@ -19,7 +19,7 @@ from dashboard.cards import icons, rendering, safe_text
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.questions import Question, read_questions
+from toolcards.core.calls.questions import Question, is_readable_form, read_message, read_questions
 from toolcards.models import ToolCall
 
 register = template.Library()
@@ -60,7 +60,23 @@ def digest(value: Any) -> SafeString:
 @register.filter
 def questions(card: Card) -> tuple[Question, ...]:
     """What the agent asks its user by this call."""
-    return read_questions(card.tool.name, card.input)
+    return read_questions(card.tool.name, card.input) if not _has_answer(card) else ()
+
+
+@register.filter
+def is_form(card: Card) -> bool:
+    """Return whether the call is a form that waits for its first answer."""
+    return is_readable_form(card.tool.name, card.input) and not _has_answer(card)
+
+
+@register.filter
+def form_message(card: Card) -> str:
+    """Return what a form says above its fields."""
+    return read_message(card.tool.name, card.input)
+
+
+def _has_answer(card: Card) -> bool:
+    return card.approval is not None and card.approval.has_edited
 
 
 @register.filter

@@ -11,7 +11,9 @@ from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 
 from toolcards.client import Toolcards
+from toolcards.mcp.elicitation import AUTO, MODES
 from toolcards.mcp.http_proxy import serve
+from toolcards.mcp.http_sessions import GatewaySessions
 from toolcards.mcp.session import Session
 from toolcards.mcp.stdio_relay import StdioRelay
 
@@ -32,6 +34,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--key-file", type=Path, help="a file that holds the agent key")
     parser.add_argument("--server", default="", help="the MCP server's name in policies and on cards")
     parser.add_argument("--agent", default="", help="the agent's name; without it, the name of the client")
+    parser.add_argument(
+        "--elicitation", choices=MODES, default=AUTO,
+        help="who answers forms of the server: auto is the inbox if the client cannot show them",
+    )  # fmt: skip
     parser.add_argument("--upstream", default="", metavar="URL", help="an MCP server that speaks streamable HTTP")
     parser.add_argument("--listen", default="127.0.0.1:8931", help="host:port for clients of --upstream")
     parser.add_argument(
@@ -53,7 +59,8 @@ def main(argv: Sequence[str]) -> int:
         return _serve_http(parser, options, cards)
     if shutil.which(command[0]) is None:
         parser.error(f"there is no program {command[0]!r}")
-    session = Session(cards, server=options.server or derive_name(command), agent=options.agent)
+    server = options.server or derive_name(command)
+    session = Session(cards, server=server, agent=options.agent, elicitation=options.elicitation)
     env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
     return StdioRelay(session, command, env).run(sys.stdin.fileno(), sys.stdout.buffer)
 
@@ -85,4 +92,5 @@ def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, ca
             parser.error(f"--header {name}: there is no environment variable {variable!r}")
         headers[name] = os.environ[variable]
     server = options.server or upstream.hostname
-    return serve(cards, options.upstream, (host.strip("[]"), int(port)), server, options.agent, headers)
+    sessions = GatewaySessions(cards, server, options.agent, options.elicitation)
+    return serve(sessions, options.upstream, (host.strip("[]"), int(port)), headers)

@@ -10,6 +10,7 @@ from typing import Any
 from toolcards.mcp.messages import Message, make_error, serialize
 
 LONGEST = 16 << 20  # bytes of one message; longer ones pass unread
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r){2}")
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
@@ -43,6 +44,33 @@ class EventReader:
         elif not line and self._data:
             data, self._data = bytes(self._data), bytearray()
             yield from _load(data)
+
+
+class EventSplitter:
+    """Splits a stream of server-sent events into whole events, each with its bytes and its message."""
+
+    def __init__(self) -> None:
+        self._partial = b""
+
+    def feed(self, piece: bytes) -> Iterator[tuple[bytes, Any]]:
+        """Yield the events that this piece completes; the message is None if it cannot be read."""
+        self._partial += piece
+        while (end := _EVENT_END.search(self._partial)) is not None:
+            event, self._partial = self._partial[: end.end()], self._partial[end.end() :]
+            yield event, _read_event(event)
+        if len(self._partial) > LONGEST:
+            event, self._partial = self._partial, b""
+            yield event, None
+
+    def close(self) -> Iterator[tuple[bytes, Any]]:
+        """Yield what is left at the end of the stream."""
+        if self._partial:
+            yield self._partial, None
+
+
+def _read_event(event: bytes) -> Any:
+    lines = [line for line in _LINE_END.split(event) if line.startswith(b"data:")]
+    return next(_load(b"\n".join(line[5:].removeprefix(b" ") for line in lines)), None) if lines else None
 
 
 def format_event(message: Message | list[Any]) -> bytes:

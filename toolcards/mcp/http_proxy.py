@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.client import Toolcards
 from toolcards.mcp.event_stream import EventReader, convert_to_event, format_event
+from toolcards.mcp.http_forms import FormRelay
 from toolcards.mcp.http_sessions import GatewaySessions
 from toolcards.mcp.http_upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         if is_request(message, "initialize") and not number:
             session = self.server.sessions.begin()
             session.note_request(message)
-            self._forward(message, session, opens=True)
+            self._forward(session.elicitations.declare(message), session, opens=True)
             return
         session = self.server.sessions.get(number)
         if is_request(message, CALL):
@@ -96,12 +96,15 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
         elif isinstance(message, dict) and message.get("method") == CANCELLED:
             if session.cancel(get_object(message, "params").get("requestId")):
+                if not session.has_open_calls():
+                    session.elicitations.cancel_all()
                 self._forward(message, session)
             else:
                 self._answer(202, None)
         else:
             if is_request(message):
                 session.note_request(message)
+                message = session.elicitations.declare(message)
             self._forward(message, session)
 
     def do_GET(self) -> None:
@@ -146,23 +149,23 @@ class Handler(BaseHTTPRequestHandler):
             session.abandon(call)
             verdict = HeldCallResult(answer=make_tool_error(request["id"], CHANGED, "integrity"))
         if verdict.request is not None:
-            self._forward(verdict.request, session, call=call, is_stream=is_stream)
+            self._forward(session.elicitations.declare(verdict.request), session, call=call, is_stream=is_stream)
         elif is_stream:
-            self._write_chunk(format_event(verdict.answer) if verdict.answer is not None else b"")
-            self._end_chunks()
+            self.write_chunk(format_event(verdict.answer) if verdict.answer is not None else b"")
+            self.end_chunks()
         else:
             self._answer(200 if verdict.answer is not None else 202, verdict.answer)
 
     def _stream_until_decided(self, waiter: threading.Thread, call: HeldCall, request: Message) -> bool:
         """Begin the event stream and keep it alive; return False if the client has gone."""
         token = get_object(get_object(request, "params"), "_meta").get("progressToken")
-        self._begin_chunks(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
+        self.begin_chunks(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
         for count in itertools.count(1):
             waiter.join(PING)
             if not waiter.is_alive() or call.is_cancelled:
                 return True
             try:
-                self._write_chunk(format_event(make_progress(token, count)) if token is not None else b": waiting\n\n")
+                self.write_chunk(format_event(make_progress(token, count)) if token is not None else b": waiting\n\n")
             except OSError:
                 return False
         return True
@@ -191,8 +194,11 @@ class Handler(BaseHTTPRequestHandler):
         if opens and (number := response.get_header(SESSION_ID)):
             self.server.sessions.adopt(number, session)
         try:
-            with contextlib.closing(response):
-                self._pass_on(response, session, call, is_stream)
+            if session.elicitations.adopts(message):
+                FormRelay(self, session, message, call, is_stream).pass_on(response)
+            else:
+                with contextlib.closing(response):
+                    self._pass_on(response, session, call, is_stream)
         except FAILURES:  # one of both has hung up
             self.close_connection = True
             if call is not None:
@@ -201,19 +207,19 @@ class Handler(BaseHTTPRequestHandler):
     def _pass_on(self, response: Response, session: Session, call: HeldCall | None, is_stream: bool) -> None:
         reader, held_body = EventReader(response.content_type), b""
         if not is_stream:
-            self._begin_chunks(response.status, response.headers)
+            self.begin_chunks(response.status, response.headers)
         for piece in response:
             for message in reader.feed(piece):
                 session.note_message(message)
             if is_stream and not response.has_events:
                 held_body += piece
             else:
-                self._write_chunk(piece)
+                self.write_chunk(piece)
         for message in reader.close():
             session.note_message(message)
         if is_stream and not response.has_events:
-            self._write_chunk(convert_to_event(held_body, response.status, call.request_id if call else None))
-        self._end_chunks()
+            self.write_chunk(convert_to_event(held_body, response.status, call.request_id if call else None))
+        self.end_chunks()
         if call is not None and response.status >= 400:
             session.abandon(call, f"The MCP server answered {response.status}.")
 
@@ -223,8 +229,8 @@ class Handler(BaseHTTPRequestHandler):
         number = message.get("id") if isinstance(message, dict) else None
         error = make_error(number, -32603, text)
         if is_stream:
-            self._write_chunk(format_event(error))
-            self._end_chunks()
+            self.write_chunk(format_event(error))
+            self.end_chunks()
         else:
             self._answer(502, error)
 
@@ -259,26 +265,26 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
+    def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """Begin a response that is written in chunks."""
         self.send_response_only(status)
         for name, value in [*headers, ("Transfer-Encoding", "chunked")]:
             self.send_header(name, value)
         self.end_headers()
 
-    def _write_chunk(self, data: bytes) -> None:
+    def write_chunk(self, data: bytes) -> None:
+        """Write a part of the response."""
         if data:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
             self.wfile.flush()
 
-    def _end_chunks(self) -> None:
+    def end_chunks(self) -> None:
+        """End the response."""
         self.wfile.write(b"0\r\n\r\n")
 
 
-def serve(
-    cards: Toolcards, upstream: str, address: tuple[str, int], server: str, agent: str, headers: Mapping[str, str]
-) -> int:
+def serve(sessions: GatewaySessions, upstream: str, address: tuple[str, int], headers: Mapping[str, str]) -> int:
     """Serve until a signal comes; return the exit code."""
-    sessions = GatewaySessions(cards, server, agent)
     try:
         gateway = Gateway(address, Upstream(upstream, headers), sessions)
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from toolcards.client import Toolcards
+from toolcards.mcp.elicitation import AUTO
 from toolcards.mcp.session import Session
 
 MAX_SESSIONS = 1_000
@@ -13,8 +14,8 @@ MAX_SESSIONS = 1_000
 class GatewaySessions:
     """The open sessions by their id; calls without one belong to the session of the process."""
 
-    def __init__(self, cards: Toolcards, server: str, agent: str) -> None:
-        self._cards, self._server, self._agent = cards, server, agent
+    def __init__(self, cards: Toolcards, server: str, agent: str, elicitation: str = AUTO) -> None:
+        self._cards, self._server, self._agent, self._elicitation = cards, server, agent, elicitation
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
@@ -23,7 +24,7 @@ class GatewaySessions:
         with self._lock:
             session = self._sessions.get(number)
             if session is None:
-                session = self._sessions[number] = Session(self._cards, server=self._server, agent=self._agent)
+                session = self._sessions[number] = self.begin()
             oldest = next(iter(self._sessions)) if len(self._sessions) > MAX_SESSIONS else None
         if oldest is not None:
             self.end(oldest)
@@ -36,7 +37,7 @@ class GatewaySessions:
 
     def begin(self) -> Session:
         """Return a session that has no id yet."""
-        return Session(self._cards, server=self._server, agent=self._agent)
+        return Session(self._cards, server=self._server, agent=self._agent, elicitation=self._elicitation)
 
     def end(self, number: str) -> None:
         """End a session."""

@@ -8,6 +8,8 @@ from typing import Any
 Message = dict[str, Any]
 CALL = "tools/call"
 LIST = "tools/list"
+ELICIT = "elicitation/create"
+PRIVATE = "toolcards-"  # begins the ids of the gateway's own requests
 CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600

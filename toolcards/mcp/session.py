@@ -13,6 +13,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.jsonable import shorten
 from toolcards.client.repair_loop import find_trouble, make_refusal
+from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.messages import (
     CLIENT_INFO,
     LIST,
@@ -26,11 +27,11 @@ from toolcards.mcp.messages import (
 )
 from toolcards.mcp.reports import Reports
 from toolcards.mcp.tool_list import ToolList, identify
+from toolcards.mcp.waiting import wait_for_answer
 
 DUPLICATE = "Another call with the same id is open: nothing ran."
 NOT_AN_OBJECT = "The arguments are not a JSON object: nothing ran."
 MAX_CONTINUATIONS = 1_000
-PAUSE = 0.1  # seconds between looks for a cancellation while a decision is awaited
 
 
 @dataclass
@@ -41,6 +42,7 @@ class HeldCall:
     id: str
     decision: Decision | None = None
     is_cancelled: bool = False
+    token: Any = None  # of its progress notifications
     forwarded: Message | None = None  # the name and arguments that the server got
     began: float = field(default_factory=time.monotonic)
 
@@ -61,11 +63,12 @@ class HeldCallResult:
 class Session:
     """The state of one session. Every failure to get a clear permission is a denial. From any thread."""
 
-    def __init__(self, cards: Toolcards, *, server: str, agent: str = "") -> None:
+    def __init__(self, cards: Toolcards, *, server: str, agent: str = "", elicitation: str = AUTO) -> None:
         self._cards, self._server, self._agent = cards, server, agent
         self.run = f"mcp-{uuid.uuid4().hex[:12]}"
         self.tools = ToolList()
         self._reports = Reports(cards, self.run)
+        self.elicitations = Elicitations(cards, self.run, server, self._reports, elicitation)
         self._lock = threading.Lock()
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
@@ -78,7 +81,7 @@ class Session:
         """Note the client's name, and which list of tools is coming."""
         params = get_object(request, "params")
         info = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_INFO)
-        self._agent = self._agent or get_text(info, "name")[:200]
+        self._agent = self.elicitations.agent = self._agent or get_text(info, "name")[:200]
         if request.get("method") == LIST:
             with self._lock:
                 self._lists[format_id(request["id"])] = params
@@ -87,6 +90,7 @@ class Session:
         """Register a `tools/call` request; return None if its id is in use."""
         self.note_request(request)
         key, call = format_id(request["id"]), HeldCall(request["id"], f"call-{uuid.uuid4().hex[:12]}")
+        call.token = get_object(get_object(request, "params"), "_meta").get("progressToken")
         with self._lock:
             return call if self._calls.setdefault(key, call) is call else None
 
@@ -128,6 +132,18 @@ class Session:
             else:
                 self._report(call, outcome="aborted")
 
+    def has_open_calls(self) -> bool:
+        """Return whether the server runs a call."""
+        with self._lock:
+            return any(call.forwarded is not None for call in self._calls.values())
+
+    def list_progress_tokens(self) -> list[Any]:
+        """Return the progress tokens of the calls that the server runs."""
+        with self._lock:
+            return [
+                call.token for call in self._calls.values() if call.forwarded is not None and call.token is not None
+            ]
+
     def cancel(self, number: Any) -> bool:
         """Cancel a call by request id; return whether the server has it."""
         with self._lock:
@@ -153,6 +169,7 @@ class Session:
 
     def end(self) -> None:
         """Withdraw what waits, and report the end of the run."""
+        self.elicitations.end()
         with self._lock:
             calls = list(self._calls.values())
         for call in calls:
@@ -219,21 +236,8 @@ class Session:
             self.run, call.id, identify(name, self._server, definition), args, agent=[self._agent or "mcp"], **extras
         )
         call.decision = decision
-        decision = self._wait(call, decision)
+        decision = wait_for_answer(self._cards, decision, lambda: call.is_cancelled)
         return self._cards.claim(decision) if decision.allowed and not call.is_cancelled else decision
-
-    def _wait(self, call: HeldCall, decision: Decision) -> Decision:
-        """Wait for a person; returns at once when the call is canceled."""
-        if not decision.waiting:
-            return decision
-        answers: list[Decision] = []
-        waiter = threading.Thread(
-            target=lambda: answers.append(self._cards.wait(decision, stopped=lambda: call.is_cancelled)), daemon=True
-        )
-        waiter.start()
-        while waiter.is_alive() and not call.is_cancelled:
-            waiter.join(PAUSE)
-        return answers[0] if answers else decision
 
     def _withdraw(self, call: HeldCall, decision: Decision) -> None:
         """Withdraw the approval of a canceled call, or report the permit that was claimed for it as unused."""

@@ -19,6 +19,7 @@ from toolcards.mcp.messages import (
     INVALID_REQUEST,
     LIST,
     PARSE_ERROR,
+    PRIVATE,
     Message,
     format_id,
     get_object,
@@ -30,12 +31,11 @@ from toolcards.mcp.messages import (
     serialize,
 )
 from toolcards.mcp.session import DUPLICATE, HeldCall, Session
+from toolcards.mcp.stdio_forms import PROGRESS, StdioForms
 
 EXIT_PATIENCE = 10.0  # seconds for the server to exit after its client has gone
 LIST_PATIENCE = 5.0  # seconds for the server to list its tools before a call
-PROGRESS = 5.0  # seconds between progress notifications while a call waits
 LIST_PAGES = 100
-PRIVATE = "toolcards-"  # begins the ids of the gateway's own requests
 
 
 @dataclass
@@ -54,6 +54,7 @@ class StdioRelay:
         self._to_server, self._to_client = threading.Lock(), threading.Lock()
         self._own_requests: dict[str, OwnRequest] = {}
         self._numbers = itertools.count(1)
+        self._forms = StdioForms(session, self._write_server, self._write_client, self._numbers)
 
     def run(self, client_in: int, client_out: BinaryIO) -> int:
         """Relay until the server ends; return its exit code.
@@ -103,11 +104,11 @@ class StdioRelay:
             return  # a call without an id cannot be answered, so it cannot be judged
         elif isinstance(message, dict) and message.get("method") == CANCELLED:
             if self._session.cancel(get_object(message, "params").get("requestId")):
-                self._write_server(message)
+                self._write_server(self._forms.cancel(message))
         else:
             if is_request(message):
                 self._session.note_request(message)
-            self._write_server(message)
+            self._write_server(self._forms.declare(message))
 
     def _receive_batch(self, batch: list[Any]) -> None:
         """Forward a batch (protocol 2025-03-26) without its calls, which are answered one by one."""
@@ -140,7 +141,7 @@ class StdioRelay:
             is_decided.set()
         if verdict.answer is not None:
             self._write_client(verdict.answer)
-        if verdict.request is not None and not self._write_server(verdict.request):
+        if verdict.request is not None and not self._write_server(self._forms.declare(verdict.request)):
             self._session.abandon(call, "The MCP server has exited.")
 
     def _show_progress(self, token: Any, call: HeldCall, is_decided: threading.Event) -> None:
@@ -175,13 +176,20 @@ class StdioRelay:
                 message = json.loads(line)
             except (ValueError, RecursionError):  # a server that prints something else: the client decides
                 message = None
-            self._session.note_message(message)
             own = self._own_requests.pop(format_id(message["id"]), None) if is_response(message) else None
             if own is None:
-                self._write_client_bytes(line)
+                self._pass_to_client(message, line)
             else:
+                self._session.note_message(message)
                 own.result = get_object(message, "result")
                 own.is_answered.set()
+
+    def _pass_to_client(self, message: Any, line: bytes) -> None:
+        """Pass on what is not a form for the gateway."""
+        original = self._forms.restore_id(message)
+        if not self._forms.take(original):
+            self._session.note_message(original)
+            self._write_client_bytes(line if original is message else serialize(original) + b"\n")
 
     # ------------------------------------------------------------ writing
 

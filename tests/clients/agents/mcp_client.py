@@ -3,7 +3,8 @@
     python mcp_client.py <sdk|fastmcp> <plan>
 
 The plan is JSON: `url`, or `command` and `env`; `mode` of the official client (`auto` or `legacy`); `list`: whether it
-lists the tools first; `calls`: [tool, arguments] or [tool, arguments, {"cancel": seconds}]; all at once if `parallel`.
+lists the tools first; `no_forms`: it cannot show forms; `calls`: [tool, arguments] or
+[tool, arguments, {"cancel": seconds}]; all at once if `parallel`.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ def make_client() -> Any:
         from fastmcp.client.transports import StdioTransport
 
         target = plan.get("url") or StdioTransport(plan["command"][0], plan["command"][1:], env=env)
-        return Client(target, elicitation_handler=answer_elicitation)
+        return Client(target, elicitation_handler=None if plan.get("no_forms") else answer_elicitation)
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
     program, *args = plan.get("command") or ["-"]
     target = plan.get("url") or stdio_client(StdioServerParameters(command=program, args=args, env=env))
-    return Client(target, mode=plan.get("mode", "auto"), elicitation_callback=answer_elicitation)
+    answering = None if plan.get("no_forms") else answer_elicitation
+    return Client(target, mode=plan.get("mode", "auto"), elicitation_callback=answering)
 
 
 async def call(client: Any, tool: str, args: Any, more: Any) -> Any:

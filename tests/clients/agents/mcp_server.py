@@ -10,9 +10,9 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 kind, log, *rest = sys.argv[1:]
 port = int(rest[0]) if rest else 0
@@ -61,8 +61,17 @@ class Choice(BaseModel):
     keep: str
 
 
+class Order(BaseModel):
+    """A form with a field of each kind."""
+
+    size: Literal["S", "M", "L"]
+    count: int = Field(ge=1, le=9, description="How many?")
+    gift: bool = False
+    note: str = ""
+
+
 if kind == "sdk":
-    from mcp.server.mcpserver.resolve import Elicit, Resolve
+    from mcp.server.mcpserver.resolve import Elicit, ElicitationResult, Resolve
 
     async def ask() -> Any:
         """Ask the user which file to keep."""
@@ -73,6 +82,16 @@ if kind == "sdk":
         """Keep the file that the user chooses."""
         write("choose", path=path)
         return f"keep {choice.keep}"
+
+    async def ask_order() -> Any:
+        """Ask the user what to order."""
+        return Elicit("What to order?", Order)
+
+    @server.tool()
+    async def order(item: str, answer: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> str:
+        """Order what the user says."""
+        write("order", item=item)
+        return f"{answer.action} {answer.data.model_dump_json() if answer.action == 'accept' else ''}".strip()
 else:
     from fastmcp import Context
 
@@ -82,6 +101,13 @@ else:
         write("choose", path=path)
         answer = await ctx.elicit("Which file?", Choice)
         return f"keep {answer.data.keep}"
+
+    @server.tool()
+    async def order(item: str, ctx: Context) -> str:
+        """Order what the user says."""
+        write("order", item=item)
+        answer = await ctx.elicit("What to order?", Order)
+        return f"{answer.action} {answer.data.model_dump_json() if answer.action == 'accept' else ''}".strip()
 
 
 if port:

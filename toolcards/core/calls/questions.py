@@ -1,8 +1,8 @@
 """Calls that ask the user questions: the questions in their input, and the input with the answers.
 
-The form is that of Claude Code's AskUserQuestion (2.1.329): `{questions: [{question, header, options: [{label,
-description}], multiSelect}]}`. It reads the answers from `answers` of the same input: a text by the question's text,
-several labels joined by a comma.
+Claude Code's AskUserQuestion (2.1.329) has `{questions: [{question, header, options: [{label, description}],
+multiSelect}]}`, and reads the answers from `answers` of the same input: a text by the question's text, several labels
+joined by a comma. Forms of MCP servers (`elicitation`) get a value by the field's name there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolcards.core.calls import elicitation
+from toolcards.core.calls.elicitation import FormField
+
 TOOLS = frozenset({"AskUserQuestion"})
 ANSWERS = "answers"  # the member of the input that holds the answers
 POINTER = f"/{ANSWERS}"
-MAX_QUESTIONS, MAX_OPTIONS = 20, 50
+MAX_QUESTIONS, MAX_OPTIONS = 20, 200
+MAX_LABEL, MAX_PROSE = 500, 4_000  # characters that are shown of a label, and of a longer text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +27,51 @@ class Option:
 
     label: str
     description: str = ""
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. Any text is an answer; `is_multiple` allows several options."""
+    """One question. `is_multiple` allows several options; `has_text` another text than the options.
+
+    `field` is the form's field that it fills in.
+    """
 
     text: str
     header: str = ""
     options: tuple[Option, ...] = ()
     is_multiple: bool = False
+    has_text: bool = True
+    is_required: bool = True
+    hint: str = ""
+    default: str = ""
+    field: FormField | None = None
+
+
+def is_form(tool: str) -> bool:
+    """Return whether the call is a form for a person: only a person's answer can complete it."""
+    return tool == elicitation.TOOL
+
+
+def is_readable_form(tool: str, value: Any) -> bool:
+    """Return whether the call is a form that can be shown."""
+    return is_form(tool) and elicitation.read_fields(value) is not None
+
+
+def read_message(tool: str, value: Any) -> str:
+    """Return what a form says above its fields."""
+    text = value.get(elicitation.MESSAGE) if is_form(tool) and isinstance(value, dict) else None
+    return shorten(text, MAX_PROSE) if isinstance(text, str) else ""
 
 
 def read_questions(tool: str, value: Any) -> tuple[Question, ...]:
     """Return the questions of a call, () without readable questions."""
-    questions = value.get("questions") if tool in TOOLS and isinstance(value, dict) else None
-    if not isinstance(questions, list) or not 0 < len(questions) <= MAX_QUESTIONS or value.get(ANSWERS):
+    if not isinstance(value, dict) or value.get(ANSWERS):
+        return ()
+    if is_form(tool):
+        return tuple(_read_field(each) for each in elicitation.read_fields(value) or ())
+    questions = value.get("questions") if tool in TOOLS else None
+    if not isinstance(questions, list) or not 0 < len(questions) <= MAX_QUESTIONS:
         return ()
     results = tuple(_read_question(question) for question in questions)
     texts = {question.text for question in results if question is not None}
@@ -47,7 +80,17 @@ def read_questions(tool: str, value: Any) -> tuple[Question, ...]:
 
 def add_answers(value: Mapping[str, Any], answers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the input with these answers by the text of their question."""
-    return {**value, ANSWERS: {question: ", ".join(texts) for question, texts in answers.items()}}
+    return add_values(value, {question: ", ".join(texts) for question, texts in answers.items()})
+
+
+def add_values(value: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the input with these answers."""
+    return {**value, ANSWERS: dict(values)}
+
+
+def shorten(text: str, length: int) -> str:
+    """Return the text, cut with a mark."""
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def _read_question(value: Any) -> Question | None:
@@ -60,6 +103,29 @@ def _read_question(value: Any) -> Question | None:
     if not all(option.label for option in choices):
         return None
     return Question(value["question"], _get_text(value, "header"), choices, value.get("multiSelect") is True)
+
+
+def _read_field(each: FormField) -> Question:
+    """Return the question that fills in a field of a form."""
+    choices = each.choices or (((True, "Yes"), (False, "No")) if each.type == "boolean" else ())
+    defaults = each.default if isinstance(each.default, list) else [each.default]
+    options = tuple(
+        Option(shorten(label, MAX_LABEL), is_default=any(value is d or (value == d and type(value) is type(d))
+                                                         for d in defaults))
+        for value, label in choices
+    )  # fmt: skip
+    is_text = not choices and isinstance(each.default, str | int | float)
+    return Question(
+        shorten(each.description or each.title, MAX_PROSE),
+        header=shorten(each.title, MAX_LABEL) if each.description else "",
+        options=options,
+        is_multiple=each.type == "array",
+        has_text=not choices,
+        is_required=each.is_required,
+        hint=each.hint,
+        default=shorten(str(each.default), elicitation.MAX_TEXT) if is_text else "",
+        field=each,
+    )
 
 
 def _get_text(value: Any, name: str) -> str:

@@ -94,7 +94,7 @@ def decide(
             return PolicyDecision(Effect.DENY, "gate_error", "There is no active policy.", by=Actor("gate_error"))
         decision = _apply_precedence(policy, request, tuple(grants), limit).with_changes(version=policy.version)
         if decision.effect is Effect.ASK:
-            decision = _require_approver(decision, request, eligible)
+            decision = require_approver(decision, request, eligible)
         return decision.with_changes(trace=trace_rules(policy, request, limit)) if explain else decision
     except Exception as error:  # unclear answers deny
         reason = f"The policy could not be evaluated ({type(error).__name__})."
@@ -260,7 +260,7 @@ def _ask_about_opaque_command(policy: RuleSet, doubts: list[tuple[Rule, str]]) -
     )
 
 
-def _require_approver(decision: PolicyDecision, request: PolicyRequest, eligible: EligibleCount) -> PolicyDecision:
+def require_approver(decision: PolicyDecision, request: PolicyRequest, eligible: EligibleCount) -> PolicyDecision:
     """Return the ask, or a deny if no one can answer it."""
     terms = decision.ask or AskTerms()
     count = eligible(terms) if callable(eligible) else eligible

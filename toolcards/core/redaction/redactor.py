@@ -14,6 +14,7 @@ from typing import Any
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.text_rope import Rope
 from toolcards.core.redaction.detectors import CLOSE, DOT, FIND, OPEN, UNDECIDED, find_secrets, looks_random
+from toolcards.core.redaction.schema_fields import mask_schemas
 from toolcards.core.redaction.secret_members import announces_secret, list_secret_members
 from toolcards.core.redaction.sensitive_names import classify_name, is_secret_value
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
@@ -138,7 +139,11 @@ class Redactor:
     def _object(self, members: dict[str, Any], depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         hidden = list_secret_members(members)
+        fields = members.get("properties") if members.get("type") == "object" and depth > 1 else None
         for name, value in members.items():
+            if fields is value and type(fields) is dict:
+                result[name] = mask_schemas(fields, lambda part: self._value(part, depth - 1))
+                continue
             if name not in hidden and _is_plain_name(name):  # so is nearly every name
                 result[name] = self._value(value, depth)
                 continue

@@ -14,10 +14,10 @@ from toolcards.audit import trail
 from toolcards.audit.trail import Act
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
+from toolcards.core.calls import elicitation, questions
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.questions import POINTER, read_questions
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import has_mask
 from toolcards.core.schemas import input_repair
@@ -117,7 +117,7 @@ class CastVote(Command):
             raise InvalidRequest("The decision must be approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval can only be answered where the agent runs.", code="not_here")
-        if ballot.decision == "approve" and row.opener == "agent" and read_questions(card.tool.name, card.input):
+        if ballot.decision == "approve" and _needs_answer(row, card):
             raise InvalidRequest("The agent asks a question: answer it, or deny.", code="answer_required")
         if is_past_deadline(tx, row):
             raise TooLate("Too late: this approval has expired.", code="expired")
@@ -232,12 +232,14 @@ class CastVote(Command):
         if type(edited) is not type(card.input):
             raise InvalidRequest("The edited input must be of the same JSON type.", code="invalid_edit")
         changed = [change.pointer for change in diff(card.input, edited)]
-        editable = (*terms.editable, POINTER) if read_questions(card.tool.name, card.input) else terms.editable
+        editable = _list_editable(card, terms)
         barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in editable)]
         if barred or not editable:
             raise InvalidRequest(
                 "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
             )
+        if questions.is_form(card.tool.name):
+            _check_answers(edited)
         trouble = input_repair.check(card.tool.name, edited, get_offered_tools(memory))
         if trouble is not None:
             message = trouble.message(get_offered_tools(memory))
@@ -246,6 +248,30 @@ class CastVote(Command):
         if decision.effect == Effect.DENY:
             raise InvalidRequest("The policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
+
+
+def _needs_answer(row: Approval, card: Card) -> bool:
+    """Return whether the call asks a question that has no answer yet."""
+    if card.approval is not None and card.approval.has_edited:
+        return False
+    is_asked_here = row.opener == "agent" or questions.is_form(card.tool.name)
+    return is_asked_here and bool(questions.read_questions(card.tool.name, card.input))
+
+
+def _list_editable(card: Card, terms: AskTerms) -> tuple[str, ...]:
+    """Return the pointers that may change: of a form only the answers, of other questions the answers as well."""
+    if questions.is_form(card.tool.name):
+        return (questions.POINTER,)
+    has_questions = bool(questions.read_questions(card.tool.name, card.input))
+    return (*terms.editable, questions.POINTER) if has_questions else terms.editable
+
+
+def _check_answers(edited: Any) -> None:
+    """Raise InvalidRequest unless the answers fit the form."""
+    try:
+        elicitation.check_answers(edited, edited.get(questions.ANSWERS))
+    except elicitation.InvalidAnswer as error:
+        raise InvalidRequest(str(error), code="invalid_answer") from error
 
 
 def _digest_shown_input(card: Card) -> str:

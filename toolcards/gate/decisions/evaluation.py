@@ -13,11 +13,12 @@ from django.conf import settings
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.canonical_json import NotCanonical
 from toolcards.core.calls import facts as f
+from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, policy_store
-from toolcards.gate.decisions import grants, tool_register
+from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import count_eligible_voters, list_asking_rules, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
@@ -161,14 +162,18 @@ def _decide(
         can_wait=can_wait,
         counts=_count_recent_calls(policy, memory, card, now),
     )
+    is_form = questions.is_form(card.tool.name)
     decision = policies_core.decide(
         policy,
         question,
         grants=grants.find_grants(question, memory.row, now),
         kill_switch=emergency.is_kill_switch_on(),
-        eligible=lambda terms: count_eligible_voters(terms, source),
+        eligible=None if is_form else lambda terms: count_eligible_voters(terms, source),
     )
-    return _apply_break_glass(grants.name_grantor(decision), now).with_changes(moment=question.moment)
+    decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(moment=question.moment)
+    if is_form and decision.effect != Effect.DENY:
+        return forms.require_answer(decision, question, card.input, lambda terms: count_eligible_voters(terms, source))
+    return decision
 
 
 def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:

@@ -1,0 +1,200 @@
+"""The forms of a server over HTTP: taken out of its responses, answered in the inbox, and sent back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
+from toolcards.mcp.event_stream import EventReader, EventSplitter, convert_to_event, format_event
+from toolcards.mcp.http_upstream import FAILURES, Response
+from toolcards.mcp.messages import (
+    CANCELLED,
+    PRIVATE,
+    Message,
+    get_object,
+    is_request,
+    is_response,
+    make_progress,
+    serialize,
+)
+
+if TYPE_CHECKING:
+    from toolcards.mcp.http_proxy import Handler
+    from toolcards.mcp.session import HeldCall, Session
+
+PING = 5.0  # seconds between comments or progress notifications while a form waits
+STREAM = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+NOT_FOR_SERVERS = {"content-type", "accept"}
+
+
+class FormRelay:
+    """Passes the responses to one request of the client on, without the forms that the gateway answers.
+
+    `request` is None for the stream of the server's own messages. `is_stream`: the response to the client has begun as
+    an event stream.
+    """
+
+    def __init__(
+        self, handler: Handler, session: Session, request: Any, call: HeldCall | None, is_stream: bool
+    ) -> None:
+        self._handler, self._session, self._request, self._call = handler, session, request, call
+        self._forms, self._is_stream = session.elicitations, is_stream
+        self._id = request["id"] if is_request(request) else None
+        self._headers = dict(handler.headers.items())
+        self._lock = threading.Lock()  # of what is written to the client
+        self._has_client_gone = threading.Event()
+        self._is_over = threading.Event()
+
+    def pass_on(self, response: Response) -> None:
+        """Pass the response on, and those to the repeated request."""
+        try:
+            for rounds in itertools.count():
+                with contextlib.closing(response):
+                    repeat = self._pass_one(response, has_more_rounds=rounds < MAX_ROUNDS)
+                if repeat is None:
+                    return
+                response = self._send(repeat)
+        finally:
+            self._is_over.set()
+            if self._id is not None:
+                self._forms.forget(self._id)
+
+    def _pass_one(self, response: Response, *, has_more_rounds: bool) -> Message | None:
+        """Pass one response on; return the request to send next, None after the last."""
+        if response.has_events:
+            if not self._is_stream:
+                self._begin(response.status, response.headers)
+            pending = self._pass_events(response, has_more_rounds)
+        else:
+            pending = self._pass_body(response, has_more_rounds)
+        if pending is not None:
+            return self._answer_all(pending)
+        with self._lock:
+            self._is_over.set()
+            self._handler.end_chunks()
+        if self._call is not None and response.status >= 400:
+            self._session.abandon(self._call, f"The MCP server answered {response.status}.")
+        return None
+
+    def _pass_events(self, response: Response, has_more_rounds: bool) -> Message | None:
+        """Pass events on; return the response with forms, if one comes."""
+        for event, message in _split(response):
+            own = self._restore_id(message)
+            if own is not None and has_more_rounds and self._forms.find_forms(own) is not None:
+                return own  # type: ignore[no-any-return]
+            if self._take(own):
+                continue
+            self._session.note_message(own)
+            self._write(event if own is message else format_event(own))
+        return None
+
+    def _pass_body(self, response: Response, has_more_rounds: bool) -> Message | None:
+        body = b"".join(response)
+        reader = EventReader(response.content_type)
+        for message in (*reader.feed(body), *reader.close()):
+            own = self._restore_id(message)
+            if own is not None and has_more_rounds and self._forms.find_forms(own) is not None:
+                return own  # type: ignore[no-any-return]
+            self._session.note_message(own)
+            body = body if own is message else serialize(own)
+        if self._is_stream:
+            self._write(convert_to_event(body, response.status, self._id))
+        else:
+            self._begin(response.status, response.headers, is_stream=False)
+            self._write(body)
+        return None
+
+    # ------------------------------------------------------------ forms
+
+    def _take(self, message: Any) -> bool:
+        """Begin to answer a message of the server if it is a form for the gateway; return whether it is."""
+        if self._forms.takes(message):
+            threading.Thread(target=self._answer, args=(message,), daemon=True).start()
+            return True
+        is_cancel = isinstance(message, dict) and message.get("method") == CANCELLED
+        return is_cancel and self._forms.cancel(get_object(message, "params").get("requestId"))
+
+    def _answer(self, request: Message) -> None:
+        """Send a person's answer to a form; a cancel if the client or the server has gone."""
+        with _Pings(self._ping):
+            answer = self._forms.ask(request, lambda: self._has_client_gone.is_set() or self._is_over.is_set())
+        with contextlib.suppress(*FAILURES), contextlib.closing(self._send(answer)) as response:
+            for _ in response:
+                continue
+
+    def _answer_all(self, response: Message) -> Message:
+        """Return the client's request with a person's answers to the forms in the response."""
+        if not self._is_stream and "text/event-stream" in self._headers.get("Accept", ""):
+            self._begin(200, STREAM)
+        call, forms = self._call, self._forms.find_forms(response) or {}
+        with _Pings(self._ping if self._is_stream else lambda count: None):
+            answers = self._forms.ask_all(
+                forms, lambda: self._has_client_gone.is_set() or (call is not None and call.is_cancelled)
+            )
+        if self._has_client_gone.is_set():
+            raise ConnectionError("The client has gone.")
+        return build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
+
+    def _restore_id(self, message: Any) -> Any:
+        """Return a response to the repeated request under the client's id; other messages as they are."""
+        is_own = is_response(message) and str(message["id"]).startswith(PRIVATE)
+        return message | {"id": self._id} if is_own else message
+
+    # ------------------------------------------------------------ both ends
+
+    def _send(self, message: Message) -> Response:
+        return self._handler.server.upstream.request("POST", serialize(message), self._headers_for_post())
+
+    def _headers_for_post(self) -> dict[str, str]:
+        headers = {name: value for name, value in self._headers.items() if name.lower() not in NOT_FOR_SERVERS}
+        return headers | {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+    def _begin(self, status: int, headers: list[tuple[str, str]], *, is_stream: bool = True) -> None:
+        self._is_stream = is_stream
+        self._handler.begin_chunks(status, headers)
+
+    def _write(self, data: bytes) -> None:
+        with self._lock:
+            self._handler.write_chunk(data)
+
+    def _ping(self, count: int) -> None:
+        """Keep the client waiting, or note that it has gone."""
+        token = self._call.token if self._call is not None else None
+        try:
+            with self._lock:
+                if not self._is_over.is_set():
+                    self._handler.write_chunk(
+                        format_event(make_progress(token, count)) if token is not None else b": waiting\n\n"
+                    )
+        except OSError:
+            self._has_client_gone.set()
+
+
+class _Pings:
+    """Calls `ping` with 1, 2, … while the block runs."""
+
+    def __init__(self, ping: Callable[[int], None]) -> None:
+        self._ping, self._is_over = ping, threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+
+    def _run(self) -> None:
+        for count in itertools.count(1):
+            if self._is_over.wait(PING):
+                return
+            self._ping(count)
+
+
+def _split(response: Response) -> Iterator[tuple[bytes, Any]]:
+    splitter = EventSplitter()
+    for piece in response:
+        yield from splitter.feed(piece)
+    yield from splitter.close()
