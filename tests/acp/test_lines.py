@@ -158,8 +158,8 @@ ODD = [
 ]
 
 
-def test_the_relay_goes_on_whatever_the_agent_writes(tmp_path: Path) -> None:
-    """No server answers: each request is answered with a no, the editor is asked nothing, and the last line arrives."""
+def test_the_relay_continues_whatever_the_agent_writes(tmp_path: Path) -> None:
+    """Without a server each request is denied, the editor gets no prompt, and the last line arrives."""
     lines, heard = tmp_path / "lines", tmp_path / "heard"
     lines.write_bytes(b"".join(map(line, [*HELD.values(), *ODD, {"id": 99, "result": "the end"}])))
     command = [sys.executable, "-c", AGENT, str(lines), str(heard)]

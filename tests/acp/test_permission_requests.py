@@ -1,4 +1,4 @@
-"""What the ACP proxy makes of the gate's answers: an allow for this very call only, calls of one id kept apart."""
+"""How the ACP proxy maps the gate's answers: an allow covers one exact call; calls that share an id stay apart."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_server_that_never_answers_allows_nothing(monkeypatch: pytest.MonkeyPa
         agent.sessions.close()
 
 
-def test_an_edit_cannot_be_carried_and_is_told_as_not_run(agent: Agent, gate: Gate) -> None:
+def test_an_edit_cannot_be_carried_and_is_reported_as_not_run(agent: Agent, gate: Gate) -> None:
     gate.edited = {"command": "ls -l"}
     agent.ask(1, "c1", title="ask", rawInput={"command": "ls"})
     assert agent.answer()[1] == "no"
@@ -207,7 +207,7 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
 @pytest.mark.parametrize(("value", "taken"), [
     ({}, "yes"),
     ({"approval": {"state": "denied"}, "reply": reply("no")}, "no"),
-    ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit is a no
+    ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit counts as a denial
     ({"reply": reply("", "cancelled")}, "cancelled"),
     ({"run": "r2"}, None), ({"call_id": "c2"}, None), ({"args_sha256": digest({"command": "rm"})}, None),
     ({"args_sha256": None}, None), ({"approval": {"state": "denied"}}, None),
@@ -216,7 +216,7 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
     ({"reply": {"id": 1}}, None), ({"reply": reply("yes", "cancelled")}, None),
     ({"reply": {"id": 1, "result": []}}, None),
 ])  # fmt: skip
-def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, value: Any, taken: str | None) -> None:
+def test_only_an_answer_to_the_same_request_is_passed_on(agent: Agent, value: Any, taken: str | None) -> None:
     agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
     agent.sessions.copy_agent_message(agent.request(1, "c1"))
     result = agent.sessions.check_vote("1", build_answer(**value))

@@ -45,7 +45,7 @@ class Story:
         return self.file.read_text().splitlines() if self.file.exists() else []
 
     def answer(self) -> Any:
-        """What the agent was told, as it says itself."""
+        """Return the reply that the agent reports."""
         return json.loads(self.editor.texts[-1])
 
 
@@ -103,7 +103,7 @@ def test_a_person_answers(ruled: Server, story: Callable[..., Story], vote: str,
     assert not card(ruled, session, state)["anomalies"]
 
 
-def test_an_edit_cannot_be_carried_and_is_a_no(ruled: Server, story: Callable[..., Story]) -> None:
+def test_an_edit_cannot_be_carried_and_counts_as_a_denial(ruled: Server, story: Callable[..., Story]) -> None:
     session = story()
     session.begin("echo ask")
     gating.vote(ruled, session.run, "edit", edited={"command": "echo other"})
@@ -124,7 +124,7 @@ def test_a_cancelled_turn_takes_its_question_back(ruled: Server, story: Callable
     ]
 
 
-def test_the_next_turn_is_asked_about_anew(ruled: Server, story: Callable[..., Story]) -> None:
+def test_the_next_turn_needs_a_new_approval(ruled: Server, story: Callable[..., Story]) -> None:
     session = story()
     for number, command in enumerate(["exit 1", "echo forbidden", "exit 2"]):
         session.begin(command, f"call_{number}")

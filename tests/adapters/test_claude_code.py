@@ -29,7 +29,7 @@ def the_card(player: Player) -> Any:
     return card
 
 
-def test_a_call_that_still_runs_when_somebody_prompts_was_interrupted() -> None:
+def test_a_call_that_still_runs_at_the_next_prompt_was_interrupted() -> None:
     player = played(hook("PreToolUse", **BASH, tool_use_id="t"), hook("UserPromptSubmit", prompt="stop, do this"))
     assert (the_card(player).state, the_card(player).cause) == ("output-error", "aborted")
     player.frames(hook("PostToolUse", **BASH, tool_use_id="t", tool_response="late"))

@@ -1,4 +1,4 @@
-"""Recorded failures of real libraries: the right code, the right authority, and nothing claimed that nobody said."""
+"""Recorded failures of real libraries: the right code, the right authority, and no invented fields."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
@@ -43,7 +43,7 @@ RECORDED = {(name, scenario): (protocol, turns) for name, scenario, protocol, tu
 
 
 @pytest.mark.parametrize("case", [case for case in EXPECTED if case in RECORDED], ids="/".join)
-def test_a_recorded_failure_is_told_apart(case: tuple[str, str]) -> None:
+def test_a_recorded_failure_gets_its_own_code(case: tuple[str, str]) -> None:
     (card,) = failed(*RECORDED[case])
     assert (card.error.code, card.error.authority, card.error.retryable) == EXPECTED[case]
 

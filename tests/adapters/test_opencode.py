@@ -39,12 +39,12 @@ def the_card(player: Player) -> Any:
 @pytest.mark.parametrize(
     "text", ["The user has specified a rule which prevents you from using this", "The user rejected permission"]
 )
-def test_a_no_of_its_own_is_the_hosts(text: str) -> None:
+def test_a_denial_by_opencode_itself_is_attributed_to_the_host(text: str) -> None:
     card = the_card(played(STARTED, RUNNING, part("error", input={"command": "ls"}, error=text)))
     assert (card.state, card.denied_by) == ("output-denied", f.Actor("host", "opencode"))
 
 
-def test_our_plug_ins_no_is_a_denial_without_our_prefix() -> None:
+def test_a_denial_by_our_plugin_is_shown_without_our_prefix() -> None:
     card = the_card(played(STARTED, RUNNING, part("error", error="Stopped by Toolcards: Pushing needs a person.")))
     assert (card.state, card.denied) == ("output-denied", "Pushing needs a person.")
 
@@ -65,7 +65,7 @@ def test_a_run_that_was_aborted_stays_so_when_it_rests() -> None:
     assert (the_card(player).cause, player.board.status) == ("aborted", "aborted")
 
 
-def test_a_run_goes_on_with_the_next_prompt() -> None:
+def test_a_run_continues_with_the_next_prompt() -> None:
     player = played(STARTED, event("session.idle"))
     assert player.board.status == "finished"
     player.frames(RUNNING)

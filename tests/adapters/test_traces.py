@@ -75,7 +75,7 @@ def test_our_own_denial_closes_what_the_wire_leaves_open(
 
 
 def test_a_cancelled_question_ends_as_its_server_tells() -> None:
-    """TanStack AI: a cancel is neither yes nor no; our module tells of it before the stream goes on with an error."""
+    """TanStack AI: a cancel neither approves nor denies. Our module reports it before the stream's error."""
     set_of, player = TRACES / "tanstack-ai", Player("tanstack")
     player.body(texts_of(set_of / "g2-approval-cancelled.turn1.sse"))
     resume = [{"interruptId": "approval_call_g2", "status": "cancelled"}]

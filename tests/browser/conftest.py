@@ -1,4 +1,4 @@
-"""A browser for the tests of this folder, somebody signed in, and pages that may not complain."""
+"""Fixtures of this folder: a browser, a signed-in person, and pages whose console errors fail the test."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_high_risk_takes_two_presses(server: Server, visit: Open, run: str) ->
     armed(page, "d1")
     assert "Approve delete_file?" in approve(page, "d1").evaluate(TWICE)  # a double click is one press
     assert not posted and card(page, "d1").get_attribute("data-state") == "approval-requested"
-    approve(page, "d1").evaluate(TWO_PRESSES)  # of which one is enough, unless the question has gone back by now
+    approve(page, "d1").evaluate(TWO_PRESSES)  # the first one is enough, unless the approval is pending again
     in_state(page, "approval-responded", "d1")
     assert posted
 
@@ -193,7 +193,7 @@ def test_an_approval_is_taken_back_from_the_note_about_it(server: Server, visit:
     card(page, f"{run}-1").focus()
     page.keyboard.press("a")
     page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
-    page.keyboard.press("z")  # though another call is shown by now
+    page.keyboard.press("z")  # although the page now shows another call
     in_state(page, "output-denied", f"{run}-1")
     page.wait_for_selector("#toast", state="hidden")
 
@@ -218,7 +218,7 @@ def test_switches_thrown_in_another_process_show_on_open_pages(server: Server, v
         assert page.evaluate("window.same") and page.locator(".side .stop-all").is_visible()
 
 
-def test_break_glass_shows_on_a_run_that_somebody_looks_at(server: Server, visit: Open, run: str) -> None:
+def test_break_glass_shows_on_an_open_run_page(server: Server, visit: Open, run: str) -> None:
     ask(server, run)
     page = visit(path_of(run))
     try:

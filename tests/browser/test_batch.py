@@ -32,7 +32,7 @@ pytestmark = NEEDS_BROWSER
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of its own: what others ask about would stand in the same groups."""
+    """Start a separate server: calls of other tests would appear in the same groups."""
     data: Path = tmp_path_factory.mktemp("batch")
     with Server(data) as running:
         yield running
@@ -156,7 +156,7 @@ def test_without_scripts_several_are_denied_with_one_reason(server: Server, visi
     assert "not today" in approval["reason"]["text"]
 
 
-def test_of_two_people_the_first_answer_counts_and_the_other_is_told(server: Server, visit: Open, run: str) -> None:
+def test_of_two_people_the_first_answer_counts_and_the_other_sees_it(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 2)
     page = visit("/approvals/")
     opened(page)
@@ -287,7 +287,7 @@ def test_the_help_names_the_keys(visit: Open) -> None:
 # ---------------------------------------------------------------- settling by hand, and for everybody
 
 
-def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, visit: Open, run: str) -> None:
+def test_the_outcome_of_a_call_without_a_result_is_recorded_on_its_card(server: Server, visit: Open, run: str) -> None:
     decision = ask(server, run)
     Voter(server).vote(quote(run, safe=""), "approve")
     approval = until(lambda: server.get(f"/api/v1/approvals/{decision['approval']['id']}").get("permit"))

@@ -1,4 +1,4 @@
-"""The connect page in a real browser: it ticks while somebody connects an agent, without a reload."""
+"""The connect page in a real browser: its checklist updates without a reload while an agent connects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     assert page.evaluate("window.same") is True
 
 
-def test_a_key_made_there_stands_in_the_command(visit: Open) -> None:
+def test_a_key_created_on_the_page_is_filled_into_the_command(visit: Open) -> None:
     page = visit("/connect/claude-code/")
     page.get_by_role("button", name="Make a key for Claude Code").click()
     secret = page.locator("[data-secret]").inner_text()

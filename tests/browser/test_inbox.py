@@ -23,7 +23,7 @@ READY = "() => document.activeElement.querySelector('button[value=approve]:not([
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of its own: what others ask about would stand in the same list."""
+    """Start a separate server: calls of other tests would appear in the same list."""
     data: Path = tmp_path_factory.mktemp("inbox")
     with Server(data) as running:
         yield running

@@ -47,7 +47,7 @@ def asked(server: Any, run: str) -> dict[str, Any]:
 
 
 def answer(server: Any, payload: dict[str, Any]) -> Any:
-    """What the agent is told by now."""
+    """Return the approval as the agent reads it now."""
     approval = server.get(f"/api/v1/approvals/{payload['approval']['id']}")
     return approval if approval["decision"] != "ask" else None
 

@@ -184,7 +184,7 @@ def test_signing_out_elsewhere_closes_the_page(server: Server, visit: Open, brow
     context.close()
 
 
-def test_new_cards_are_held_while_somebody_reads(server: Server, visit: Open, run: str) -> None:
+def test_new_cards_are_held_back_while_a_person_reads(server: Server, visit: Open, run: str) -> None:
     ask(server, run, call_id=f"{run}-1")
     page = visit("/approvals/")
     page.locator(f"article[data-call-id='{run}-1'] input[name=reason]").fill("thinking")

@@ -104,7 +104,7 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
     assert cards.count() == 200 and cards.last.get_attribute("data-call-id") == "t09999"
     assert page.evaluate("document.querySelectorAll('*').length") < 12_000
 
-    tell(server, run, *[done(f"u{n}")[0] for n in range(30)])  # it goes on, and the page does not grow
+    tell(server, run, *[done(f"u{n}")[0] for n in range(30)])  # more calls arrive, and the page does not grow
     page.wait_for_selector("article[data-call-id=u29]")
     until(lambda: cards.count() == 200)
 

@@ -24,7 +24,7 @@ def signed_in_anew(browser: Any, server: Server, **how: Any) -> Any:
     return page
 
 
-def test_somebody_is_invited_changed_and_switched_off_without_scripts(browser: Any, server: Server) -> None:
+def test_a_person_is_invited_changed_and_deactivated_without_scripts(browser: Any, server: Server) -> None:
     name = f"bea-{uuid.uuid4().hex[:6]}"
     page = signed_in_anew(browser, server, java_script_enabled=False)
     page.fill("[name=name]", name)

@@ -1,4 +1,4 @@
-"""Pictures as tables: what a reader has opened stays open while the picture is drawn anew."""
+"""Pictures as tables: what a reader has opened stays open when the picture is redrawn."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_new_calls_on_the_page_of_all_calls_wait_behind_a_button(server: Server,
     page.uncheck("[data-follow]")
 
 
-def test_a_run_that_goes_on_moves_nothing(server: Server, visit: Open, run: str) -> None:
+def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[frame for n in range(12) for frame in done(f"a{n}")])
     page = visit(path_of(run))
     page.evaluate(WATCH_SHIFTS)

@@ -91,9 +91,7 @@ def test_nothing_runs_on_a_bad_answer(client: str, row: BadAnswer, stage: str, k
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
-def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
-    client: str, row: BadAnswer, stage: str
-) -> None:
+def test_nothing_runs_and_waiting_ends_on_an_answer_that_does_not_end(client: str, row: BadAnswer, stage: str) -> None:
     assert ran(CLIENTS[client], row, stage, timeout=0.4) == []
 
 
@@ -158,7 +156,7 @@ def test_without_a_server_nothing_runs_over_a_socket(client: str) -> None:
         assert SOCKETS[client](hole.url, SOON) == [] and hole.swallowed
 
 
-# ---------------------------------------------------------------- nobody there
+# ---------------------------------------------------------------- no server
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="not her
 ARGS = {"command": "ls"}
 # Each client against the whole table is a matter of `make test-clients`; `make test` has the two that differ most.
 EACH = [each if each in ("runs", "opencode") else pytest.param(each, marks=pytest.mark.clients) for each in CLIENTS]
-HASTE = 30  # how much faster the clients' clocks run, so that nobody waits ten seconds for each row
+HASTE = 30  # speed-up of the clients' clocks, so that no row takes ten seconds
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_without_a_server_nothing_runs(node: Node, client: str) -> None:
 
 @pytest.mark.parametrize("client", EACH)
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
-def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
+def test_nothing_runs_and_waiting_ends_on_an_answer_that_does_not_end(
     node: Node, client: str, row: BadAnswer, stage: str
 ) -> None:
     assert ran(node, client, row, stage, haste=HASTE, late=HASTE) == []

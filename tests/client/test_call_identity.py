@@ -207,7 +207,7 @@ def test_an_edited_call_runs_as_it_was_edited_or_as_it_was_written(gate: Gate) -
     assert len(gate.calls) == 2
 
 
-def test_a_stream_that_lags_behind_tells_of_no_second_call(registry: CallRegistry, gate: Gate) -> None:
+def test_a_stream_that_lags_behind_reports_no_second_call(registry: CallRegistry, gate: Gate) -> None:
     call = registry.enter("c", "lookup", {})
     assert call.ask_now({}).allowed
     call.output("found")

@@ -23,7 +23,7 @@ def asks(tamper: Callable[[str, Any], Answer | None]) -> Gate:
 
 
 def still_pending(stage: str, honest: Any) -> Answer | None:
-    """Nobody answers, ever."""
+    """Return an approval that stays pending."""
     pending = {"decision": "ask", "approval": {"id": "apr_1", "state": "pending"}, "permit": None}
     return plain(honest | pending) if stage == "poll" else None
 
@@ -78,8 +78,8 @@ def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatc
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
 
 
-def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It took the question, then it hangs: nobody waits for ever, however long a person might have had."""
+def test_waiting_ends_when_the_server_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server accepts the request and then hangs: the client stops waiting, whatever the approval's time limit."""
     monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.5)
     for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
         with asks(answer_in_order(AWAY)) as gate:

@@ -84,7 +84,7 @@ def plugged(*plugins: Any) -> Ears:
     return ears
 
 
-def test_a_success_a_failure_and_an_interruption_are_told_apart() -> None:
+def test_a_success_a_failure_and_an_interruption_are_distinguished() -> None:
     ears = plugged()
     cards: Any = Cards()
     assert gated(cards)(lambda x: x + 1)(1) == 2
@@ -133,7 +133,7 @@ def test_a_denial_by_the_gate_is_settled_too() -> None:
     assert ears.events == ["error", "settled"] and ears.heard[0]["error"]["code"] == "policy_denied"
 
 
-def test_whoever_is_stopped_while_waiting_closes_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_stopped_while_waiting_closes_what_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
     ears, cards = plugged(Before(lambda call: None)), Cards()
     monkeypatch.setattr(cards, "ask", lambda *args, **more: raising(KeyboardInterrupt())(None))
     with pytest.raises(KeyboardInterrupt):
@@ -179,14 +179,14 @@ def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_o
     assert "retryable" not in failures.format_error(TimeoutError())
 
 
-def test_what_a_service_asks_to_wait_is_told() -> None:
+def test_the_wait_that_a_service_asks_for_is_reported() -> None:
     busy = RuntimeError("busy")
     busy.status_code, busy.headers = 503, {"Retry-After": "7"}  # type: ignore[attr-defined]
     assert failures.format_error(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
     assert "after_ms" not in failures.format_error(RuntimeError("no words about it"))
 
 
-def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_input_is_requested_again_and_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcards.client import Toolcards
 
     cards, value = Toolcards("http://127.0.0.1:9", "key"), list[Any]()

@@ -1,4 +1,4 @@
-"""Connections of the Python client: kept, found closed, tried once more, and never used for another's answer."""
+"""Connections of the Python client: reuse, closed connections, one retry, and no answer of another request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def once(stage: str, answer: Answer, *, after: int = 0) -> Tamper:
 
 
 @pytest.mark.parametrize(("keep_alive", "connections"), [(True, 1), (False, 20)])
-def test_connections_are_kept_unless_they_shall_not_be(keep_alive: bool, connections: int) -> None:
+def test_connections_are_reused_unless_keep_alive_is_off(keep_alive: bool, connections: int) -> None:
     with Gate() as gate:
         cards = client(gate, keep_alive=keep_alive)
         assert all(asks(cards, number) for number in range(10))
@@ -52,7 +52,7 @@ def test_connections_are_kept_unless_they_shall_not_be(keep_alive: bool, connect
 
 
 def test_a_connection_that_the_server_closed_while_it_idled_is_not_used() -> None:
-    """Where the end has arrived, nothing is even sent: no request is told twice."""
+    """If the end has arrived, nothing is sent, so no request arrives twice."""
     with Gate(idle=lambda answered: True) as gate:
         cards = client(gate)
         assert all(asks(cards, number) for number in range(5))
@@ -60,7 +60,7 @@ def test_a_connection_that_the_server_closed_while_it_idled_is_not_used() -> Non
 
 
 @pytest.mark.parametrize("stage", ["decide", "poll", "claim"])
-def test_a_reused_connection_that_closes_without_a_byte_is_tried_once_more(stage: str) -> None:
+def test_a_reused_connection_that_closes_without_a_byte_is_retried(stage: str) -> None:
     effects = {"bash": "ask" if stage == "poll" else "allow"}
     with Gate(effects, tamper=once(stage, Answer([]), after=1)) as gate:
         cards = client(gate)
@@ -68,7 +68,7 @@ def test_a_reused_connection_that_closes_without_a_byte_is_tried_once_more(stage
     assert gate.stages().count(stage) == 3 and gate.connections == 2
 
 
-def test_it_is_tried_once_more_and_not_twice() -> None:
+def test_a_request_is_retried_only_once() -> None:
     honest = [None]
 
     def tamper(stage: str, value: Any) -> Answer | None:
@@ -98,7 +98,7 @@ def test_a_reused_connection_that_began_to_answer_is_not_tried_again(answer: Ans
     assert gate.stages() == ["decide", "claim", "decide"]
 
 
-def test_a_reused_connection_that_falls_silent_is_not_tried_again() -> None:
+def test_a_reused_connection_that_stops_responding_is_not_retried() -> None:
     with Gate(tamper=once("decide", Answer([5.0]), after=1)) as gate:
         cards = Toolcards(gate.url, "key", timeout=1)
         assert asks(cards, 0) and not asks(cards, 1)

@@ -67,7 +67,7 @@ def test_every_call_of_one_id_is_asked_about(node: Node, gate: Gate, run: str, c
 
 
 @pytest.mark.parametrize("client", ["runs", "gated", "tanstack"])
-def test_an_id_whose_call_has_ended_is_a_further_attempt_and_beside_an_open_one_another_call(
+def test_an_id_is_a_new_attempt_after_its_call_ended_and_another_call_while_it_is_open(
     node: Node, gate: Gate, run: str, client: str
 ) -> None:
     node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, LOOKUP, WIPE, LOOKUP], how="in turn")
@@ -154,7 +154,7 @@ def test_an_edit_is_checked_against_a_plain_json_schema(
 def test_arguments_that_change_while_a_person_is_asked_do_not_run(
     node: Node, gate: Gate, run: str, client: str
 ) -> None:
-    """Somebody else in the process holds the same object: what was judged is what runs."""
+    """Other code in the process holds the same object: what runs is what was evaluated."""
 
     def slow(stage: str, honest: Any) -> Answer | None:
         return Answer([0.5, *plain(honest).pieces], close=False) if stage == "poll" else None

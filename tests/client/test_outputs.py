@@ -75,7 +75,7 @@ def test_what_has_none_cannot(value: Any, text: str) -> None:
     assert find_output_trouble(value) == f"The result has no form in JSON: {text}."
 
 
-def test_a_coroutine_that_nobody_awaited_is_no_result() -> None:
+def test_a_coroutine_that_was_not_awaited_is_no_result() -> None:
     forgotten = unawaited()
     assert "a coroutine" in find_output_trouble(forgotten)
     forgotten.close()
@@ -133,7 +133,7 @@ def failure(server: Server, run: str) -> tuple[Any, ...]:
     (Handle(), "no form in JSON"), ("x" * (LONGEST + 1), "is the most"), ({"n": "one"}, "does not fit its schema"),
 ], ids=["wordless", "long", "unfit"])  # fmt: skip
 @pytest.mark.parametrize("waiting", [True, False])
-def test_a_loops_model_is_told_and_the_result_is_kept_from_it(
+def test_a_loops_model_gets_the_error_and_not_the_result(
     server: Server, cards: Toolcards, heard: list[Any], value: Any, text: str, waiting: bool
 ) -> None:
     run = f"run-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""Broken calls on the agent's side: repaired where there is one way only, written once more, or ended at once."""
+"""Broken calls on the agent's side: repaired if the repair is unambiguous, requested again, or ended immediately."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
@@ -93,12 +93,12 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
     ("gеt_weather", CITY, None, "no_such_tool"),  # a Cyrillic letter
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
-def test_mended_where_there_is_one_way_only(tool: str, args: Any, repaired: Any, code: str) -> None:
+def test_a_call_is_repaired_only_if_the_repair_is_unambiguous(tool: str, args: Any, repaired: Any, code: str) -> None:
     match, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
     assert (match and (match.tool, match.input)) == repaired and (trouble.code if trouble else "") == code
 
 
-# ---------------------------------------------------------------- written once more
+# ---------------------------------------------------------------- requested again
 
 
 def rewritten(answer: Any, args: Any = None) -> Any:
@@ -174,7 +174,7 @@ def test_the_cap_is_ten_seconds() -> None:
     assert repair_loop.REASK_SECONDS == 10.0
 
 
-def test_a_call_that_nothing_can_be_made_of_ends_at_once_though_nobody_is_there() -> None:
+def test_an_unusable_call_ends_immediately_even_without_a_server() -> None:
     run = Toolcards(NOBODY, "key").run("r", tools=[WEATHER, MAIL])
     decision = asyncio.run(run.call("get_weather", "c").decision({}))
     assert (decision.effect, decision.code) == ("deny", "invalid_input") and "get_weather, send_mail" in decision.text
@@ -208,7 +208,7 @@ def card(server: Server, run: str, call: str = "c") -> Any:
 
 
 @pytest.mark.slow
-async def test_a_mended_call_shows_what_it_was(ruled: Server, cards: Toolcards, run: str) -> None:
+async def test_a_repaired_call_shows_its_original_input(ruled: Server, cards: Toolcards, run: str) -> None:
     async with cards.run(run, tools=[WEATHER, MAIL]) as told:
         call = told.call("Get-Weather", "c")
         assert await call.allowed({"City": "Rome"}) == CITY and call.tool == "get_weather"

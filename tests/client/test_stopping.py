@@ -89,8 +89,8 @@ async def test_over_a_socket_too(gate: Gate) -> None:
     assert (ran, entries) == ([], ["aborted"])
 
 
-async def test_arguments_that_change_while_somebody_is_asked_do_not_run(gate: Gate) -> None:
-    """Another task holds the same object: what was judged is what runs, or what is told as edited."""
+async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gate: Gate) -> None:
+    """Another task holds the same object: what runs is what was evaluated, or what is reported as edited."""
     result, go = held(gate, "poll")
     ran: list[Any] = []
     shared = {"paths": ["/tmp"]}
@@ -166,7 +166,7 @@ def in_child(work: Any) -> Any:
 
 @forks
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_run_of_the_parent_denies_in_a_forked_child_and_goes_on_in_the_parent(gate: Gate) -> None:
+def test_a_run_of_the_parent_denies_in_a_forked_child_and_continues_in_the_parent(gate: Gate) -> None:
     ran: list[int] = []
     with Toolcards(gate.url, "key").run("r1", offline=PATIENCE, linger=1) as run:
         tools = Tools({"bash": lambda: ran.append(1)}, run)
@@ -204,7 +204,7 @@ def ended(gate: Gate) -> int:
     return sum(kind == "run.finished" for kind, _ in gate.asked)
 
 
-def test_a_run_opens_with_its_first_use_and_ends_once_nobody_uses_it(gate: Gate) -> None:
+def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> None:
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
     first = runs.run("thread")
     assert runs.run("thread") is first and runs.run("other") is not first

@@ -85,7 +85,7 @@ async def test_a_run_of_plain_code_may_be_awaited(ruled: Server, cards: Toolcard
         assert await agent_run.call("read_file", "c1").allowed({"path": "a"}) == {"path": "a"}
 
 
-def test_too_much_to_tell_is_told_short(ruled: Server, cards: Toolcards, run: str) -> None:
+def test_a_result_that_is_too_large_is_shortened(ruled: Server, cards: Toolcards, run: str) -> None:
     with cards.run(run, gate=False) as agent_run:
         call = agent_run.call("read_file", "c1")
         call.available({"path": "a"})

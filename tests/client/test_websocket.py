@@ -60,7 +60,7 @@ async def test_pings_are_answered_while_waiting():
         await socket.close()
 
 
-async def test_the_servers_close_code_and_reason_are_told():
+async def test_the_servers_close_code_and_reason_are_reported():
     async with a_server(lambda socket: socket.close(4401, "signed out")) as url:
         socket = await websocket.connect(url)
         with pytest.raises(websocket.ConnectionClosed) as error:

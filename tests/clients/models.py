@@ -36,7 +36,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class FakeModel:
-    """A server with scripts. `results`: call id -> what the agent said came of it."""
+    """A server with scripts. `results`: call id -> the result that the agent reported."""
 
     def __init__(
         self, scripts: dict[str, Script], speak: Callable[[dict[str, Any], Turn], Iterator[str]], dialect: Any

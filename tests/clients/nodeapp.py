@@ -1,4 +1,4 @@
-"""A program in JavaScript beside real packages: told one wish as a line of JSON, it answers with one."""
+"""A JavaScript program with real packages: reads one request as a line of JSON and answers with one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZOD = "4.6.7"
 
 
 class App:
-    """One program of tests/clients/javascript, with the modules of static/clients beside it."""
+    """One program of tests/clients/javascript, in one folder with the modules of static/clients."""
 
     def __init__(self, modules: Path, script: str, folder: Path) -> None:
         self._modules, self._folder = modules, folder

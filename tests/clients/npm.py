@@ -38,7 +38,7 @@ def installed(name: str, **packages: str) -> Path:
 
 
 def node(modules: Path) -> Path:
-    """Return the Node that was installed beside the packages."""
+    """Return the Node that was installed with the packages."""
     return modules / "node" / "bin" / "node"
 
 

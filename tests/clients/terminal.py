@@ -18,7 +18,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()=>][
 
 
 class Terminal:
-    """A running program. `seen`: all it ever wrote, in words; what it draws anew stands there again."""
+    """A running program. `seen`: all text that it wrote, including text that it drew again."""
 
     def __init__(self, command: list[str], *, cwd: Path, env: dict[str, str]) -> None:
         self._master, theirs = pty.openpty()

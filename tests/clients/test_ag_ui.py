@@ -210,7 +210,7 @@ def test_a_batch_answered_in_the_clients_chat_is_the_hosts(
 def test_a_denial_here_beats_an_approval_there(
     server: Server, client: Starts, run: str, producer: str, ran: Any
 ) -> None:
-    """The client would approve; by the time it does, somebody here has said no."""
+    """The client approves after a person denied the call here."""
     fields = {"threadId": run, "runId": "1", "messages": [{"id": "u", "role": "user", "content": "run ask"}]}
     more = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
     path = f"/api/v1/ag-ui/{producer}"

@@ -123,9 +123,9 @@ def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str)
     assert [call["input"]["city"] for call in calls] == ["A", "B"]
 
 
-@pytest.mark.parametrize("wish", [{}, {"beside": True}, {"keeper": True}], ids=["left", "beside", "kept"])
+@pytest.mark.parametrize("wish", [{}, {"second": True}, {"keeper": True}], ids=["left", "second", "kept"])
 def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str, wish: dict[str, bool]) -> None:
-    """A page is left in the middle and opened anew, or opened twice; what is read, or kept, is watched."""
+    """A page is closed during a run and opened again, or opened twice. The read or stored stream is observed."""
     result = app("resume", **wish).finish()
     cards = ended(server, run, "output-available", "output-available", "output-available")
     assert list(cards) == ["call_r1", "call_r2", "call_r3"] and len(result["ran"]) == 3
@@ -263,7 +263,7 @@ def test_what_a_person_edited_is_what_runs(server: Server, app: Starts, run: str
     assert (card["input"], card["original_input"]) == ({"command": "echo edited"}, {"command": "echo ask"})
 
 
-def test_an_edit_that_cannot_be_handed_over_is_a_no(server: Server, app: Starts, run: str, only: Any) -> None:
+def test_an_edit_that_cannot_be_delivered_counts_as_a_denial(server: Server, app: Starts, run: str, only: Any) -> None:
     only("7")
     chat = app("ask", gate="toolApproval")
     gating.vote(server, run, "edit", edited={"command": "echo edited"})
@@ -278,7 +278,7 @@ def test_some_of_one_turn_are_gated(server: Server, app: Starts, run: str, versi
     ended(server, run, "output-available", "output-denied", "output-available")
 
 
-def test_needs_approval_throws_a_no(server: Server, app: Starts, run: str, only: Any) -> None:
+def test_needs_approval_throws_a_denial(server: Server, app: Starts, run: str, only: Any) -> None:
     only("6")
     assert app("deny", gate="needsApproval").finish()["ran"] == []
     assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"

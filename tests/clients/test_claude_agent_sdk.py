@@ -42,7 +42,7 @@ def in_python(folder: Path, server: Server) -> list[str]:
 
 
 def in_typescript(folder: Path, server: Server) -> list[str]:
-    """Return the command of javascript/claude_agent.mjs, with the text of the connect page beside it."""
+    """Return the command of javascript/claude_agent.mjs, in one folder with the text of the connect page."""
     modules = npm.installed("claude-agent-ts", anthropic_ai__claude_agent_sdk="0.3.330", zod=ZOD)
     app = folder / "app"
     if not app.exists():
@@ -90,7 +90,7 @@ class App:
         return payload
 
     def results(self) -> dict[str, Any]:
-        """Wait for the last word: what came of each call."""
+        """Wait for the last message and return the result of each call."""
         message: dict[str, Any] = self.hears("results")["results"]
         return message
 
@@ -193,7 +193,7 @@ def test_what_the_app_is_asked_may_be_answered_there(
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
 
 
-def test_without_the_server_nothing_runs_and_the_model_is_told_why(server: Server, app: Callable[..., App]) -> None:
+def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
         report = app("touch", allowed=["Bash"])
@@ -221,7 +221,7 @@ def test_a_callback_of_the_apps_own_asks_the_gate(
     assert (path.read_text() if path.exists() else None) == written
 
 
-def test_a_callback_without_the_server_is_a_no(server: Server, app: Callable[..., App]) -> None:
+def test_a_callback_without_the_server_denies(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
         report = app("touch", host="gate", isolated=True)
@@ -262,7 +262,7 @@ def test_hooks_of_the_apps_own_tell_a_failure(server: Server, app: Callable[...,
 
 
 @typescript
-def test_hooks_of_the_apps_own_without_the_server_are_a_no(server: Server, app: Callable[..., App]) -> None:
+def test_hooks_of_the_app_without_the_server_deny(server: Server, app: Callable[..., App]) -> None:
     server.stop()
     try:
         report = app("touch", host="hooks", isolated=True, allowed=["Bash"])

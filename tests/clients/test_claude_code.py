@@ -185,7 +185,7 @@ def test_an_interrupted_question_is_withdrawn(server: Server, claude: Claude) ->
 
 
 def test_a_server_that_dies_while_a_person_is_asked_lets_nothing_run(server: Server, claude: Claude) -> None:
-    """The program does not ask again, and a yes that comes later reaches nobody."""
+    """The program does not ask again, and a later approval is not delivered."""
     claude.start("ask-write")
     gating.waiting(server, claude.session)
     server.kill()

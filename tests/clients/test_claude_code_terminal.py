@@ -41,7 +41,7 @@ class Session:
         self.terminal = Terminal([*command, f"SCENARIO:{scenario}"], cwd=place.project, env=place.env)
 
     def card(self, call: str) -> dict[str, Any]:
-        """Return the card, {} while there is none."""
+        """Return the card, {} until it exists."""
         result: dict[str, Any] = gating.calls(self._server, self.run).get(call, {})
         return result
 
@@ -51,7 +51,7 @@ class Session:
         return self.card(call)
 
     def wait_for_result(self, call: str) -> str:
-        """Return what the model was told of the call, once it was."""
+        """Wait for the result of the call that the model received, and return it."""
         until(lambda: call in self.place.model.results, PATIENCE)
         return self.place.model.results[call]
 
@@ -156,7 +156,7 @@ def test_a_question_cannot_be_approved_without_an_answer(server: Server, claude:
     assert session.card("toolu_q")["state"] == "approval-requested"
 
 
-def test_esc_takes_the_question_back_and_the_session_goes_on(server: Server, claude: Callable[..., Session]) -> None:
+def test_esc_withdraws_the_request_and_the_session_continues(server: Server, claude: Callable[..., Session]) -> None:
     session = claude("ask")
     gating.waiting(server, session.run)
     session.terminal.press(ESC)
@@ -171,7 +171,7 @@ def test_esc_takes_the_question_back_and_the_session_goes_on(server: Server, cla
 
 
 def test_esc_while_a_tool_runs_is_seen_at_the_next_prompt(claude: Callable[..., Session]) -> None:
-    """No hook tells of the interruption itself."""
+    """No hook reports the interruption itself."""
     session = claude("long")
     until((session.place.project / "started").exists, PATIENCE)
     session.terminal.press(ESC)
@@ -217,7 +217,7 @@ def test_esc_at_the_question_withdraws_it_here(server: Server, claude: Callable[
     assert not (session.place.project / "out.txt").exists()
 
 
-def test_without_the_server_nothing_runs_and_the_model_is_told_why(
+def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(
     server: Server, claude: Callable[..., Session]
 ) -> None:
     server.stop()

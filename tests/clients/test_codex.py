@@ -1,7 +1,7 @@
 """The real Codex CLI, connected as `connect codex` connects it, with a model that says what we want.
 
 0.169.0 is what these tests run: `codex exec` with a home of its own, and a Responses API on loopback. Its hooks are
-vetted by the flag for that, but in the test of hooks that nobody has trusted.
+trusted through its flag, except in the test of untrusted hooks.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ SCRIPTS: dict[str, Script] = {
 
 
 class Model:
-    """The Responses API: the prompt `SCENARIO:<name>` picks the calls; `results` is what came of them, in order.
+    """The Responses API: the prompt `SCENARIO:<name>` selects the calls; `results` has their results in order.
 
-    Every call has the id `call_0`, as of a provider that begins anew each time.
+    Every call has the id `call_0`, as from a provider that restarts its numbering each time.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ def test_a_persons_answer_is_obeyed(server: Server, codex: Codex, vote: str, ran
     assert ran or "A person declined: because" in codex.model.results[0]
 
 
-def test_without_the_server_nothing_runs_and_the_model_is_told_why(tmp_path: Path) -> None:
+def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(tmp_path: Path) -> None:
     codex = Codex(tmp_path, "http://127.0.0.1:9", "tck_nobody_listens")
     output = codex.start("touch").finish()
     assert not codex.ran and "gave no answer that can be used" in codex.model.results[0]
@@ -240,8 +240,8 @@ def test_nothing_runs_on_a_bad_answer(tmp_path: Path) -> None:
         codex.stop()
 
 
-def test_hooks_that_nobody_trusts_are_skipped(server: Server, codex: Codex) -> None:
-    """This is why `connect` says so, and the page."""
+def test_untrusted_hooks_are_skipped(server: Server, codex: Codex) -> None:
+    """Therefore `connect` and the connect page explain how to trust them."""
     codex.start("deny", trusted=False).finish()
     assert "Not allowed here." not in codex.model.results[0]
     assert "/hooks" in connect.get_recipe("codex").next_step

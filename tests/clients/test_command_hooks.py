@@ -136,7 +136,7 @@ def test_a_server_that_is_killed_while_a_person_is_asked_runs_nothing(
         place.stop()
 
 
-def test_without_the_server_nothing_runs_and_the_model_is_told_why(kind: type[Place], tmp_path: Path) -> None:
+def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(kind: type[Place], tmp_path: Path) -> None:
     place = kind(tmp_path, "http://127.0.0.1:9", "tck_nobody_listens")
     place.start("touch").finish()
     assert not place.ran and "gave no answer that can be used" in place.results()[0]

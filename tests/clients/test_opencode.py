@@ -306,7 +306,7 @@ def test_an_abort_while_a_person_is_asked(server: Server, opencode: Opencode) ->
     assert (card["state"], card["approval"]["state"]) == ("output-error", "cancelled")
 
 
-def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: Server, opencode: Opencode) -> None:
+def test_without_the_server_nothing_runs_and_the_run_is_reported_afterwards(server: Server, opencode: Opencode) -> None:
     server.stop()
     try:
         run = opencode.start("touch")
@@ -366,7 +366,7 @@ def test_nothing_runs_on_a_bad_answer(tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_what_needs_no_answer_does_not_wait_for_one(server: Server, opencode: Opencode) -> None:
-    """Without the server a turn without tools ends as ever, and is told once the server is back."""
+    """Without the server, a turn without tools ends normally and is reported when the server is back."""
     server.stop()
     try:
         run = opencode.start("words")

@@ -1,7 +1,7 @@
 """The real Pydantic AI, LangChain and OpenAI Agents SDK, connected by our client's modules, one set of scenarios.
 
 Each library runs in an environment of its own; its agent program is in `agents/`. Every test plays a scenario and
-looks at three things: what the card shows, which tools really ran, and what the model was told.
+checks three things: what the card shows, which tools ran, and what the model received.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_arguments_that_do_not_fit(server: Server, agent: Program, mode: str, sc
 
 
 def test_arguments_that_were_cut_off(server: Server, agent: Program) -> None:
-    """LangChain mends them and runs the tool with what it made of them: that is what is shown, and judged."""
+    """LangChain repairs them and runs the tool with the result, which is what is evaluated and shown."""
     run = agent.begin("cut")
     result = agent.end()
     card = settled(server, run)["call_f"]

@@ -1,7 +1,7 @@
-"""The connect page's texts, run as they are printed, beside the real libraries and what `connect` writes.
+"""The connect page's texts, run as printed with the real libraries and the files that `connect` writes.
 
 Each project has nothing but what the recipe put there, the text, and a `yours` with a scripted model and one tool
-that policy asks about. A person's yes lets it run; a no keeps it from running.
+that policy asks about. It runs after an approval and does not run after a denial.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def test_an_agent_runs_as_printed(
     assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"
 
 
-def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path) -> None:
-    """The printed command, with this test's agent for the one that stands there as an example."""
+def test_the_printed_command_registers_an_agent(planner: str, tmp_path: Path) -> None:
+    """The printed command, with this test's agent in place of the example."""
     command = snippet_text.render_snippet("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
     assert planner in command
     with held_port() as port:

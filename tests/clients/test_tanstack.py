@@ -1,4 +1,4 @@
-"""The real TanStack AI 0.58.0 and its client 0.33.2, with our module beside it and a scripted adapter."""
+"""The real TanStack AI 0.58.0 and its client 0.33.2, with our module and a scripted adapter."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_later_turn_is_approved_in_the_chat(server: Server, app: Starts, run: 
     assert calls[0]["approval"] is None and calls[1]["approval"]["by"]["kind"] == "host"
 
 
-def test_without_the_server_nothing_gated_runs_and_the_chat_goes_on(app: Starts) -> None:
+def test_without_the_server_nothing_gated_runs_and_the_chat_continues(app: Starts) -> None:
     result = app("free", gate="gate", url="http://127.0.0.1:9").finish()
     assert (result["ran"], result["prompts"], result["errors"]) == ([], 2, [])
     assert "could not be reached" in result["saw"]["call_free"]

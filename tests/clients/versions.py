@@ -10,7 +10,7 @@ NEWEST = os.environ.get("TOOLCARDS_CLIENTS") == "newest"
 LATEST = "latest"
 RUNTIMES = {"node"}  # what libraries run on: stays at its pin
 WITHIN_MAJOR = {"zod"}  # what libraries are used with: the newest of the pin's major version
-OLD_MAJORS = {"ai-sdk-6"}  # folders of a major version that is still supported beside the newest
+OLD_MAJORS = {"ai-sdk-6"}  # folders of older major versions that are still supported
 
 
 def choose(folder: str, pins: dict[str, str], newest: bool = NEWEST) -> dict[str, str]:

@@ -217,7 +217,7 @@ def test_without_its_key_file_the_plug_in_runs_nothing(target: connect.Target) -
     assert OPENCODE.probe_offline is not None and "could not be reached" in OPENCODE.probe_offline(target)
 
 
-def test_somebody_elses_plug_in_is_not_touched(target: connect.Target) -> None:
+def test_a_foreign_plugin_is_not_changed(target: connect.Target) -> None:
     path = target.home / ".config" / "opencode" / "plugin" / "toolcards.js"
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = async () => ({})")
@@ -304,7 +304,7 @@ def test_without_a_server_nothing_is_written(at_home: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_dry_run_and_a_no_leave_nothing_behind(
+def test_a_dry_run_and_a_denial_leave_nothing_behind(
     server: Server, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda question: "n")
@@ -321,7 +321,7 @@ def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -
 
 
 def voted(server: Server, decision: str) -> threading.Thread:
-    """Somebody who answers the probe as soon as it waits."""
+    """Start a thread that answers the probe as soon as it waits."""
     from tests.support import gating
     from tests.support.server import until
 
@@ -355,14 +355,14 @@ def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("vote", ["approve", "deny"])
 @pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
-def test_where_policy_asks_nobody_the_probe_asks_itself(allowing: Server, transport: str, vote: str) -> None:
+def test_without_an_asking_rule_the_probe_requests_approval_itself(allowing: Server, transport: str, vote: str) -> None:
     somebody = voted(allowing, vote)
     ended = probing.probe(allowing.base, allowing.key, lambda value: None, wait=60, transport=transport)
     somebody.join()
     assert ended == {"approve": "approved", "deny": "denied"}[vote]
 
 
-def test_a_probe_that_nobody_answers_fails(server: Server) -> None:
+def test_an_unanswered_probe_fails(server: Server) -> None:
     with pytest.raises(probing.ProbeFailed, match="No one answered"):
         probing.probe(server.base, server.key, lambda value: None, wait=1, transport="http")
 
@@ -419,7 +419,7 @@ def test_the_copied_client_is_the_one_that_is_imported(project: connect.Target) 
     assert tree(project.project or Path()) == {}  # what Python compiled is gone too
 
 
-def test_somebody_elses_file_is_not_overwritten_and_not_removed(project: connect.Target) -> None:
+def test_a_foreign_file_is_not_overwritten_and_not_removed(project: connect.Target) -> None:
     assert project.project is not None
     theirs = project.project / "toolcards" / "ai-sdk.mjs"
     theirs.parent.mkdir()
@@ -454,7 +454,7 @@ def test_a_copy_under_a_former_name_is_renewed_and_removed(project: connect.Targ
     assert not former.exists()
 
 
-def test_a_copy_is_told_in_one_line(project: connect.Target) -> None:
+def test_a_copy_is_reported_in_one_line(project: connect.Target) -> None:
     diff = "".join(change.diff() for change in PYTHON.plan(project))
     assert "a copy of gate_client.py" in diff and "import" not in diff and "tck_…" in diff and project.key not in diff
 

@@ -22,7 +22,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 
 @pytest.mark.parametrize("text", ODD_NUMBERS)
-def test_a_number_that_is_none_is_not_read_nothing(text: str) -> None:
+def test_an_invalid_number_is_read_as_none(text: str) -> None:
     assert url_helpers.read_number(text) == (int(text) if text == "9" * 18 else None)
     assert url_helpers.read_public_id(f"{text}-1") == ((int(text), 1) if text == "9" * 18 else None)
 

@@ -147,7 +147,7 @@ def test_an_import_that_hangs_denies_calls_and_holds_up_nothing(
 
 
 class Hanging:
-    """A plug-in whose methods come back when it is told to."""
+    """A plugin whose methods return when the test releases them."""
 
     def __init__(self, *events: str) -> None:
         self.go = threading.Event()

@@ -148,7 +148,7 @@ def list_deliveries() -> list[tuple[str, str]]:
 
 
 @pytest.mark.django_db
-def test_a_success_is_told_as_before_after_settled(a_run: Any, source: Source) -> None:
+def test_a_success_is_reported_as_before_after_settled(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputReady("c", 1))
     events = [delivery.decoded_payload for delivery in Delivery.objects.order_by("id")]
@@ -193,7 +193,7 @@ def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("number", "told"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
-def test_a_failure_says_when_to_try_again_where_somebody_knows(
+def test_a_failure_reports_when_to_retry_if_that_is_known(
     a_run: Any, source: Source, number: int | None, told: int | None
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
@@ -204,9 +204,7 @@ def test_a_failure_says_when_to_try_again_where_somebody_knows(
 
 
 @pytest.mark.django_db
-def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing_twice(
-    a_run: Any, source: Source
-) -> None:
+def test_a_later_snapshot_corrects_an_outcome_and_settles_nothing_twice(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run(
         "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotReceived("c", "oops", error="failed"),
@@ -259,7 +257,7 @@ def test_a_worker_that_died_leaves_an_unknown_outcome(a_run: Any, source: Source
 
 
 @pytest.mark.django_db
-def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source: Source) -> None:
+def test_a_failure_that_was_sent_as_a_result_is_reported_as_a_failure(a_run: Any, source: Source) -> None:
     Webhook.objects.create(
         name="w",
         url="https://example.com/",
@@ -270,7 +268,7 @@ def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source:
 
 
 @pytest.mark.django_db
-def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
+def test_a_denial_is_reported_with_its_code(policy: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "deny"})
     ask(source)
@@ -283,7 +281,7 @@ def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
 
 
 @pytest.mark.django_db
-def test_nobody_listens_and_nothing_is_written(a_run: Any) -> None:
+def test_without_listeners_nothing_is_written(a_run: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
     assert not Delivery.objects.exists()
 
@@ -336,7 +334,7 @@ class Listener:
     def __init__(self) -> None:
         self.board, self.sequencer, self.heard, self.seq = RunState(), ToolEventSequencer(), list[Heard](), 0
         self.tail: list[LoggedFact] = []
-        self.outcomes: dict[Any, str] = {}  # of each attempt, as it was told last
+        self.outcomes: dict[Any, str] = {}  # of each attempt, as reported last
 
     def take(self, fact: f.AnyFact) -> None:
         for ordinal, routed in self.board.route(fact):
@@ -371,7 +369,7 @@ class Listener:
         self.heard.append((event, (after.ordinal, h.get_attempt(after)), detail))
 
     def attempts(self) -> list[list[tuple[str, Any]]]:
-        """What was heard of each attempt of each call, in order."""
+        """Return the events of each attempt of each call, in order."""
         fields: dict[Any, list[tuple[str, Any]]] = {}
         for event, key, detail in self.heard:
             if event in h.TOOL_EVENTS:
@@ -418,7 +416,7 @@ def test_every_before_is_settled_once_and_last(seed: int) -> None:
     ("name", "scenario", "paths"), [(name, scenario, paths) for name, scenario, _, paths, _ in bodies()]
 )
 def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scenario: str, paths: list[Any]) -> None:
-    """Whatever the libraries really sent: also where a failure is told one frame after the result."""
+    """As the libraries really sent it, also if a failure arrives one frame after the result."""
     player = Player(MANIFEST["sets"][name]["protocol"])
     for path in paths:
         player.body(texts_of(path))
@@ -439,7 +437,7 @@ def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scen
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
+def test_a_failure_that_arrives_in_another_commit_is_an_error_and_no_success(
     a_run: Any, source: Source, forgotten: bool
 ) -> None:
     """Pydantic AI over AG-UI: the result, and one frame later that it was none."""

@@ -62,7 +62,7 @@ def environment(tmp_path: Path) -> Environment:
 
 
 def add_server(environment: Environment) -> Path:
-    """Add the packages that the server's wheel installs, as far as the client goes."""
+    """Add the packages of the server's wheel that the client also contains."""
     package = environment.site_packages / "toolcards"
     package.mkdir()
     (package / "__init__.py").write_text('__version__ = "server"\n')

@@ -164,7 +164,7 @@ PAGES: dict[str, tuple[str, str]] = {
 OTHER_METHOD = {
     "api/v1/policy/draft": "PUT", "api/v1/grants": "DELETE", "api/v1/grants/<str:pk>": "DELETE",
 }  # fmt: skip
-# What a GET writes down: that somebody took the trail along, and what the log proves of a source, gathered at a look.
+# The rows that a GET writes: the export of the audit trail, and the proofs of a source that its page collects.
 WRITTEN = {"settings/audit/export/": ["toolcards.AuditRow"], "sources/<number:pk>/": ["toolcards.Proof"]}
 SOCKETS = {"^ws/me/$": "/ws/me/", "^ws/runs/(?P<run>.+)/$": "/ws/runs/run-1/"}
 
@@ -223,7 +223,7 @@ def test_a_page_without_a_guard_is_closed(view: Any, role: str | None, status: i
 
 
 def state() -> dict[str, str]:
-    """Return what stands in the tables, but who was seen when and the beat of the clocks."""
+    """Return the contents of the tables, without last-seen times and heartbeats."""
     gate.drain()
     kept = {}
     with connection.cursor() as cursor:
@@ -246,7 +246,7 @@ def unlike(before: dict[str, str]) -> list[str]:
 
 @pytest.fixture
 def furnished(a_call: Any, key: AgentKey, a_person: Any) -> dict[str, str]:
-    """Things that the addresses name: they are there, so that only a guard keeps somebody from them."""
+    """Create what the addresses name, so that only an access check can refuse it."""
     call: ToolCall = a_call("approval-requested")
     from toolcards.models import Delivery, Webhook
 
@@ -273,7 +273,7 @@ def named(address: str, things: dict[str, str]) -> str:
 
 
 def somebody(role: str) -> Client:
-    """A client of a person with the role; "" is one without any, None nobody."""
+    """Return a client that is signed in with the role; "" is a person without a role."""
     person = get_user_model().objects.filter(username=f"p-{role}").first()
     if person is None:
         person = roles.create_person(f"p-{role}", role=role) if role else get_user_model().objects.create(username="p-")
@@ -304,7 +304,7 @@ ROLES = ("", VIEWER, APPROVER, ADMIN)
 
 
 @pytest.mark.django_db
-def test_each_page_lets_in_whom_its_row_names_and_nobody_else(furnished: dict[str, str]) -> None:
+def test_each_page_admits_exactly_the_roles_of_its_row(furnished: dict[str, str]) -> None:
     clients = {role: somebody(role) for role in ROLES}
     wrong = []
     for address, method, lowest in CASES:
@@ -386,7 +386,7 @@ def test_no_page_answers_to_another_host_or_to_an_agents_key(furnished: dict[str
 
 
 @pytest.mark.django_db
-def test_the_django_admin_lets_in_who_keeps_this_server_and_nobody_else(furnished: dict[str, str]) -> None:
+def test_the_django_admin_admits_only_admins(furnished: dict[str, str]) -> None:
     clients = {None: Client(), **{role: somebody(role) for role in ("", VIEWER, APPROVER)}}
     before, wrong = state(), []
     ours = {"admin/login/", "admin/logout/", "admin/password_change/"}  # they lead to pages of our own

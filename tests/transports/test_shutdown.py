@@ -1,4 +1,4 @@
-"""SIGTERM while everything is open: each one is told what it needs, and what was acknowledged is there afterwards."""
+"""SIGTERM while everything is open: each client gets its answer, and acknowledged data survives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINE = '{"type":"text.delta","text":"[%d]"}\n'
 
 @dataclass
 class Stopped:
-    """What was heard of a server that was stopped, and the server, which runs again."""
+    """What the clients of a stopped server received, and the server, which runs again."""
 
     server: Server
     name: str
@@ -166,7 +166,7 @@ def test_an_event_stream_ends_as_a_whole_response(stopped: Stopped) -> None:
     assert status == 200 and '"call_id":"events"' in text
 
 
-def test_what_was_read_of_a_body_is_committed_and_its_sender_is_told_to_try_again(stopped: Stopped) -> None:
+def test_the_read_part_of_a_body_is_committed_and_its_sender_is_asked_to_retry(stopped: Stopped) -> None:
     if stopped.name == "daphne":
         pytest.skip("Daphne hands over bodies that are whole")
     status, value = stopped.heard["body"]

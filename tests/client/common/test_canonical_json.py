@@ -75,7 +75,7 @@ def test_depth_and_size_are_bounded():
         canonicalize(circle)
 
 
-def test_types_are_told_apart_and_numbers_are_not():
+def test_types_are_distinguished_but_equal_numbers_are_not():
     assert canonicalize(1) == canonicalize(1.0) != canonicalize(True)
     assert canonicalize("1") != canonicalize(1)
     assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1.0})

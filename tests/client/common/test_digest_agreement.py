@@ -16,7 +16,7 @@ from tests.support.javascript import NODE, Node
 from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
 from toolcards.client.question import CallRequest
 
-# JSON texts and their RFC 8785 form; None where there is none. Texts, since a number's spelling is lost by parsing.
+# JSON texts and their RFC 8785 form, None for invalid input. Texts, because parsing loses the spelling of a number.
 TABLE: dict[str, str | None] = {
     "0": "0", "-0": "0", "-0.0": "0", "1": "1", "1.0": "1", "1e0": "1", "10e-1": "1", "0.1": "0.1", "1e-7": "1e-7",
     "0.000001": "0.000001", "1e21": "1e+21", "1E21": "1e+21", "1.5e300": "1.5e+300", "5e-324": "5e-324",

@@ -295,7 +295,7 @@ def test_causes_are_followed_ten_deep_and_no_deeper() -> None:
     assert exception_codes.classify_exception(error).code == "internal"
 
 
-def test_an_exception_without_words_can_be_told() -> None:
+def test_an_exception_that_cannot_be_formatted_gets_a_message() -> None:
     assert exception_codes.get_message(Unspeakable()) == "(Unspeakable cannot be shown)"
     assert len(exception_codes.get_message(ValueError("x" * 9000))) == 2000
 
@@ -309,7 +309,7 @@ def test_repeating_is_safe_only_where_nothing_was_sent_or_it_changes_nothing() -
     assert exception_codes.classify_exception(OSError(errno.EBUSY, ""), unwritten=True).retryable
 
 
-def test_our_own_deadline_is_told_by_us_and_not_guessed() -> None:
+def test_our_own_deadline_is_reported_and_not_guessed() -> None:
     fault = exception_codes.classify_exception(asyncio.CancelledError(), deadline=True)
     assert (fault.code, fault.authority) == ("deadline", "runtime")
 

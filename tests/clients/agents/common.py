@@ -1,4 +1,4 @@
-"""What the agent programs of these tests share: tools, scripts of models, and a loop that plays what it is told.
+"""What the agent programs of these tests share: tools, scripts of models, and a loop that plays the scenarios.
 
 A program reads one JSON line {"scenario", "run", "mode"} and answers with one line: what ran, what the model saw.
 It runs where the agent libraries are installed, so nothing of the tests is imported here.
@@ -149,7 +149,7 @@ def serve(play: Any) -> None:
 
 
 async def _played(play: Any, cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
-    """A scenario that aborts is stopped from outside, as a person stops an agent: in its tool, or when we are told."""
+    """Play a scenario. One that aborts is cancelled from outside, in its tool or at our request, as a person would."""
     playing = asyncio.ensure_future(play(cards, payload, fields))
     if payload["scenario"] == "abort":
         while not BEGAN.is_set() and not playing.done():

@@ -54,7 +54,7 @@ async def _drained(events: Any) -> None:
 
 
 async def _cut(result: Any) -> None:
-    """As an app stops a streamed run: no exception comes of it."""
+    """Stop a streamed run as an app does, without an exception."""
     while not common.BEGAN.is_set():
         await asyncio.sleep(0.05)
     result.cancel()

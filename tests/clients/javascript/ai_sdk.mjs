@@ -14,9 +14,9 @@ const toldToStop = wish.abort ? heard() : undefined;
 const troubles = []; // of watching
 let goOnClock = () => {};
 if (wish.held) { // the clock that gives up on a silent server stands still until the chat is over, however long that takes
-  const late = [], timeout = AbortSignal.timeout;
-  AbortSignal.timeout = () => { const one = new AbortController(); late.push(one); return one.signal; };
-  goOnClock = () => { AbortSignal.timeout = timeout; for (const one of late) one.abort(new DOMException('late', 'TimeoutError')); };
+  const lateControllers = [], timeout = AbortSignal.timeout;
+  AbortSignal.timeout = () => { const controller = new AbortController(); lateControllers.push(controller); return controller.signal; };
+  goOnClock = () => { AbortSignal.timeout = timeout; for (const controller of lateControllers) controller.abort(new DOMException('late', 'TimeoutError')); };
 }
 wish.onError = (error) => troubles.push(String(error));
 const Mock = aiTest.MockLanguageModelV4 ?? aiTest.MockLanguageModelV3;
@@ -99,15 +99,15 @@ const model = new Mock({
 });
 
 const sent = []; // the bytes of each answer
-const kept = { pieces: [], over: false, news: [] }; // a resumable stream, as an app keeps it beside its answer
+const kept = { pieces: [], over: false, news: [] }; // a resumable stream, as an app stores it in addition to its answer
 async function keep(stream) {
   if (wish.keeper) stream = mirror(stream, wish);
   for await (const piece of stream) {
     kept.pieces.push(piece);
-    for (const tell of kept.news.splice(0)) tell();
+    for (const notify of kept.news.splice(0)) notify();
   }
   kept.over = true;
-  for (const tell of kept.news.splice(0)) tell();
+  for (const notify of kept.news.splice(0)) notify();
 }
 const replayed = () => {
   let at = 0;
@@ -179,14 +179,14 @@ const open = (messages) => new Chat({
 let chat = open();
 if (wish.abort === 'client') toldToStop.then(() => chat.stop());
 const asked = chat.sendMessage({ text: 'go' });
-if (wish.scenario === 'resume') { // the page is left while a tool runs and opened anew, or opened once more beside it
+if (wish.scenario === 'resume') { // the page is closed while a tool runs and opened again, or opened a second time
   const stands = (id) => chat.messages.flatMap((message) => message.parts).find((part) => part.toolCallId === id)?.state;
   while (stands('call_r2') !== 'input-available') await sleep(5);
-  if (!wish.beside) await chat.stop();
-  if (!wish.beside) await asked;
+  if (!wish.second) await chat.stop();
+  if (!wish.second) await asked;
   chat = open(chat.messages.slice(0, 1));
   await chat.resumeStream();
-  await asked; // of two pages beside each other the other one ends too
+  await asked; // of two open pages the first one ends too
 } else await asked;
 const parts = () => chat.messages.flatMap((message) => message.parts).filter(ai.isToolUIPart);
 const waiting = parts().filter((part) => part.state === 'approval-requested');

@@ -1,4 +1,4 @@
-"""Passwords are hashed in few places; who finds the queue full is told so, and counts for nothing."""
+"""Passwords are hashed in few slots; a full queue answers 429, and the attempt does not count."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def crowd(real_hasher: None, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["bea", "nobody"])
-def test_who_comes_when_the_queue_is_full_is_told_to_come_back(a_person: Any, crowd: Any, name: str) -> None:
+def test_a_full_queue_asks_to_try_again_later(a_person: Any, crowd: Any, name: str) -> None:
     a_person("viewer", "bea")
     crowd()
     for _ in range(50):  # and is not taken for one who guesses

@@ -1,4 +1,4 @@
-"""People: invited by a link, given roles and groups, switched off; and whatever changes who may do what is told."""
+"""People: invitation by link, roles, groups, deactivation, and the audit of every change of permissions."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_only_admins_see_and_change_people(client: Client, a_person: Any, role: 
     assert roles.get_role(User.objects.get(pk=other.pk)) == "approver" and not User.objects.filter(username="eve")
 
 
-def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: Client) -> None:
+def test_an_invited_person_signs_in_once_by_the_link_and_sets_a_password(admin: Client) -> None:
     answer = admin.post("/settings/people/", {"name": "bea", "role": "approver", "groups": "sre, group:night shift"})
     link = link_in(answer)
     assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
@@ -141,7 +141,7 @@ def test_a_first_password_needs_a_fresh_link_and_the_next_one_the_old(client: Cl
     {"name": "\uff41-admin"}, {"name": "A-Admin"}, {"groups": "admin"}, {"groups": "x" * 200},
     {"groups": "a\u202eb"}, {"name": "x" * 151},
 ])  # fmt: skip
-def test_an_invitation_that_is_wrong_is_refused_beside_its_field(admin: Client, payload: dict[str, str]) -> None:
+def test_an_invalid_invitation_shows_the_error_at_its_field(admin: Client, payload: dict[str, str]) -> None:
     answer = admin.post("/settings/people/", {"name": "bea", "role": "viewer"} | payload)
     assert answer.status_code == 422 and set(answer.context["form"].errors) == set(payload)
     assert User.objects.count() == 1
@@ -190,7 +190,7 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     assert roles.is_only_admin(User.objects.get(username="second"))
 
 
-def test_what_a_role_may_do_is_told_also_where_it_changes_beside_a_person(admin: Client, a_person: Any) -> None:
+def test_changed_rights_of_a_role_are_recorded_also_in_a_change_of_a_person(admin: Client, a_person: Any) -> None:
     Group.objects.get(name="approver").permissions.clear()
     before = len(read_details("group.rights"))
     bea = a_person("viewer", "bea")  # which gives the roles what they lack
@@ -262,7 +262,7 @@ def test_no_one_is_renamed_to_look_like_another(admin: Client, boss: Client, a_p
     assert admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username="BEA")).status_code == 302
 
 
-def test_nobody_leaves_a_group_of_superusers_by_its_deletion(admin: Client, boss: Client) -> None:
+def test_an_admin_cannot_delete_or_rename_a_group_of_a_superuser(admin: Client, boss: Client) -> None:
     me = User.objects.get(username="a-admin")
     me.user_permissions.add(*Permission.objects.filter(codename__in=["delete_group", "change_group"]))
     sre, ops = (Group.objects.create(name=name) for name in ("sre", "ops"))
@@ -328,7 +328,7 @@ def in_admin(person: User, **changed: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> None:
+def test_changes_in_the_django_admin_are_recorded(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     group = Group.objects.get(name="approver")
     sent = in_admin(bea, groups=[group.pk], is_active="", username="beatrix")
@@ -351,7 +351,7 @@ def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> 
     assert PASSWORD not in str(list(AuditRow.objects.values_list("detail", flat=True)))
 
 
-def test_the_django_admin_keeps_the_last_admin_and_gives_nobody_all_rights(admin: Client, a_person: Any) -> None:
+def test_the_django_admin_keeps_the_last_admin_and_grants_no_superuser_flag(admin: Client, a_person: Any) -> None:
     me, bea = User.objects.get(username="a-admin"), a_person("viewer", "bea")
     for changed in ({"groups": []}, {"is_active": ""}):
         answer = admin.post(f"/admin/auth/user/{me.pk}/change/", in_admin(me, **changed))
@@ -368,7 +368,7 @@ def test_the_django_admin_keeps_the_last_admin_and_gives_nobody_all_rights(admin
     assert User.objects.filter(pk=root.pk).exists()
 
 
-def test_groups_and_their_rights_are_told(admin: Client, a_person: Any) -> None:
+def test_groups_and_their_rights_are_recorded(admin: Client, a_person: Any) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     boss, right = Client(), Permission.objects.get(codename="vote")
     boss.force_login(root)
@@ -393,7 +393,7 @@ def test_groups_and_their_rights_are_told(admin: Client, a_person: Any) -> None:
     assert Group.objects.filter(pk=role.pk, name="viewer").exists()
 
 
-def test_what_commands_change_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_commands_are_recorded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     ACTOR.set(lambda: ("command", ""))  # a request of another test may have left its person here
     call_command("person", "create", "bea", "--role", "approver")
     assert last("person.created").details["person"] == "bea" and last("person.created").actor_kind == "command"
@@ -428,7 +428,7 @@ def test_a_sign_in_is_no_change_of_the_password(client: Client, a_person: Any, s
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("change", ["flag", "password", "group", "door"])
-def test_a_change_that_cannot_be_told_does_not_happen(a_person: Any, change: str) -> None:
+def test_a_change_that_cannot_be_recorded_does_not_happen(a_person: Any, change: str) -> None:
     bea = a_person("viewer", "bea")
     before = (bea.password, roles.compute_state_digest(bea))
     group = Group.objects.create(name="sre")
@@ -456,7 +456,7 @@ def test_a_change_that_cannot_be_told_does_not_happen(a_person: Any, change: str
 # ---------------------------------------------------------------- sources and notifications
 
 
-def test_whom_a_source_works_for_is_told_with_what_was(admin: Client, source: Source, a_person: Any) -> None:
+def test_a_new_owner_of_a_source_is_recorded_with_the_old_one(admin: Client, source: Source, a_person: Any) -> None:
     a_person("approver", "bea")
     page = f"/sources/{source.pk}/owner/"
     for name in ("bea", "bea", ""):
@@ -477,7 +477,7 @@ def test_whom_a_source_works_for_is_told_with_what_was(admin: Client, source: So
     assert last("source.created").details["source"] == "new"
 
 
-def test_who_is_told_of_what_is_told_without_secrets(admin: Client) -> None:
+def test_changed_notifications_are_recorded_without_secrets(admin: Client) -> None:
     path = "/services/T0/B0/verysecretpath"
     expected = {
         "name": "ops",
@@ -502,7 +502,9 @@ def test_who_is_told_of_what_is_told_without_secrets(admin: Client) -> None:
     assert path not in rows and hook.secret not in rows
 
 
-def test_a_webhook_whose_change_cannot_be_told_stays_as_it_is(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_stays_unchanged_if_its_change_cannot_be_recorded(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = {"name": "ops", "format": "webhook", "url": "https://example.com/", "severity": "low", "zone": "UTC"}
     admin.post("/settings/notify/", expected)
     hook = Webhook.objects.get()
@@ -520,7 +522,7 @@ def test_a_webhook_whose_change_cannot_be_told_stays_as_it_is(admin: Client, mon
 # ---------------------------------------------------------------- the first person
 
 
-def test_a_server_that_nobody_has_signed_in_to_offers_a_link_at_every_start(client: Client) -> None:
+def test_a_server_without_any_sign_in_prints_a_link_at_every_start(client: Client) -> None:
     first, second = first_run.prepare(Environment()), first_run.prepare(Environment())
     assert first.admin == second.admin and second.admin is not None
     assert (
@@ -530,7 +532,7 @@ def test_a_server_that_nobody_has_signed_in_to_offers_a_link_at_every_start(clie
     assert client.post(sign_in_links.make_link(second.admin, "")).status_code == 302
 
 
-def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
+def test_a_link_is_printed_for_the_admin_if_no_person_is_named(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first_run.prepare(Environment())
@@ -545,7 +547,7 @@ def test_a_link_fits_into_one_line_of_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("change", ["person", "until", "signature", "form"])
-def test_a_link_that_was_changed_lets_nobody_in(client: Client, change: str) -> None:
+def test_a_changed_link_does_not_sign_in(client: Client, change: str) -> None:
     roles.create_person("bea", role="viewer")
     link = sign_in_links.make_link(roles.create_person("admin", role="admin"), "")
     person, until, signature = link.removeprefix("/login/link/").removesuffix("/").split(".")
@@ -579,7 +581,7 @@ def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client:
     assert client.get(second).status_code == 410
     assert client.post(sign_in_links.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
     again = sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
-    assert client.get("/").status_code == 200  # a new link ends nobody's session
+    assert client.get("/").status_code == 200  # a new link ends no session
     assert Client().post(again).status_code == 302 and not read_details("person.password")
 
 

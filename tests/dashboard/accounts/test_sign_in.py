@@ -1,4 +1,4 @@
-"""Signing in by password and by link: what is refused, what is kept of it, and whom a link names before it is used."""
+"""Signing in by password and by link: refusals, records, and the person that a link names before use."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_signing_in_begins_another_session(bea: User) -> None:
     "/login/?next=/login/", "/login/link/x/", "/logout/", "/admin/login/?next=/admin/", "///evil.example", "",
     "/%0d%0aX-Evil:1", "http:///evil.example", "/\r\nX-Evil: 1",
 ])  # fmt: skip
-def test_one_goes_on_to_pages_of_ours_only_and_never_round_in_circles(bea: User, expected: str) -> None:
+def test_sign_in_redirects_only_to_our_pages_and_never_in_a_loop(bea: User, expected: str) -> None:
     client = Client()
     answer = sign_in(client, next=expected)
     target = answer["Location"]
@@ -255,7 +255,7 @@ def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
 
 
-def test_an_invitation_of_somebody_without_a_role_is_gone(a_person: Any) -> None:
+def test_an_invitation_of_a_person_without_a_role_is_gone(a_person: Any) -> None:
     guest = roles.create_person("guest", role="viewer")
     link = sign_in_links.make_link(guest, "", sign_in_links.INVITATION_SECONDS)
     assert Client().get(link).status_code == 200

@@ -169,7 +169,7 @@ def test_an_input_of_another_shape_shows_all_its_fields(arguments: dict[str, Any
         assert name in html
 
 
-def test_what_waits_shows_fields_beside_the_patch() -> None:
+def test_a_waiting_edit_shows_its_other_fields_with_the_patch() -> None:
     arguments = {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True, "sudo": "yes"}
     html = render_input(arguments, S.APPROVAL_REQUESTED)
     shown = html.split('class="raw"')[0]

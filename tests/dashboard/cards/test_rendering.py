@@ -97,7 +97,7 @@ def test_a_failed_card_says_how_long_to_wait_where_that_is_known(after_ms: int |
     assert ("Wait first" in html) is bool(words) and words in html
 
 
-def test_what_nobody_said_is_not_made_up() -> None:
+def test_missing_facts_are_not_invented() -> None:
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=CardError("words"))))
     assert html.count("Not stated") == 2
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=CardError("words", "invalid_input", None, "runtime"))))
@@ -141,7 +141,7 @@ def test_the_vote_form_holds_what_the_person_saw() -> None:
     ],
     ids=["answered elsewhere", "automatic", "withdrawn"],
 )
-def test_nobody_is_offered_buttons_that_answer_nothing(ask: CardApproval) -> None:
+def test_buttons_that_answer_nothing_are_not_shown(ask: CardApproval) -> None:
     html = html_of(a_card(S.APPROVAL_REQUESTED, approval=ask))
     assert "decision" not in html and 'class="elsewhere"' in html
 
@@ -184,7 +184,7 @@ def test_an_error_without_words_is_still_an_error() -> None:
         (Actor("host"), "host"),
     ],
 )
-def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: Actor, expected_text: str) -> None:
+def test_a_denial_shows_its_actor_and_the_reason_that_the_agent_received(by: Actor, expected_text: str) -> None:
     text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
     assert expected_text in text and "Agent received: use the API" in text
 

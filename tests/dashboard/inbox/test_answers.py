@@ -54,7 +54,7 @@ def test_the_answers_are_what_the_agent_gets_and_the_vote_is_in_the_audit_trail(
     assert AuditRow.objects.filter(act="vote", actor="ann").count() == 1
 
 
-def test_a_text_of_ones_own_counts_instead_of_an_option_and_beside_several(ann: Client, call: ToolCall) -> None:
+def test_a_free_text_replaces_a_single_option_and_is_added_to_several(ann: Client, call: ToolCall) -> None:
     send(ann, call, **ANSWERS | {"answer-0-text": "Green", "answer-1-text": "XL"})
     call.refresh_from_db()
     answers = call.as_card().input["answers"]

@@ -209,7 +209,7 @@ def test_a_high_risk_is_denied_together_and_never_approved_together(ann: Client,
     assert send(ann, "deny", picks).status_code == 303 and states() == ["denied"] * 2
 
 
-def test_a_yes_is_never_given_across_risks_but_all_of_a_run_is_denied(ann: Client, a_call: Any, edits: Any) -> None:
+def test_approvals_never_span_risks_but_everything_of_a_run_is_denied(ann: Client, a_call: Any, edits: Any) -> None:
     edits(2)
     a_call("approval-requested", tool="delete_file", input={"path": "a"}, call_id="d")
     page = ann.get("/approvals/").content.decode()
@@ -245,7 +245,7 @@ def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: 
 
 
 @pytest.mark.parametrize("ticket", ["", " ", "apr_x", "apr_x one - -", "apr_x 1 - - more", "é 1 ü -"])
-def test_a_ticket_that_nobody_gave_is_refused_by_itself(ann: Client, edits: Any, ticket: str) -> None:
+def test_an_invalid_ticket_is_refused_by_itself(ann: Client, edits: Any, ticket: str) -> None:
     edits(2)
     picks = tickets(ann.get("/approvals/").content.decode())
     result = send(ann, "approve", [ticket, *picks])
@@ -253,7 +253,7 @@ def test_a_ticket_that_nobody_gave_is_refused_by_itself(ann: Client, edits: Any,
 
 
 @pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 10_000, 7, None, ["a"], {}])
-def test_as_json_an_approval_that_is_none_is_404(ann: Client, name: Any) -> None:
+def test_as_json_an_unknown_approval_is_404(ann: Client, name: Any) -> None:
     vote = {"approval": name, "decision": "deny", "rev": 1, "reason": "no"}
     answer = ann.post("/approvals/votes", json.dumps({"votes": [vote]}), "application/json")
     assert answer.status_code == 200 and answer.json()["results"][0]["status"] == 404
@@ -292,9 +292,7 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
 # ---------------------------------------------------------------- on open pages
 
 
-def test_open_pages_are_told_of_groups_when_they_have_changed(
-    edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_pages_get_groups_when_they_have_changed(edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.live.base_board.THROTTLE_SECONDS", 0.0)
     edits(2)
     board = boards.InboxBoard()
@@ -302,7 +300,7 @@ def test_open_pages_are_told_of_groups_when_they_have_changed(
     assert "2 similar calls" in board.render_all().parts["alike"]
     assert "alike" in board.render_changes(news).parts and "alike" not in board.render_changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
-    assert "3 similar calls" in board.render_all().parts["alike"]  # a newcomer is told first
+    assert "3 similar calls" in board.render_all().parts["alike"]  # a new watcher gets it first
     text = board.render_changes(news).parts["alike"]
     assert "3 similar calls" in text and "csrfmiddlewaretoken" not in text
     assert "alike" not in board.render_changes(news).parts

@@ -87,7 +87,7 @@ def test_without_next_it_goes_back_to_the_page_it_stood_on(ann: Client, a_call: 
     assert answer["Location"] == "/runs/run-1/?older=1"
 
 
-def test_the_same_answer_again_is_fine_and_another_is_told_who_was_first(
+def test_the_same_answer_again_is_fine_and_another_answer_shows_who_was_first(
     ann: Client, a_call: Any, a_person: Any
 ) -> None:
     call = a_call("approval-requested")

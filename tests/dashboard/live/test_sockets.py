@@ -127,7 +127,7 @@ async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Cli
         assert "data-breakglass" not in await text_with(opened, 'hx-target="#standing"')
 
 
-async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(db: None) -> None:
+async def test_a_switch_rings_only_for_listeners_of_all_runs(db: None) -> None:
     async with doorbell.listen(doorbell.EVERY_RUN) as everybody, doorbell.listen(7) as one:
         await sync_to_async(gate.set_kill_switch)("ben", True)
         assert await everybody.wait(PATIENCE) == {doorbell.EVERY_RUN}
@@ -192,7 +192,7 @@ async def test_a_card_of_a_step_that_was_reset_goes(signed_in: Client, a_run: Ca
 # ---------------------------------------------------------------- who may watch
 
 
-async def test_who_is_not_signed_in_is_told_so() -> None:
+async def test_a_socket_without_a_sign_in_is_closed_with_its_code() -> None:
     async with watching(None, "/ws/me/") as opened:
         assert await close_code(opened) == 4401
 
@@ -205,13 +205,13 @@ async def test_who_has_no_role_may_not_watch(django_user_model: Any) -> None:
         assert await close_code(opened) == 4403
 
 
-async def test_a_run_that_is_not_there_is_told_so(signed_in: Client) -> None:
+async def test_a_socket_of_an_unknown_run_is_closed_with_its_code(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/runs/nothing/") as opened:
         assert await close_code(opened) == 4404
 
 
 @pytest.mark.parametrize("origin", [b"", ORIGIN, b"https://evil.example"])
-async def test_an_address_that_no_socket_has_is_told_by_its_own_code(origin: bytes) -> None:
+async def test_an_unknown_socket_address_has_its_own_close_code(origin: bytes) -> None:
     opened = socket(None, "/ws/agents/", origin)  # mistyped: it is neither the key nor the page that is wrong
     assert (await opened.connect(timeout=PATIENCE))[0]
     assert await close_code(opened) == 4404
@@ -326,7 +326,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
     assert set(mindful._texts._texts) == {(run.pk, 1), (run.pk, 3)}
     group_commit.execute(RecordFacts(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
     mindful._fetch({run.pk}, asked_only=False)
-    assert not mindful._texts._known
+    assert not mindful._texts._texts
 
 
 def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
@@ -364,7 +364,7 @@ async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
     assert [await slot.take() for slot in slots] == [frame, frame]
 
 
-async def test_who_falls_far_behind_gets_the_board_anew() -> None:
+async def test_a_watcher_far_behind_gets_the_whole_board() -> None:
     slot = FrameSlot(Pacer())
     for number in range(MAX_PARTS + 10):
         slot.offer(Frame({str(number): "x"}))
@@ -449,7 +449,7 @@ def test_what_did_not_change_is_not_said_again(db: None) -> None:
     assert not board.render_changes(BoardNews([], frozenset({1})))
 
 
-def test_what_only_a_newcomer_was_told_is_told_to_all(a_call: Callable[..., ToolCall]) -> None:
+def test_parts_that_only_a_new_watcher_got_are_sent_to_all(a_call: Callable[..., ToolCall]) -> None:
     board = StatusBoard()
     board.render_all()
     a_call("approval-requested")
@@ -458,7 +458,7 @@ def test_what_only_a_newcomer_was_told_is_told_to_all(a_call: Callable[..., Tool
     assert not board.render_changes(BoardNews())
 
 
-def test_news_of_calls_that_nobody_is_asked_about_cost_no_count(
+def test_news_of_calls_without_approval_cost_no_count(
     a_call: Callable[..., ToolCall], django_assert_num_queries: Any
 ) -> None:
     board, call = StatusBoard(), a_call("output-available")
@@ -499,7 +499,7 @@ async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_what_a_run_said_before_somebody_looked_is_no_news(
+async def test_earlier_calls_of_a_run_are_no_news_for_a_new_watcher(
     signed_in: Client, a_run: Callable[..., Run], source: Any
 ) -> None:
     old = [f.InputReady(f"old{number}", "Bash", {}, True) for number in range(3)]
@@ -519,7 +519,7 @@ async def test_what_a_run_said_before_somebody_looked_is_no_news(
             assert looked == ["new"]
 
 
-async def test_a_question_is_news_for_the_inbox_though_somebody_opens_its_run_meanwhile(
+async def test_an_approval_is_news_for_the_inbox_even_if_its_run_is_opened_meanwhile(
     signed_in: Client, a_call: Callable[..., ToolCall], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(signed_in, "/ws/me/?board=approvals") as inbox:

@@ -37,7 +37,7 @@ def admin(a_person: Callable[..., Any], client: Client) -> Client:
     return client
 
 
-def test_only_admins_see_and_change_who_is_told(client: Client, a_person: Callable[..., Any]) -> None:
+def test_only_admins_see_and_change_notifications(client: Client, a_person: Callable[..., Any]) -> None:
     assert client.get("/settings/notify/").status_code == 302
     client.force_login(a_person("approver"))
     assert client.get("/settings/notify/").status_code == 403
@@ -54,7 +54,7 @@ def test_a_new_webhook_shows_its_secret_once(admin: Client) -> None:
     assert webhook.secret in answer.content.decode() and len(webhook.secrets()) == 2
 
 
-def test_whose_escalations_are_told_is_set_on_the_page_and_stays(admin: Client) -> None:
+def test_the_recipients_of_escalations_are_set_on_the_page_and_stay(admin: Client) -> None:
     admin.post("/settings/notify/", WANTED | {"escalated_to": "group:lead,  ann\n"})
     webhook = Webhook.objects.get()
     assert webhook.wanted_escalations == ["group:lead", "ann"]
@@ -126,7 +126,7 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
     assert "approve" not in text.lower()
 
 
-def test_discord_mentions_nobody_and_slack_marks_nothing_up() -> None:
+def test_discord_mentions_no_one_and_slack_renders_no_markup() -> None:
     discord = json.loads(formats.format_discord(formats.build_message(said(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]
     slack = json.loads(formats.format_slack(formats.build_message(said(), "medium"))[0])

@@ -97,7 +97,7 @@ def test_activating_needs_to_know_what_is_active(admin: Client) -> None:
     assert answer.json()["error"]["detail"]["findings"][0]["pointer"] == "/expected_active"
 
 
-def test_a_body_that_is_no_json_is_told_so(admin: Client) -> None:
+def test_a_body_that_is_not_json_is_400(admin: Client) -> None:
     assert send(admin, "POST", "validate", "{").status_code == 400
 
 

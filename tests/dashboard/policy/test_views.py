@@ -90,7 +90,7 @@ def test_activating_makes_the_next_version(admin: Client, first: PolicyVersion) 
     assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool("Bash", input={})).effect == "deny"
 
 
-def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first: PolicyVersion) -> None:
+def test_the_slower_person_gets_a_notice_and_nothing_is_activated(admin: Client, first: PolicyVersion) -> None:
     save(admin)
     gate.activate({"v": 1, "default": "deny", "rules": []}, author="ben", expected_active=1)
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1})
@@ -121,7 +121,7 @@ def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, f
         ({"rule_id": "ask-edit"}, "rule_id", "Another rule"),
     ],
 )
-def test_what_is_wrong_is_said_beside_the_field(
+def test_an_error_is_shown_at_its_field(
     admin: Client, first: PolicyVersion, fields: dict[str, Any], field: str, says: str
 ) -> None:
     answer = save(admin, **fields)
@@ -155,7 +155,7 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
     assert policy_draft.load_draft()["rules"] == [rule]
 
 
-def test_off_and_watch_only_are_told_apart(admin: Client, first: PolicyVersion) -> None:
+def test_off_and_watch_only_are_distinguished(admin: Client, first: PolicyVersion) -> None:
     save(admin, mode="monitor", rule_id="watching")
     save(admin, mode="off", rule_id="sleeping")
     rules = {rule["id"]: rule for rule in policy_draft.load_draft()["rules"]}
@@ -176,7 +176,7 @@ def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion
     assert policy_draft.load_draft()["default"] == "deny" and policy_store.get_active_policy().default == "ask"
 
 
-def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
+def test_the_agents_owner_may_approve_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     policy_draft.update_draft_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
     fields: dict[str, Any] = {"quorum": 1, "reauth": True}
     for value, expected in (({"allow_requester": "on"}, fields | {"allow_requester": True}), ({}, fields)):

@@ -151,7 +151,7 @@ def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCa
     assert seen > 40
 
 
-def test_cards_of_two_runs_with_one_name_are_told_apart(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
+def test_cards_of_two_runs_with_one_name_are_distinguishable(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
     for page in ("/calls/", "/approvals/"):
         html = viewer.get(page).content.decode()
         assert len(re.findall(r"<article [^>]*>", html)) == 2

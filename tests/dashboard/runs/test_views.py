@@ -173,7 +173,7 @@ def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], e
     assert client.post("/login/", by_name).headers["Location"] == "/"
 
 
-def test_a_wrong_password_is_told_in_words(client: Client) -> None:
+def test_a_wrong_password_shows_a_message(client: Client) -> None:
     answer = client.post("/login/", {"username": "vera", "password": "no"})
     assert answer.status_code == 200 and "Wrong name or password" in answer.content.decode()
 
@@ -298,7 +298,7 @@ def test_a_picture_is_served_as_what_its_bytes_prove_and_may_do_nothing(
         assert viewer.get(f"/calls/{call.public_id}/pictures/{missing}/").status_code == 404
 
 
-def test_only_a_run_that_goes_on_offers_to_follow_new_calls(viewer: Client, a_run: Callable[..., Run]) -> None:
+def test_only_an_active_run_offers_to_follow_new_calls(viewer: Client, a_run: Callable[..., Run]) -> None:
     a_run("open", f.InputStarted("c", "bash"))
     a_run("over", f.InputStarted("c", "bash"), f.RunEnded())
     assert "data-follow" in viewer.get("/runs/open/").content.decode()

@@ -85,7 +85,7 @@ def test_a_form_of_a_person_may_be_larger_and_a_policy_even_more(server: Server)
 
 
 @pytest.mark.parametrize("path", [b"/api/v1/nothing", b"/static/nothing", b"/healthz"])
-def test_a_body_that_nobody_wants_ends_the_connection(server: Server, path: bytes) -> None:
+def test_an_unread_body_ends_the_connection(server: Server, path: bytes) -> None:
     with Wire(server, post(path, HEAD, b"Transfer-Encoding: chunked")) as wire:
         stop = threading.Event()
 

@@ -149,7 +149,7 @@ def test_an_address_has_only_so_many_connections_that_are_not_known(server: Serv
 
 
 @pytest.mark.parametrize("half", [b"", b"GET / HTTP/1.1\r\n", post(LOGIN, HEAD, b"Content-Length: 1000") + b"x"])
-def test_half_sent_requests_keep_nobody_of_their_address_out(tmp_path: Path, half: bytes) -> None:
+def test_half_sent_requests_lock_no_one_of_their_address_out(tmp_path: Path, half: bytes) -> None:
     patient = {"head_seconds": 600, "body_seconds": 600}
     with Server(tmp_path, max_unauthenticated=5, **patient) as server, contextlib.ExitStack() as wires:
         held = [wires.enter_context(Wire(server, half)) for _ in range(30)]
@@ -188,7 +188,7 @@ def test_idle_connections_keep_no_one_of_their_address_out(server: Server) -> No
         assert all(wire.rest() == b"" for wire in idle[:20])  # the oldest gave way, between two requests
 
 
-def test_nobody_is_kept_out_for_long(server: Server) -> None:
+def test_no_one_is_locked_out_for_long(server: Server) -> None:
     wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(3 * MAX_UNKNOWN_PEERS)]
     until(lambda: _alive(server))  # while they are all still open on our side
     for wire in wires:

@@ -50,7 +50,7 @@ def test_who_is_known_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("scope", [None, {}, {LINE: ()}, {LINE: (Peer(),)}])
-def test_a_server_that_keeps_no_lines_is_told_nothing(scope: dict[str, object] | None) -> None:
+def test_a_server_without_peers_in_the_scope_is_left_alone(scope: dict[str, object] | None) -> None:
     admit(scope)
 
 

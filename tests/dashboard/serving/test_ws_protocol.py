@@ -64,7 +64,7 @@ class Wire(asyncio.Transport):
 
 
 async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
-    """Return what the application was told, what the client was sent, and whether all was closed and paused."""
+    """Return the application's messages, the bytes for the client, and whether all was closed and paused."""
     entries: list[Any] = []
     wire, state = Wire(), ServerState()
     ready = asyncio.Event()

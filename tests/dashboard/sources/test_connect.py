@@ -59,12 +59,12 @@ def test_each_step_is_ticked_by_what_happened(source: Source, a_call: Callable[.
     assert done(source.name) == ["key", "event", "held", "released"]
 
 
-def test_a_yes_that_the_agent_has_not_used_is_no_release(source: Source, a_call: Callable[..., ToolCall]) -> None:
+def test_an_approval_that_the_agent_has_not_used_is_no_release(source: Source, a_call: Callable[..., ToolCall]) -> None:
     a_call("approval-responded")
     assert done(source.name) == ["key", "event", "held"]
 
 
-async def test_the_page_ticks_while_somebody_looks(
+async def test_the_open_page_updates_its_checklist(
     signed_in: Client, source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
     async with watching(signed_in, "/ws/me/?board=connect&source=an%20agent") as opened:
@@ -155,14 +155,14 @@ def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_appro
     assert proven(source)["edit"] == ["traffic"]
 
 
-def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callable[..., ToolCall]) -> None:
+def test_a_probe_and_real_traffic_are_distinguished(source: Source, a_call: Callable[..., ToolCall]) -> None:
     a_call("output-denied", run=f"{RUN_PREFIX}1")
     assert proven(source)["gate"] == ["probe"] == proven(source)["observe"]
     a_call("output-denied", run="run-1")
     assert proven(source)["gate"] == ["traffic", "probe"]
 
 
-def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
+def test_the_probe_reports_what_the_agent_does_without_a_server(source: Source, admin: Client) -> None:
     facts = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
     group_commit.execute(
         RecordFacts(source, f"{RUN_PREFIX}2", [*facts, f.OutputDenied("away", "The gate could not be reached.")])

@@ -70,7 +70,7 @@ def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_a_key_without_name_or_scope_is_refused_beside_the_field(admin: Client) -> None:
+def test_a_key_without_name_or_scope_shows_the_error_at_its_field(admin: Client) -> None:
     answer = admin.post("/sources/keys/", {"name": "", "scopes": ["fly"]})
     assert answer.status_code == 422 and set(answer.context["key_form"].errors) == {"name", "scopes"}
     assert AgentKey.objects.count() == 0
@@ -111,7 +111,7 @@ def test_texts_with_angle_brackets_are_escaped(admin: Client) -> None:
     assert "def read_file(path: str) -&gt; str:" in admin.get("/connect/python/").content.decode()
 
 
-def test_what_is_in_part_is_not_called_a_yes() -> None:
+def test_a_partial_ability_is_not_shown_as_yes() -> None:
     graded = {way.slug: {word: grade for word, grade, _ in way.abilities} for way in connect.METHODS}
     assert graded["ag-ui"]["gate"] == graded["acp"]["gate"] == graded["ai-sdk"]["edit arguments"] == "partly"
     assert graded["acp"]["stream"] == graded["claude-code"]["stream"] == "no"

@@ -106,7 +106,7 @@ def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_stream_that_could_not_be_written_is_given_up_for_good(known_outages: None, source: Any) -> None:
+def test_a_stream_that_could_not_be_written_is_given_up_permanently(known_outages: None, source: Any) -> None:
     outages.report_failure(outages.WRITING, "known")
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

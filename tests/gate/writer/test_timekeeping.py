@@ -240,7 +240,7 @@ class Days(RuleBasedStateMachine):
         return name, self.runs[name]
 
 
-def test_nobody_is_lost_and_nothing_ends_because_of_our_own_pauses_or_a_clock_that_is_set(
+def test_no_run_is_lost_or_ended_by_our_own_pauses_or_a_clock_change(
     source: Source, policy: Any, an_approver: Any, ballot: Any, limits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits(grace=GRACE, decide_ttl=DECIDE)

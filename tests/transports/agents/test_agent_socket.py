@@ -46,7 +46,7 @@ async def test_a_lease_that_is_renewed_is_not_acked_like_a_frame(agent: Any) -> 
         assert (await socket.hear("ack"))["frames"] == 2
 
 
-async def test_a_run_without_a_name_gets_one_and_is_told_it(agent: Any) -> None:
+async def test_a_run_without_a_name_receives_one(agent: Any) -> None:
     async with agent() as socket:
         await socket.say({"type": "run.started"})
         hello = await socket.hear("hello")
@@ -104,12 +104,12 @@ async def test_a_chunk_of_the_ai_sdks_sockets_sent_again_is_applied_once(agent: 
         ({"key": ""}, 4401),
     ],
 )
-async def test_who_may_not_come_in_is_told_by_code(agent: Any, query: dict[str, str], code: int) -> None:
+async def test_a_refused_socket_is_closed_with_its_code(agent: Any, query: dict[str, str], code: int) -> None:
     async with agent(**query) as socket:
         assert await socket.closed() == code
 
 
-async def test_a_key_without_the_scope_is_told_so(agent: Any) -> None:
+async def test_a_key_without_the_scope_is_refused_with_its_code(agent: Any) -> None:
     _, secret = await in_thread(AgentKey.objects.issue)("reader", ("read",))
     async with agent(key=secret) as socket:
         assert await socket.closed() == 4403
@@ -205,7 +205,7 @@ async def test_a_persons_answer_comes_once_over_the_socket(
         async with asyncio.timeout(PATIENCE):
             while not (socket.has_news or other.has_news):
                 await asyncio.sleep(0.02)
-        value, untold = (socket, other) if socket.has_news else (other, socket)  # one of the two, whoever was first
+        value, untold = (socket, other) if socket.has_news else (other, socket)  # the one that was first
         decision = await value.hear("decision")
         assert (decision["decision"], decision["by"]["kind"]) == ("allow", "human")
         assert await untold.silent(0.7) and await value.silent(0.1)
@@ -228,7 +228,7 @@ async def test_an_answer_given_while_the_agent_was_away_comes_when_it_is_back(
         assert await socket.silent(0.7)
 
 
-async def test_an_answer_that_is_owed_is_told_once_to_an_agent_that_asks_again(
+async def test_a_pending_decision_is_sent_once_to_an_agent_that_asks_again(
     agent: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     await in_thread(policy)(ASK)
@@ -245,7 +245,7 @@ async def test_an_answer_that_is_owed_is_told_once_to_an_agent_that_asks_again(
 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])
-async def test_an_answer_that_was_not_sent_is_told_by_the_next_connection(
+async def test_an_unsent_decision_is_sent_by_the_next_connection(
     agent: Any, policy: Any, an_approver: Any, ballot: Any, answer: str
 ) -> None:
     await in_thread(policy)(ASK)
@@ -282,7 +282,7 @@ async def lease_when(true: Callable[[float], bool]) -> float:
             await asyncio.sleep(0.02)
 
 
-async def test_who_comes_back_within_the_grace_goes_on(agent: Any, limits: Any) -> None:
+async def test_an_agent_that_returns_within_the_grace_period_continues(agent: Any, limits: Any) -> None:
     limits(grace=1000)
     for text in ("a", "b"):
         async with agent(run="r", mode="observe") as socket:

@@ -130,7 +130,7 @@ async def test_what_a_person_edited_replaces_the_input(tell: Any, under: Any, an
     assert (shown.input, shown.original_input) == ({"command": "git push --dry-run"}, {"command": "git push"})
 
 
-async def test_nobody_answers_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
+async def test_no_answer_arrives_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
     result = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
     assert result["permissionDecision"] == "deny"
@@ -210,7 +210,7 @@ async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: 
     assert (shown.approval.opener, shown.approval.state, shown.approval.by.name) == ("agent", "claimed", "ann")
 
 
-async def test_a_no_to_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
+async def test_a_denial_of_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
     held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
@@ -231,7 +231,7 @@ async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, 
     assert shown.anomalies == ()
 
 
-async def test_a_question_of_the_program_that_nobody_here_answers_stays_its_own(
+async def test_an_unanswered_question_of_the_program_stays_with_the_program(
     tell: Any, under: Any, an_approver: Any
 ) -> None:
     await under("watch")
@@ -270,7 +270,7 @@ async def test_the_same_hook_twice_is_one_question(tell: Any, under: Any, an_app
     assert await Approval.objects.acount() == 1
 
 
-async def test_a_deferred_call_is_judged_anew_when_its_session_resumes(tell: Any, under: Any, an_approver: Any) -> None:
+async def test_a_deferred_call_is_evaluated_again_with_its_session(tell: Any, under: Any, an_approver: Any) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
     await tell("SessionEnd", reason="other")

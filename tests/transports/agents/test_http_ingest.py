@@ -140,7 +140,7 @@ async def test_numbered_frames_are_applied_once_over_several_bodies(call: Any) -
     assert sum('"input-delta"' in fact for fact in events) == 2
 
 
-async def test_a_gating_body_is_told_the_decisions(call: Any, policy: Any) -> None:
+async def test_a_gating_body_receives_the_decisions(call: Any, policy: Any) -> None:
     await in_thread(policy)({"default": "deny"})
     _, body, _ = await call("POST", INGEST + "&mode=gate", FRAMES[:2])
     assert [decision["decision"] for decision in body["decisions"]] == ["deny"]

@@ -16,7 +16,7 @@ from toolcards.transports.api.api_errors import Problem
 @pytest.mark.django_db(transaction=True)
 def test_a_key_opens_though_its_use_cannot_be_noted(key: AgentKey, secret: str) -> None:
     busy = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
-    busy.execute("BEGIN IMMEDIATE")  # somebody writes, and goes on writing
+    busy.execute("BEGIN IMMEDIATE")  # another writer holds the lock
     try:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 20")

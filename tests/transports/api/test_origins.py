@@ -72,7 +72,7 @@ ORIGINS = [
     ([b"http://[::1"], "ws", b"127.0.0.1:8000", "origin"),
     ([b"https://evil.example", b"http://127.0.0.1:8000"], "ws", b"127.0.0.1:8000", "origin"),
     ([b"http://127.0.0.1:8000", b"https://evil.example"], "ws", b"127.0.0.1:8000", "origin"),
-    # a name that points here by now: page and host agree, and neither is ours
+    # DNS rebinding: page and host agree, and neither is ours
     ([b"http://evil.example:8000"], "ws", b"evil.example:8000", "bad_host"),
 ]  # fmt: skip
 

@@ -180,7 +180,7 @@ async def test_only_a_key_with_the_scope_for_it_sees_other_sources(
     assert len((await call("GET", "/api/v1/approvals", key=other))[1]["approvals"]) == seen
 
 
-async def test_a_key_means_its_own_run_whoever_else_uses_the_name(call: Any, a_run: Any, twin: Any) -> None:
+async def test_a_key_reads_its_own_run_if_another_source_uses_the_name(call: Any, a_run: Any, twin: Any) -> None:
     await in_thread(a_run)("r")
     own, everything = await twin("r"), (await in_thread(AgentKey.objects.issue)("twin", ("read:all",)))[1]
     for path in ("/api/v1/runs/r", "/api/v1/runs/r?source=twin"):
@@ -231,7 +231,7 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
     assert [len(page) for page in everything] == [3, 1]
 
 
-async def test_health_is_told_to_everybody(call: Any, key: Any) -> None:
+async def test_health_needs_no_key(call: Any, key: Any) -> None:
     status, body, _ = await call("GET", "/healthz", key=None)
     assert (status, body) == (200, {"status": "ok", "version": __version__})
     status, body, _ = await call("GET", "/readyz", key=None)

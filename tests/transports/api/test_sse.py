@@ -27,7 +27,7 @@ def replay_events(run: str = "r") -> list[StreamEvent]:
 
 
 def besides(events: list[StreamEvent]) -> list[StreamEvent]:
-    """The story without what hooks are told: that has tests of its own (test_hooks)."""
+    """Return the events without those for hooks, which have their own tests (test_hooks)."""
     return [one for one in events if one.name != "hook"]
 
 
@@ -35,7 +35,7 @@ def names(events: list[StreamEvent]) -> list[str]:
     return [one.name for one in events]
 
 
-def test_a_simple_call_is_told_from_start_to_end(a_run: Any) -> None:
+def test_a_simple_call_is_streamed_from_start_to_end(a_run: Any) -> None:
     a_run(
         "r", f.StepStarted(), f.InputStarted("c", "bash"), f.InputDelta("c", "{}"), f.InputReady("c"),
         f.TextDelta(text="t"), f.OutputPartial("c", 1), f.OutputReady("c", 2), f.StepFinished(), f.RunEnded(),
@@ -69,19 +69,19 @@ def test_a_policy_denial_has_no_approval_and_is_no_error(source: Any, policy: An
     assert replay_events()[-1].data["state"] == "output-denied"
 
 
-def test_a_call_that_a_reset_took_is_told_as_removed(a_run: Any) -> None:
+def test_a_call_that_a_reset_deleted_is_reported_as_removed(a_run: Any) -> None:
     a_run("r", f.StepStarted(), f.InputStarted("c", "bash"), f.StepReset())
     assert names(replay_events())[-1] == "tool_call_removed"
 
 
-def test_a_result_after_a_concluded_end_completes_once_more(a_run: Any, source: Any) -> None:
+def test_a_result_after_a_concluded_end_completes_again(a_run: Any, source: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
     a_run("r", f.OutputReady("c", 1))
     ends = [one.data["state"] for one in replay_events() if one.name == "tool_call_completed"]
     assert ends == ["output-error", "output-available"]
 
 
-def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
+def test_consecutive_pieces_are_merged(a_run: Any) -> None:
     pieces = [fact for n in range(20) for fact in (f.InputDelta("a", "x"), f.InputDelta("b", "y"))]
     run = a_run("r", f.InputStarted("a", "bash"), f.InputStarted("b", "bash"), *pieces, f.InputReady("a"))
     events = besides(list(coalesce(EventReplay(run), Event.objects.after(run, 0))))
@@ -90,7 +90,7 @@ def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
     assert events[-3].data["call"]["input_text"] == "x" * 20
 
 
-def test_an_id_comes_only_when_all_of_its_place_is_told(a_call: Any) -> None:
+def test_an_id_is_sent_only_after_all_events_of_its_position(a_call: Any) -> None:
     a_call("output-denied", run="r")
     said = "".join(sse._format_frames(replay_events()))
     resolved, completed = said.strip().split("\n\n")[-2:]
@@ -184,7 +184,7 @@ def test_a_stream_is_live_and_stays_open_after_the_end(server: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 30])
-def test_an_id_that_is_none_of_ours_is_refused(server: Any, given: str) -> None:
+def test_an_invalid_id_is_refused(server: Any, given: str) -> None:
     server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", {"type": "run.started"})
     assert Reader(server, "resumed", **{"Last-Event-ID": given}).answer.status == 400
 
@@ -206,7 +206,7 @@ def test_a_secret_that_is_cut_between_two_pieces_of_text_is_in_neither(a_run: An
 @pytest.mark.parametrize(
     "end", [f.RunEnded(), f.StepStarted(), f.MessageStarted(message_id="m"), f.RunStarted(agent="b")]
 )
-def test_what_was_held_back_is_told_when_its_text_ends(a_run: Any, end: Any) -> None:
+def test_held_back_text_is_sent_when_the_text_ends(a_run: Any, end: Any) -> None:
     a_run("r", f.TextDelta(text="see https://example"), f.TextDelta(text=" then aA1", channel="reasoning"), end)
     events = [one for one in replay_events() if one.name == "text"]
     assert [one.data["text"] for one in events] == ["see https://", " then ", "example", "aA1"]

@@ -71,7 +71,7 @@ async def leave(agent: Any) -> None:
     await lose_after_grace()
 
 
-async def test_a_yes_given_while_the_agent_is_away_is_there_when_it_comes_back(
+async def test_an_approval_while_the_agent_is_away_is_delivered_when_it_returns(
     agent: Any, policy: Any, an_approver: Any, ballot: Any, limits: Any
 ) -> None:
     limits(grace=50)
@@ -93,7 +93,7 @@ async def test_a_yes_given_while_the_agent_is_away_is_there_when_it_comes_back(
     assert await in_thread(state)() == ("output-available", None)
 
 
-async def test_a_yes_given_before_the_agent_was_lost_is_kept_too(
+async def test_an_approval_before_the_agent_was_lost_is_kept_too(
     agent: Any, call: Any, policy: Any, an_approver: Any, ballot: Any, limits: Any
 ) -> None:
     limits(grace=50)
@@ -133,7 +133,7 @@ async def test_nothing_waits_for_an_agent_that_never_comes_back(
     assert body["decision"] == "deny" and body["permit"] is None
 
 
-async def test_an_agent_that_asks_again_goes_on_with_its_run(
+async def test_an_agent_that_asks_again_continues_its_run(
     agent: Any, call: Any, policy: Any, an_approver: Any, limits: Any
 ) -> None:
     limits(grace=50)

@@ -100,7 +100,7 @@ async def test_a_writer_whose_work_waits_for_a_minute_is_not_ready(
     assert (await reasons(call))["writing"]["reason"] == "stuck"
 
 
-async def test_an_outbox_that_nobody_works_on_is_not_ready(call: Any, key: Any) -> None:
+async def test_an_outbox_without_a_worker_is_not_ready(call: Any, key: Any) -> None:
     outages.report_success(SENDING)
     outages._last_success[SENDING] -= readiness.STUCK + 1
     assert (await reasons(call))["sending"]["reason"] == "stuck"

@@ -158,13 +158,13 @@ def test_a_denied_call_says_why_and_what_dropping_the_rule_would_change(admin: C
     assert "<html" in admin.get(f"/calls/{denied.public_id}/why/").content.decode()
 
 
-def test_why_keeps_to_the_version_of_the_decision_and_tells_of_today(admin: Client, denied: ToolCall) -> None:
+def test_why_uses_the_version_of_the_decision_and_shows_the_active_one(admin: Client, denied: ToolCall) -> None:
     gate.activate({"v": 1, "default": "allow", "rules": []}, author="ben")
     why = admin.get(f"/calls/{denied.public_id}/why/").content.decode()
     assert "policy version 1" in why and "Today, under version 2" in why
 
 
-def test_why_says_so_where_a_person_or_nobody_decided(admin: Client, a_call: Any) -> None:
+def test_why_shows_that_a_person_or_no_one_decided(admin: Client, a_call: Any) -> None:
     no = a_call("output-denied", tool="Edit", input={"path": "a"})
     assert "Denied by ann." in admin.get(f"/calls/{no.public_id}/why/").content.decode()
     seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
@@ -267,7 +267,7 @@ def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, polic
     assert policy_store.get_active_policy().version == 1 and not policy_draft.load_draft()["rules"]
 
 
-def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
+def test_the_ladder_warns_if_a_denied_call_would_be_allowed(admin: Client, a_call: Any) -> None:
     call = a_call("output-denied", tool="Edit", input={"path": "a"})
     policy_draft.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
     fields = {"rung": "exact", "effect": "allow", "scope": "all"}
@@ -428,14 +428,14 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
     assert "watching would have said deny" in admin.get(f"/calls/{call.public_id}/").content.decode()
 
 
-def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
+def test_unknown_people_and_groups_are_reported(admin: Client) -> None:
     ask = {"approvers": ["a-admin", "group:gone"], "escalate": [{"after": "5m", "to": "nobody-such"}]}
     result = policy_store.check_document({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
     strangers = [finding.pointer for finding in result if finding.code == "unknown_person"]
     assert strangers == ["/rules/0/match/user/0", "/rules/0/ask/approvers/1", "/rules/0/ask/escalate/0/to"]
 
 
-def test_asking_by_default_is_refused_where_nobody_may_answer(a_person: Any) -> None:
+def test_asking_by_default_is_refused_if_no_one_may_answer(a_person: Any) -> None:
     a_person("viewer")
     with pytest.raises(PolicyError) as error:
         policy_store.check_document({"v": 1, "default": "ask", "rules": []})

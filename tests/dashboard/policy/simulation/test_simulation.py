@@ -183,7 +183,7 @@ def test_the_next_job_stops_the_one_before(job: jobs.Job) -> None:
     assert jobs.find_job(job.id).state == "cancelled"  # type: ignore[union-attr]
 
 
-def test_a_job_whose_process_is_gone_is_told_so(job: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_process_is_gone_reports_its_failure(job: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "SILENT", -1.0)
     assert jobs.find_job(job.id).state == "failed"  # type: ignore[union-attr]
 
