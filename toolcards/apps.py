@@ -1,4 +1,4 @@
-"""Tells Django about the engine."""
+"""The Django app of the engine."""
 
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created

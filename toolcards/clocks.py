@@ -1,9 +1,9 @@
 """The clocks of an installation: wall time, steady time, and working time.
 
-- Wall time is what people see. Deadlines are written in it, and anyone can set the clock that shows it.
+- Wall time is what people see. Deadlines use it, although it can be set.
 - Steady time counts real seconds: setting the clock does not move it. It begins at the wall time of the first start.
 - Working time is steady time without pauses. A pause is a time in which no server process of the installation worked:
-  all were down, stopped, or asleep, or the database could not be written. Leases of agents and the short limits of
+  all were down, stopped or asleep, or the database was not writable. Leases of agents and the short limits of
   permits run on working time, so that a pause of the server takes no time from agents.
 
 The server processes agree on a `Beat`: one row that they move on while they work (gate/writer/timekeeping.py).
@@ -46,7 +46,7 @@ class Beat:
 
 
 class Clock:
-    """The clocks of one process. `wall` and `elapsed` are where its time comes from."""
+    """The clocks of one process. `wall` and `elapsed` are its sources of time."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = seconds_since_boot
@@ -56,7 +56,7 @@ class Clock:
         self.reset()
 
     def reset(self) -> None:
-        """Forget every beat, as a new process."""
+        """Drop all beats, as in a new process."""
         # One attribute, so that a reader in another thread never sees half of a change. The first part is steady time
         # minus elapsed time.
         self._state: tuple[float, Beat | None] = (self.wall() - self.elapsed(), None)

@@ -45,7 +45,7 @@ class Listener:
     def wake(self, runs: set[int]) -> None:
         """Wake the listener, from any thread.
 
-        Rings that it has not taken yet wake its event loop only once.
+        Several pending rings wake its event loop only once.
         """
         with self._lock:
             is_first = not self._is_waking

@@ -135,7 +135,7 @@ def _watch_run(run: int, channel: str) -> Iterator[_UndeliveredWatch]:
 
 
 class ApprovalStatus(NamedTuple):
-    """The columns of an approval that say whether it is answered. Times are epoch seconds."""
+    """The columns of an approval that show its status. Times are epoch seconds."""
 
     id: str
     run_id: int
@@ -244,7 +244,7 @@ async def _read_statuses(approvals: list[str], source: int | None) -> list[Appro
 
 
 async def _read_statuses_forever(approvals: list[str]) -> list[ApprovalStatus]:
-    """Read the statuses, however long the database is away: each request has its own time limit."""
+    """Read the statuses, retrying while the database is unavailable. Each request has its own time limit."""
     pages = [approvals[start : start + PAGE] for start in range(0, len(approvals), PAGE)]
     return [
         status

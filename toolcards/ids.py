@@ -1,4 +1,4 @@
-"""Names for new things: a prefix that says what it is, and 120 random bits."""
+"""Identifiers: a prefix for the type, and 120 random bits."""
 
 import secrets
 

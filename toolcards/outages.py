@@ -1,7 +1,7 @@
 """Outages: the parts of this process that do not work now. Each one is logged once at its start and at its end.
 
-Parts are what the server must be able to do: read, write, send notifications, ring the bell between processes, and so
-on. Code that does one of these reports each outcome here, from any thread; readiness and the pages read from here.
+A part is a capability of the server, such as reading, writing, sending notifications, or ringing the bell between
+processes. Its code reports each outcome here, from any thread; readiness and the pages read the outages.
 
 On a nearly full disk a small write works while a larger one fails. An outage that begins again soon after its end is
 the same one: from then on it only ends after a calm time, which doubles, so that neither log nor pages flicker.
@@ -112,7 +112,7 @@ def get_idle_seconds(part: str) -> float:
 
 
 def reset() -> None:
-    """Forget everything (tests)."""
+    """Clear all outages (tests)."""
     _outages.clear()
     _past_outages.clear()
     _last_success.clear()

@@ -1,8 +1,8 @@
 """The bell between processes: a thread that sends rings over the channel layer and receives those of others.
 
-The thread does nothing else, so ringing never waits for Redis. Each connection has an event loop of its own, and what
-a broken connection leaves behind ends with that loop. A process also hears its own messages: this echo shows that the
-bell works in both directions. An empty message every few seconds shows it when nothing rings.
+The thread does nothing else, so ringing never waits for Redis. Each connection has its own event loop, so the tasks of
+a broken connection end with that loop. A process also receives its own messages: this echo shows that the bell works in
+both directions. If nothing rings, an empty message every few seconds takes its place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUP = "toolcards.doorbell"
 CONNECT = 5.0  # seconds that connecting may take: a dozen answers of a slow Redis
 ECHO = 2.0  # seconds within which a message must be back
 IDLE = 2.0  # seconds between two messages when nothing rings
-GAP = 0.02  # seconds between two messages, at least: what rings meanwhile goes into the next one
+GAP = 0.02  # minimum seconds between two messages: rings in between go into the next one
 PAUSE = 1.0  # seconds between two connections
 MOST = 5_000  # runs that can wait, and runs in one message; more are lost and delayed by a heartbeat
 

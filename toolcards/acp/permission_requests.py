@@ -1,4 +1,4 @@
-"""Permission requests that the gate answers: one thread each, answered once, canceled with their turn."""
+"""Permission requests for the gate: one thread each, one answer each, canceled with their turn."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class _EditorRequest:
     def get_option_kind(self, outcome: Message) -> str:
         """Return the kind of the selected option.
 
-        "" if it was not offered exactly once.
+        "" unless it was offered exactly once.
         """
         selected = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
         kinds = [
@@ -53,7 +53,7 @@ class _EditorRequest:
 
 
 class Sessions:
-    """All sessions. Nothing here waits, and nothing raises into the relay."""
+    """All sessions. Its methods do not block, and raise nothing into the relay."""
 
     def __init__(self, cards: Toolcards, *, agent: str, on_vote: Callable[[Message], None]) -> None:
         self._cards, self._agent, self._on_vote = cards, agent, on_vote

@@ -37,7 +37,7 @@ class ToolInputChunk(ToolCallChunk):
     dynamic: bool | None = None
 
     def identity(self) -> dict[str, Any]:
-        """What the chunk says of the call, in the facts' words."""
+        """The chunk's data about the call, with the names of the facts."""
         kind = (self.tool_metadata or {}).get("kind")
         return {
             "title": self.title or "",
@@ -109,7 +109,7 @@ class AbortChunk(Chunk):
 
 
 class ErrorChunk(Chunk):
-    """Something failed; merged streams may go on, so it ends nothing by itself (rule 17)."""
+    """An error. Merged streams can continue, so it does not end the run (rule 17)."""
 
     type: Literal["error"]
     error_text: str | None = None
@@ -193,7 +193,7 @@ class InputErrorChunk(ToolInputChunk):
 
 
 class ApprovalRequestChunk(ToolCallChunk):
-    """A person is asked, or a policy has asked itself (`isAutomatic`)."""
+    """A request for approval by a person, or by the SDK's own policy (`isAutomatic`)."""
 
     type: Literal["tool-approval-request"]
     approval_id: str
@@ -254,7 +254,7 @@ class OutputDeniedChunk(ToolCallChunk):
 
 
 class IgnoredChunk(Chunk):
-    """Chunks that say nothing of runs and calls; the last three are the socket's."""
+    """Chunks without data about runs and calls; the last three belong to the socket."""
 
     type: Literal[
         "message-metadata", "text-start", "text-end", "reasoning-start", "reasoning-end", "source-url",

@@ -52,9 +52,9 @@ class DecodeFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A protocol. `body_is_stream`: the end of an HTTP body ends the stream; `gated`: decisions
-    are sent on its socket unless the connection says otherwise; `find_run_id` finds the run's id in a frame,
-    `find_number` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
+    """A protocol. `body_is_stream`: the end of an HTTP body ends the stream; `gated`: decisions are sent on its socket
+    unless the connection sets another mode; `find_run_id` finds the run's id in a frame, `find_number` the sender's own
+    sequence number: of the run, from 1, or (stream, number in that stream, in order).
 
     `find_piece` reads hot frames only, fast: their piece of input and number (0 for none), or None for any
     other frame. It agrees with `decode` and `find_number`.

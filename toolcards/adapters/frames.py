@@ -46,7 +46,7 @@ class Decoder:
             frame = self._from_text(text)
         except (ValidationError, UnicodeError):
             return self._decode_slowly(text, depth)
-        # A hot frame says nothing twice if it has four quotes for each text field and two for each number field.
+        # A hot frame repeats no member if it has four quotes for each text field and two for each number field.
         # A backslash before a quote hides it, unless it is itself escaped: such texts are not judged so.
         quotes = text.count('"') - text.count('\\"') if "\\" in text else text.count('"')
         expected = 2 * (frame.texts + len(frame.__pydantic_fields_set__))

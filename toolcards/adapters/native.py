@@ -47,7 +47,7 @@ def find_number(text: str) -> int | None:
     return number if type(number) is int and 0 < number < 10**18 else None
 
 
-# The hot frame as our client writes it: members in this order and none besides, so that nothing can be said twice.
+# The hot frame as our client writes it: exactly these members in this order, so that none can be repeated.
 _DELTA = re.compile(
     r'\{(?:"n":([1-9]\d{0,17}),[ \t\r\n]*)?"type":"tool\.input\.delta","call_id":"([^"\\\x00-\x1f]+)","delta":"'
 )

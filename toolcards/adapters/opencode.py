@@ -203,7 +203,8 @@ _EVENTS: dict[str, Callable[[Payload], Facts]] = {
     "permission.v2.replied": _read_permission_reply,
 }
 # Known and without a word about calls. By name where other events of the same room are about calls, or may be one day;
-# `session.next.tool.*` and `session.next.shell.*` are counted as unknown, since calls that only they tell are missed.
+# `session.next.tool.*` and `session.next.shell.*` are counted as unknown, because calls that only they report are
+# missed.
 _QUIET = frozenset(
     {
         "session.updated", "session.deleted", "session.status", "session.diff", "session.compacted",

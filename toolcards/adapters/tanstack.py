@@ -3,7 +3,7 @@
 Source: `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). The extras
 (failed results, whole inputs, turns that are no ends, its interrupts) are read by `ag_ui` already, since its
 servers are spoken to through AG-UI clients too. Results may come before RUN_STARTED, a continuation may repeat
-START, ARGS and END, and a denial is never told: our own decision closes that card.
+START, ARGS and END, and denials are not reported: our own decision closes that card.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _replace(anchor: Anchor) -> None:
 
 @dataclass
 class _Process:
-    """What this process knows of the trail: its newest committed end, and ends that have disappeared (`cut`)."""
+    """This process's view of the trail: its newest committed end, and ends that have disappeared (`cut`)."""
 
     newest: End | None = None
     cut: list[End] = field(default_factory=list)
@@ -206,7 +206,7 @@ def accept_end(end: End) -> None:
 
 
 def follow_line(line: int) -> None:
-    """Forget the ends of earlier lines.
+    """Drop the ends of earlier lines.
 
     An operator has accepted the trail as it was (`audit reanchor`).
     """
@@ -218,7 +218,7 @@ def follow_line(line: int) -> None:
 
 
 def reset() -> None:
-    """Drop the file and what this process knows (tests)."""
+    """Remove the file and the state of this process (tests)."""
     global _process
     with _state_lock:
         if _process.timer is not None:

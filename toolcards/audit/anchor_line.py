@@ -20,7 +20,7 @@ End = tuple[int, str]  # number and hash of a row
 
 
 class InvalidAnchor(ValueError):
-    """An anchor that is unreadable, or that none of the keys signed; the message says which."""
+    """The anchor is unreadable, or signed by an unknown key; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Anchor:
 
     `number` counts anchors; `line` counts beginnings (a new trail, or one that an operator accepted as it was).
     `at` and `since` are milliseconds since 1970: when it was made, and the time from which every act has its row.
-    `doubts` says why the trail cannot have begun where it seems to; `signed` is False for version 1.
+    `doubts` explains why the start of the trail may be missing; `signed` is False for version 1.
     """
 
     seq: int = 0

@@ -211,7 +211,7 @@ def _get_keys() -> dict[str, bytes]:
     return _build_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 
 
-# Rows written since anchors are signed have keys of their own, so that an unsigned anchor never counts for them.
+# Rows written since anchors are signed use other keys, so an unsigned anchor never covers them.
 _PURPOSE, _FIRST_PURPOSE = "audit.2", "audit"
 
 

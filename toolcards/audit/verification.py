@@ -178,7 +178,7 @@ def _compare_end(end: End, outside: EndWitnesses) -> TrailFinding:
 
 
 def _find_unrecorded_acts(seq: int, current: Anchor | None) -> str:
-    """Return acts without a row. Unless the trail is empty, the anchor says from which time each act has one."""
+    """Return acts without a row. The anchor gives the time from which each act has a row, unless the trail is empty."""
     if not seq:
         return witnesses.find_earlier_use(recent=0)
     return witnesses.find_unrecorded_acts(current.since / 1000) if current is not None and current.signed else ""

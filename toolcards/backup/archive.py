@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 
 class BackupError(Exception):
-    """A backup cannot be made, read or restored; the message says why, and what to do."""
+    """A backup cannot be made, read or restored; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)

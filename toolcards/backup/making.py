@@ -54,7 +54,7 @@ def list_migrations() -> list[str]:
 
 
 def _write_parts(store: stores.Store, folder: Path, *, with_key: bool) -> dict[str, Path]:
-    """Write the parts into the folder. The anchor comes first: it must not name rows that the copy does not have."""
+    """Write the parts into the folder. The anchor is written first, so that it names no rows that the copy lacks."""
     parts = {archive.DATABASE: folder / archive.DATABASE}
     with suppress(FileNotFoundError):
         text = anchor.get_path().read_bytes()

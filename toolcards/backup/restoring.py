@@ -38,7 +38,7 @@ class RestoreReport:
 def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = False) -> RestoreReport:
     """Replace the database by the backup; raises BackupError.
 
-    After an error nothing has changed, unless the message says so.
+    An error leaves everything unchanged, unless the message states otherwise.
     """
     manifest, store = archive.check(path), stores.get_store()
     folder = Path(settings.TOOLCARDS.data_dir)
@@ -137,7 +137,7 @@ def _record_restore(manifest: Manifest, before: Anchor | None, *, actor: str) ->
 
 
 def _find_fault(before: Anchor | None) -> str:
-    """Return what is wrong with the restored trail as it was when the backup was made, "" if nothing is."""
+    """Return the faults of the restored trail at the time of the backup, or ""."""
     finding = verification.verify()
     if finding.kind == "broken":
         return finding.fault

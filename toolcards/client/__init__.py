@@ -1,4 +1,4 @@
-"""What an agent imports: nothing but the standard library, so the folder may be copied alone.
+"""The client for agents. It needs only the standard library, so you can copy the folder.
 
 cards = Toolcards("http://127.0.0.1:8000", key)          # or TOOLCARDS_URL and TOOLCARDS_AGENT_KEY
 

@@ -119,7 +119,7 @@ def _read_decision(answer: Any, question: CallRequest, kind: str) -> Decision:
     _require_equal(answer, "call_id", question.call_id)
     approval, permit, reason = (_get_object(answer, name) for name in ("approval", "permit", "reason"))
     tool = question.tool
-    if effect != "deny":  # a deny counts, whatever else the answer says
+    if effect != "deny":  # a deny counts, whatever the other fields are
         _require_equal(answer, "attempt", question.attempt)
     if effect == "ask" and not _get_text(approval, "id"):
         raise AnswerMismatch("it asks a person, but does not say where to wait")

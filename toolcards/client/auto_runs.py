@@ -72,7 +72,7 @@ class AutoRuns:
     def _get_or_create(self, conversation: str) -> tuple[Run, bool]:
         """Return the conversation's run and whether it must be opened."""
         with self._lock:
-            if os.getpid() != self._process:  # a forked child: those runs belong to the parent
+            if os.getpid() != self._process:  # a forked child: these runs belong to the parent
                 self._runs, self._process = {}, os.getpid()
             entry = self._runs.get(conversation)
             if entry is not None:

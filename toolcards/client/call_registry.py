@@ -1,8 +1,8 @@
-"""The calls of a run by the framework's ids, kept apart even if the framework reuses an id.
+"""The calls of a run by the framework's ids, distinct even if the framework reuses an id.
 
-Every framework module writes into it. Models, providers and sub-agents reuse call ids: in a later turn, in parallel,
-and nested. A call is therefore identified by its id, tool and input, and each has its own id on the wire (`call_0`,
-`call_0#2`). A call that runs or was submitted is never taken for another one.
+All framework modules use it. Models, providers and sub-agents reuse call ids: in a later turn, in parallel, and nested.
+A call is therefore identified by its id, tool and input, and each has its own id on the wire (`call_0`, `call_0#2`). A
+call that runs or was submitted is never taken for another one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Formats an exception of a tool as the `error` object of a frame; the table is in `common.error_codes`.
 
-If `retryable` depends on what the tool does, it is left to the server, which knows the tool.
+If `retryable` depends on the tool, the server fills it in.
 """
 
 from __future__ import annotations

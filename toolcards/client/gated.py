@@ -197,7 +197,7 @@ class _ProcessRun:
     def use(self, cards: Toolcards) -> str:
         """Return the run's name.
 
-        A forked child has a run of its own.
+        A forked child gets its own run.
         """
         if self._process != os.getpid():
             self._process, self._name, self._servers = os.getpid(), f"functions-{uuid.uuid4().hex[:8]}", {}

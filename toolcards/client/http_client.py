@@ -1,6 +1,6 @@
 """HTTP/1.1 requests to the gate: one complete JSON object of bounded size and time, or Unreachable.
 
-Standard library; `http.client` reads the protocol. Only a 200 with `application/json`, a declared length (or chunks
+Only a 200 with `application/json`, a declared length (or chunks
 with their end), no content encoding and at most LONGEST_ANSWER bytes counts. Redirects and the proxies of the
 environment are not used.
 
@@ -163,7 +163,7 @@ class _Stream(io.RawIOBase):
         return count
 
     def read_rest(self) -> bytes:
-        """Return the bytes after the answer; they belong to no request."""
+        """Return stray bytes after the answer."""
         self._over = True
         return self._reader.read()
 

@@ -95,7 +95,7 @@ class Gate(AgentMiddleware):  # type: ignore[misc]  # unknown where the library 
 
 
 class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the library is not installed
-    """Shows model output and tool results. Nothing here waits or raises."""
+    """Shows model output and tool results. Its methods do not block or raise."""
 
     run_inline = True  # keeps tokens in order
 

@@ -120,7 +120,7 @@ def _is_invalid_input(error: Any) -> bool:
 
 
 class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library is not installed
-    """Shows the calls of a run: pass as `hooks=`. Nothing here waits or raises."""
+    """Shows the calls of a run: pass as `hooks=`. Its methods do not block or raise."""
 
     def __init__(self, run: Run) -> None:
         self._registry = require_registry(run)

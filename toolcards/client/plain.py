@@ -1,4 +1,4 @@
-"""A hand-written agent loop: tools as plain functions, each call asked about, run and told in one step.
+"""A hand-written agent loop: tools as plain functions; one step gates, runs and reports each call.
 
 tools = Tools([get_weather, delete_file])
 with Toolcards().run(agent="scribe") as run:
@@ -50,10 +50,10 @@ class Answer:
 class Tools:
     """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them.
 
-    Several calls may have one id: each is asked about, and told, by itself.
-    A call that cannot run as written is repaired if there is only one way (docs/hooks.md), otherwise refused at once.
-    `outputs`: JSON Schemas of results, by the tool's name. A result that does not fit, that JSON has no form for, or
-    that is too long for a model is kept from it: the answer says why (`bad_output`), and `value` has it all the same.
+    Several calls can share an id: each is gated and reported separately.
+    A call that cannot run as written is repaired if there is only one way (docs/hooks.md), otherwise refused.
+    `outputs`: JSON Schemas of results, by the tool's name. A result that does not fit, is not JSON, or is too long is
+    withheld from the model: the answer gives the reason (`bad_output`), and `value` has the result.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Tools:
     def _choose_arguments(
         self, call: TrackedCall, decision: Decision, usable: Repair
     ) -> tuple[dict[str, Any], Answer | None]:
-        """Return the arguments to run with, or the answer if nothing runs (denial, unfit edit)."""
+        """Return the arguments to run with, or the answer if the call cannot run (denial, unusable edit)."""
         if not decision.allowed:
             return {}, _answer_denied(decision)
         if not decision.edited:

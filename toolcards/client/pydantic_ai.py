@@ -45,9 +45,9 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     """Gates each tool call, reports its result, and answers the approvals that tools require.
 
     `cards` is an open run, or a server: then each agent run is a run of its own, with `options` as in
-    `Toolcards.run`. `seconds`: how long a call waits for a person. `approvals=False`: tools that require approval
-    are left to the app; their calls are still asked about before they execute. `stream=False`: model requests are
-    not switched to streaming, so arguments are shown when they are whole.
+    `Toolcards.run`. `seconds`: how long a call waits for a person. `approvals=False`: the app answers tools that
+    require approval; the gate still decides on their calls before they execute. `stream=False`: model requests are not
+    switched to streaming, so arguments are shown when they are complete.
     """
 
     gate = True
@@ -167,7 +167,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     _names: frozenset[str] = frozenset()
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: Sequence[Any]) -> Any:
-        """Remember the tools that are offered; changes nothing."""
+        """Store the offered tools and return them unchanged."""
         self._names = frozenset(tool.name for tool in tool_defs)
         return tool_defs
 

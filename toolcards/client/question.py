@@ -93,7 +93,7 @@ class SubmittedCalls:
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def admit(self, question: CallRequest) -> bool:
-        """Remember the question.
+        """Store the request.
 
         Return False if another call was submitted under its id.
         """

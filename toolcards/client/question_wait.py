@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_WAIT", "POLL", "ApprovalWait"]
 
 POLL = 25.0  # seconds that the server holds one poll
-LONGEST_WAIT = 7 * 86_400.0  # seconds after which an unanswered approval is given up
+LONGEST_WAIT = 7 * 86_400.0  # seconds after which an unanswered approval counts as denied
 
 
 class ApprovalWait:

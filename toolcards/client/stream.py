@@ -44,11 +44,12 @@ class Closing(Protocol):
 
 
 class Run:
-    """One run of an agent. Use as `async with` or `with`; leaving the block ends it, as an error if one came out.
+    """One run of an agent. Use as `async with` or `with`; leaving the block ends it, as an error if an exception leaves
+    it.
 
     `gate`: `Call.allowed` waits for decisions; without it the run is only shown. `offline`: seconds without an answer
     from the server after which a waiting call is denied. `protocol`: frames of another protocol, passed to `send`
-    unchanged. `heard` gets every decision that no call waits for, in the run's loop.
+    unchanged. `heard` receives every decision that no call is waiting for, on the run's event loop.
     """
 
     def __init__(

@@ -16,10 +16,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}  # by process: a forked child has no 
 
 
 def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
-    """Run a function in a thread of this module.
-
-    It starts at once.
-    """
+    """Run a function in a thread of this module, without queueing."""
     return asyncio.get_running_loop().run_in_executor(get_pool(), partial(function, *args, **more))
 
 

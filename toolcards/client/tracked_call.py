@@ -1,4 +1,4 @@
-"""One call of a framework through its phases: written, submitted, running, ended; each is reported once."""
+"""One call of a framework: written, submitted, running, ended. Each phase is reported once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ current_call: ContextVar[TrackedCall | None] = ContextVar(
 
 
 class TrackedCall:
-    """One call. Nothing here raises into the agent except an interruption; only `ask` and `ask_now` wait.
+    """One call. Its methods raise only interruptions into the agent; only `ask` and `ask_now` block.
 
     `name` is the framework's id, `tool` the tool as the model named it; on the wire the call has its own id.
     """
@@ -72,7 +72,7 @@ class TrackedCall:
         return self._input_text in {"", text}
 
     def identify(self, args: Any) -> None:
-        """Remember the input: a different one is a different call."""
+        """Store the input: a different one is a different call."""
         self._input_text = self._input_text or canonical_text(args)
 
     def reserve(self, args: Any) -> None:

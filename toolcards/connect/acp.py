@@ -44,7 +44,7 @@ def plan(target: Target) -> list[Change]:
 def undo(target: Target) -> list[Change]:
     """Return the settings without our agent.
 
-    The file goes if nothing else is in it.
+    Delete the file if it has no other content.
     """
     path = settings_path(target)
     text = read(path)

@@ -1,9 +1,9 @@
 """Claude Code: command hooks in its settings, and the key in a file that only its owner can read.
 
 Every hook is `toolcards hook claude-code`, which reads the key from there. In the `env` of the settings, all commands
-of the model would have it in their environment. Claude Code's own HTTP hooks need it there, and accept every 2xx answer
-of any type and size. Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions
-run the tool when a hook takes too long.
+of the model would have it in their environment. Claude Code's own HTTP hooks need it there, and accept any 2xx answer.
+Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool when a
+hook takes too long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AGENT_SDK = (
     "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
     "ask in its own process: by canUseTool, or by hooks, which see every call. Not both together with the settings."
 )
-BLOCKING_VERSION = (2, 1, 295)  # the first version that knows onFailure
+BLOCKING_VERSION = (2, 1, 295)  # the first version that supports onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
 _STATUS = {"statusMessage": "Reporting to Toolcards"}
@@ -55,7 +55,7 @@ def plan(target: Target) -> list[Change]:
 def undo(target: Target) -> list[Change]:
     """Remove our hooks from the settings, and the key file.
 
-    The settings go if nothing else is in them.
+    Delete the settings if they have no other content.
     """
     path = settings_path(target)
     text, settings = read_json(path)

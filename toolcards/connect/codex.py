@@ -34,7 +34,7 @@ def plan(target: Target) -> list[Change]:
 def undo(target: Target) -> list[Change]:
     """Remove our hooks from hooks.json, and the key file.
 
-    hooks.json goes if nothing else is in it.
+    Delete hooks.json if it has no other content.
     """
     path = hooks_path(target)
     text, settings = read_json(path)

@@ -35,7 +35,7 @@ OUTCOMES = {
 
 
 class ConnectFailed(Exception):
-    """Why a program cannot be connected; the message says what to do."""
+    """A program cannot be connected; the message gives a remedy."""
 
 
 class KeyStore(Protocol):

@@ -34,7 +34,7 @@ def plan(target: Target) -> list[Change]:
 def undo(target: Target) -> list[Change]:
     """Remove our hooks from the settings, and the key file.
 
-    The settings go if nothing else is in them.
+    Delete the settings if they have no other content.
     """
     path = settings_path(target)
     text, settings = read_json(path)

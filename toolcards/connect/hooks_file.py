@@ -26,7 +26,7 @@ Settings = dict[str, Any]
 def key_path(target: Target, name: str) -> Path:
     """Return the file that holds only the key.
 
-    It is outside of the project and of the program's own folder: neither `env` nor a search in the project or in the
+    It is outside the project and the program's folder: neither `env` nor a search in the project or in the
     settings shows the key to the model.
     """
     suffix = f"-{hashlib.sha256(str(target.project).encode()).hexdigest()[:12]}" if target.project else ""

@@ -30,7 +30,7 @@ from toolcards.connect.json_spans import Edits, JsonSpan, parse_spans
 
 NAME = "mcp"
 SERVERS = ("mcpServers", "servers")
-# The files of clients whose own tools `connect` does not hold by hooks: a call would be judged twice.
+# Only clients whose tools `connect` does not gate by hooks: otherwise each call would need two decisions.
 OF_PROJECT = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".roo/mcp.json")
 OF_ACCOUNT = (
     ".cursor/mcp.json", ".config/Claude/claude_desktop_config.json",
@@ -67,7 +67,7 @@ def read_key(target: Target) -> str:
 def probe_offline(target: Target) -> str:
     """Return the gateway's denial while no server is running.
 
-    "" if nothing is written.
+    "" without a changed configuration.
     """
     has_wrapped = any(_unwrap(path, text) != text for path, text in _read_configs(target))
     return offline_probe.run_mcp() if has_wrapped else ""

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 class ProbeFailed(Exception):
-    """The connection does not work; the message says what to do."""
+    """The connection does not work; the message gives a remedy."""
 
 
 def probe(url: str, key: str, say: Say, *, agent: str = "", wait: float = 300.0, transport: str = "hooks") -> str:

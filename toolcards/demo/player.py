@@ -24,7 +24,7 @@ START_PATIENCE = 4.0  # for a server that is about to start
 
 
 class PlayRefused(Exception):
-    """The server refused the recording; the message says why."""
+    """The server refused the recording; the message gives the reason."""
 
 
 @dataclass

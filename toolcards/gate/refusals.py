@@ -20,7 +20,7 @@ class RequestRefused(Exception):
 
 
 class NotFound(RequestRefused):
-    """It does not exist, or belongs to another source; the answer does not say which."""
+    """It does not exist or belongs to another source; the answer does not reveal which."""
 
     status, code = 404, "not_found"
 

@@ -1,4 +1,4 @@
-"""Ids for calls of programs whose hooks name none: an empty file per call that was allowed and has no result yet.
+"""Ids for calls of programs whose hooks have none: one empty file per allowed call without a result.
 
 The hook before a tool and the hook after it are two processes. They find each other by session, tool and arguments; of
 two calls that are equal, the newer one is closed first.
@@ -33,10 +33,7 @@ def open_call(session: str, tool: str, arguments: Any, call_id: str) -> None:
 
 
 def close_call(session: str, tool: str, arguments: Any) -> str | None:
-    """Forget the open call with this tool and arguments; return its id.
-
-    None if no call is open.
-    """
+    """Remove the open call with this tool and arguments; return its id."""
     for path in sorted(_find_folder(session).glob(f"{_digest(tool, arguments)}.*"), reverse=True):
         try:
             path.unlink()  # only one process can

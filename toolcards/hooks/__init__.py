@@ -1,19 +1,19 @@
-"""Plug-ins: programs in this process that hear of tool calls, and may stop one before it runs.
+"""Plug-ins: code in this process that receives tool call events and can stop a call before it runs.
 
     from toolcards import hooks
 
     class Tickets:
         def before(self, call): ...      # may raise hooks.Veto("…"), or return {"input": …} in place of the input
         def after(self, call): ...       # after a success
-        def error(self, call): ...       # after a failure; never for a mere interruption
+        def error(self, call): ...       # after a failure, not after an interruption
         def settled(self, call): ...     # closes every before
-        def corrected(self, call): ...   # it came out otherwise than it was settled: call["outcome"]
+        def corrected(self, call): ...   # the outcome differs from the settled one: call["outcome"]
 
     hooks.register(Tickets(), "tickets")      # or an entry point in the group `toolcards.hooks`
 
-Every method is optional and gets a copy of its own. `before` is asked ahead of the decision and has 2 seconds, and
-while it thinks only its own call waits; the others run afterwards, have 2 seconds too, and whatever they do changes
-nothing. A plug-in with `before` is a guard: where it cannot be asked, gated calls are denied.
+Every method is optional and gets its own copy. `before` runs ahead of the decision, has 2 seconds, and delays only its
+own call. The others run afterwards, have 2 seconds too, and cannot change the call. A plug-in with `before` is a guard:
+if it is unavailable, gated calls are denied.
 """
 
 from toolcards.hooks.registry import (

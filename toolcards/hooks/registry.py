@@ -64,14 +64,14 @@ _lock = threading.Lock()  # of the four below
 _loading = threading.Lock()  # held while the installed plug-ins are loaded
 _registered: dict[str, Plugin] = {}
 _absent: dict[str, Status] = {}  # installed, but not loaded
-_hanging: Counter[str] = Counter()  # guards whose time was over and that have not come back
+_hanging: Counter[str] = Counter()  # guards that exceeded their limit and have not returned
 _loaded = False
 
 
 def register(target: Any, name: str = "") -> Callable[[], None]:
-    """Plug the object in.
+    """Register the plug-in.
 
-    Return what unplugs it. A name that is taken is replaced.
+    Return a function that removes it. An existing one of that name is replaced.
     """
     plugin = Plugin((name or type(target).__name__)[:200], target)
     with _lock:
@@ -203,7 +203,7 @@ def _load_one(name: str, entry: EntryPoint) -> None:
     try:
         target = entry.load()
         plugin = Plugin(name, target() if isinstance(target, type) else target)
-    except BaseException as error:  # whatever it raises, it is no guard now
+    except BaseException as error:  # after any exception, it is not a guard
         log.exception("hooks: the plug-in %s cannot be loaded; gated calls are denied", name)
         why = f"It cannot be loaded ({type(error).__name__})."
         with _lock:

@@ -19,7 +19,7 @@ from toolcards.hooks import registry
 from toolcards.hooks.registry import Plugin, Status, Veto
 
 log = logging.getLogger(__name__)
-# Threads of one plug-in at the same time, those that never come back included. As many calls are asked about at once.
+# Threads of one plug-in at the same time, including those that never return. This limits its concurrent calls.
 MAX_GUARD_THREADS, MAX_WATCH_THREADS = 16, 8
 _slots: dict[tuple[str, bool], threading.Semaphore] = {}
 _lock = threading.Lock()

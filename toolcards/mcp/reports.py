@@ -1,4 +1,4 @@
-"""What the gateway tells the server besides questions: results, heartbeats, and the end of the run."""
+"""The reports of the gateway to the server: results, heartbeats, and the end of the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_WAITING = 2_000
 
 
 class Reports:
-    """Sends the reports of one run in order, in a thread of their own, so that no message waits for the server."""
+    """Sends the reports of one run in order, in a separate thread, so that messages do not wait for the server."""
 
     def __init__(self, cards: Toolcards, run: str) -> None:
         self._cards, self._run = cards, run

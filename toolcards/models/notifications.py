@@ -1,6 +1,6 @@
 """Notifications: their receivers (`Webhook`), and each delivery with its result (`Delivery`).
 
-A delivery is written in the transaction of its event, so none is lost and none is about something that did not happen.
+A delivery is written in the transaction of its event, so deliveries match the events exactly.
 It is sent afterwards, at least once. Receivers recognize repetitions by `event_id`.
 """
 

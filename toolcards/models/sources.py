@@ -245,7 +245,7 @@ class Receipt(models.Model):
 
 
 class ReceiptPart(models.Model):
-    """What one commit adds to the answer of an incomplete body; deleted once the answer is stored."""
+    """One commit's part of the answer to an incomplete body; deleted once the answer is stored."""
 
     receipt = models.ForeignKey(Receipt, on_delete=models.CASCADE, related_name="parts")
     body = SealedText()

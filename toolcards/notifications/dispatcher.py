@@ -57,7 +57,7 @@ async def run_dispatcher() -> None:
                 await bell.wait(IDLE)
                 try:
                     await begin()
-                except Exception as error:  # the database may be away for a while
+                except Exception as error:  # the database may be temporarily unavailable
                     if not report_outage(error, outages.SENDING):
                         log.exception("dispatch: this round failed")
                 else:
@@ -68,7 +68,7 @@ async def run_dispatcher() -> None:
 
 
 class DeliveryTurns:
-    """Serves each target in a turn of its own, in order, so that no target waits for a slow one.
+    """Serves each target separately and in order, so that no target waits for a slow one.
 
     Each thread serves one turn. Slow targets get at most half of the threads, so the others always find one.
     """

@@ -36,7 +36,7 @@ SPECIAL_V4 = tuple(
         ),
     )
 )
-# Outside of this, no addresses are assigned to hosts: not ::/8 (loopback, v4-mapped and v4-compatible, NAT64
+# Outside this range, no addresses are assigned to hosts: not ::/8 (loopback, v4-mapped and v4-compatible, NAT64
 # 64:ff9b::/96 and 64:ff9b:1::/48), 100::/64 and 100:0:0:1::/64 (discard, dummy), 5f00::/16 (segment routing),
 # fc00::/7 (private), fe80::/10 and fec0::/10 (link- and site-local), ff00::/8 (multicast).
 GLOBAL_V6 = IPv6Network("2000::/3")

@@ -1,7 +1,7 @@
 """The backend: a thread whose connection has ended gets another one, outside of transactions.
 
 Django keeps a broken connection for as long as its thread does not end a request; threads of this server that follow
-runs or write the journal never do. CONN_MAX_AGE decides when a connection goes back to those that are idle.
+runs or write the journal never do. CONN_MAX_AGE decides when a connection returns to the idle ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolcards.postgresql.idle import IdleConnections, is_live
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """One thread's connection, taken from those that are idle."""
+    """One thread's connection, taken from the idle ones."""
 
     _idle: ClassVar[dict[tuple[str, str], IdleConnections]] = {}  # of all threads: alias and name of the database
 

@@ -1,7 +1,7 @@
 """Idle connections that threads of this process share. A connection that has ended is never handed out.
 
 The pool of psycopg tries to connect in the background, with pauses that grow to minutes, and lets callers wait in the
-meantime. Here a caller connects itself, and learns at once that the server is away.
+meantime. Here a caller connects itself, and gets an error at once if the server is unavailable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class IdleConnections:
         with self._changed:
             deadline = time.monotonic() + WAIT
             while len(self._lent) + self._connecting >= MOST:
-                # In turns: nothing wakes us when a connection is forgotten.
+                # In intervals: a garbage-collected connection wakes no one.
                 self._changed.wait(0.2)
                 if time.monotonic() > deadline:
                     raise OperationalError(f"all {MOST} connections of this process are in use")

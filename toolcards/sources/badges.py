@@ -15,7 +15,7 @@ from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 SILENT = timedelta(minutes=10)  # without a frame in an open run
 RECENT = timedelta(hours=1)
 FAILING_SHARE, FAILING_MINIMUM = 0.5, 5  # share of failed calls, of at least so many
-# Programs that run calls while this server is down, unless they are configured otherwise, as `connect` does.
+# Programs that run calls while this server is down, unless configured to deny them, as `connect` does.
 FAILS_OPEN = frozenset({"claude-code", "opencode"})
 
 

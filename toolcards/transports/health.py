@@ -77,7 +77,7 @@ async def _guard_troubles() -> list[hooks.Status]:
 
 
 class MetricsCollector:
-    """Reads the numbers when they are asked for."""
+    """Collects the numbers at each scrape."""
 
     def collect(self) -> Iterator[GaugeMetricFamily | InfoMetricFamily]:
         """See prometheus-client."""

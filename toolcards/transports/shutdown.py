@@ -1,4 +1,4 @@
-"""The end of this server process: everything that holds a request or a connection open is notified, and finishes.
+"""The shutdown of this server process: holders of open requests and connections are notified, and finish.
 
 The server in front of the application calls `begin` once, before it cancels anything. Held polls then answer with the
 state as it is, event streams end, bodies end at a frame boundary, and sockets ask their peers to reconnect.

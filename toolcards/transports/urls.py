@@ -1,4 +1,4 @@
-"""Every address for machines, once: `ROUTES` are answered directly (see routing), and by Django where that serves."""
+"""All addresses for machines: `ROUTES` are answered directly (see routing), or by Django if it serves them."""
 
 from __future__ import annotations
 

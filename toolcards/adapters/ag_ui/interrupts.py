@@ -2,7 +2,7 @@
 
 Source: AG-UI 1.0 concept "interrupts", and its three producers as recorded: Pydantic AI 2.68 (`{"approved": …}`),
 LangGraph 0.0.47 (LangChain decisions, one interrupt for one call or for a batch without call ids) and
-TanStack AI 0.58 (`approved` and nothing else). Which of them asked is kept in `reply_to`.
+TanStack AI 0.58 (only `approved`). `reply_to` names the producer that asked.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _read_results(request: dict[str, Any]) -> Facts:
 
 
 def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the request with these entries instead of its own."""
+    """Return the request with these entries in place of its own."""
     if not entries:
         return request
     replaced_ids = {entry["interruptId"] for entry in entries}

@@ -22,7 +22,7 @@ _encode_plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, separ
 
 
 class NotCanonical(ValueError):
-    """The value has no single spelling; `pointer` says where, `why` says what is wrong."""
+    """The value has no canonical form; `pointer` is the place, `why` the reason."""
 
     def __init__(self, pointer: str, why: str) -> None:
         super().__init__(f"{pointer or '(the whole value)'}: {why}")
@@ -68,7 +68,7 @@ def escape(token: str) -> str:
 
 
 def _is_plain(value: object, max_nodes: int, max_depth: int) -> bool:
-    """Return whether nothing in the value is special, which is so for nearly all values. Else `_check` finds out."""
+    """Return whether the value is plain, as most are; otherwise `_check` decides."""
     nodes, depth = 1, 0
     level: list[Any] = [value]
     while level:

@@ -82,7 +82,7 @@ MAX_RETRY_AFTER = 60_000  # milliseconds
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedError:
-    """One classified error. `safe` says whether repeating is safe: yes, no or unknown."""
+    """One classified error. `safe`: whether repeating is safe (yes, no or unknown)."""
 
     code: str
     authority: str
@@ -113,7 +113,7 @@ def limit_wait(after_ms: int | None) -> int | None:
 def make_fingerprint(tool: str, code: str, phase: str) -> str:
     """Return a hash of tool, code and phase.
 
-    It reveals nothing of the input.
+    It reveals nothing about the input.
     """
     return hashlib.sha256("\0".join((tool, code, phase)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -19,7 +19,7 @@ Fix = tuple[Any, str, tuple[str, ...]]  # the value, the method, and the names t
 def fix_finding(value: Any, finding: SchemaError, schema: Any) -> Fix:
     """Return the value with this place repaired.
 
-    The value itself if there is not exactly one way.
+    Return the value itself unless there is exactly one way.
     """
     fix = _FIXES.get(finding.keyword)
     return fix(value, finding, _find_schema(schema, finding.pointer)) if fix is not None else (value, "", ())
@@ -103,7 +103,7 @@ def _rename_unknown(value: Any, finding: SchemaError, schema: Mapping[str, Any])
 
 
 def _fold_field(name: str) -> set[str]:
-    """Return the name without case, - and _; nothing for names beyond ASCII."""
+    """Return the name without case, - and _; "" for names beyond ASCII."""
     folded = strip_separators(name.lower()) if name.isascii() and len(name) <= 200 else ""
     return {folded} if folded else set()
 

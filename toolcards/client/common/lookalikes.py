@@ -9,8 +9,8 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-# What looks like Latin letters and decomposes to nothing else: Unicode's confusables.txt (UTS #39), and the small
-# Cyrillic and Greek letters that look like capitals.
+# Characters that resemble Latin letters and do not decompose to them: Unicode's confusables.txt (UTS #39), and the
+# small Cyrillic and Greek letters that look like capitals.
 _LOOKALIKES = {
     "_": "˗‐‒–⁃−➖Ⲻ",
     "a": "ɑΑαАаᎪᗅ⍺ꓮ𐊠𖽀",

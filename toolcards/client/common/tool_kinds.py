@@ -63,7 +63,7 @@ class _Catalog:
     own: _Table = field(default_factory=dict)  # of all programs
     servers: dict[str, _Table] = field(default_factory=dict)
     by_joined_name: _Table = field(default_factory=dict)  # `server_tool`
-    changing: _Table = field(default_factory=dict)  # by skeleton: what a look-alike is taken for
+    changing: _Table = field(default_factory=dict)  # by skeleton: the tool that a lookalike resembles
 
 
 # ---------------------------------------------------------------- queries

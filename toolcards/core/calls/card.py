@@ -200,7 +200,7 @@ class Card:
         return card
 
     def with_anomaly(self, code: str, timestamp: float) -> Card:
-        """Return this card with the anomaly; each code is kept once."""
+        """Return this card with the anomaly, unless it has that code already."""
         if any(old_code == code for old_code, _ in self.anomalies):
             return self
         return self.replace(anomalies=(*self.anomalies, (code, timestamp)))

@@ -1,8 +1,8 @@
 """Events of tool calls for hooks and webhooks, in order.
 
-Each attempt of a call has one `before`, then `after` or `error` or neither, then one `settled`; approval events come in
-between. If a later frame shows that a settled call had a different outcome, `corrected` reports it.
-The functions are pure: the same two cards always give the same events, so a replay gives the same ids.
+Each attempt of a call has one `before`, then at most one of `after` and `error`, then one `settled`; approval events
+can occur in between. If a later frame shows that a settled call had a different outcome, `corrected` reports it. The
+functions are pure: the same two cards always give the same events, so a replay gives the same ids.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OWN_ANOMALY = "ungoverned"
 
 @dataclass(frozen=True, slots=True)
 class PendingEnd:
-    """A call whose end events are held back: its card at the end, and the log position of that."""
+    """A call whose end events are held back: its card at the end, and its log position."""
 
     ordinal: int
     card: Card

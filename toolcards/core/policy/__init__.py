@@ -1,1 +1,1 @@
-"""What policy says about a call: the decision, and the rules that lead to it."""
+"""Policy: the decision on a call, and the rules that lead to it."""

@@ -98,7 +98,7 @@ def collect_criteria(rules: Iterable[Rule]) -> EquivalenceCriteria:
 
 
 def _is_known_condition(condition: Condition) -> bool:
-    """Return whether `collect_criteria` knows what this condition reads."""
+    """Return whether `collect_criteria` supports this condition."""
     return isinstance(
         condition, ArgumentCondition | CommandCondition | LabelCondition | TimeWindowCondition | RateCondition
     )

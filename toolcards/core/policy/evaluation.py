@@ -16,7 +16,7 @@ from toolcards.core.policy.rule_set import RuleSet
 from toolcards.core.policy.truth import TRUE, Truth
 
 STAGES = (Effect.DENY, Effect.ASK, Effect.ALLOW)
-_TRACE_FACTOR = 8  # a trace checks every condition of every rule, also those that decide nothing
+_TRACE_FACTOR = 8  # a trace checks every condition of every rule, even if the decision does not depend on it
 
 
 @dataclass(slots=True)

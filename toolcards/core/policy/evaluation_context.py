@@ -1,7 +1,7 @@
 """The state of one evaluation: values read once, work counted in steps.
 
 A step is a fixed amount of work: one value, one alternative of a rule, or `CHARACTERS` of a text that a pattern reads.
-There is no clock, so the same call under the same rules costs the same everywhere and at any time.
+No clock is read, so the same call under the same rules always has the same cost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Readings:
 
 @dataclass(slots=True)
 class EvaluationContext:
-    """One call under evaluation: the values read so far, the steps taken, and why a command is in doubt."""
+    """One call under evaluation: the values read so far, the steps taken, and the reason if a command is ambiguous."""
 
     request: PolicyRequest
     limit: int = MAX_STEPS
@@ -109,7 +109,7 @@ class EvaluationContext:
 
 
 def count_characters(value: Any) -> int:
-    """Return how many characters there are to read, nested values included."""
+    """Return the number of characters to read, including nested values."""
     total = 0
     pending: list[Any] = [value]
     while pending:

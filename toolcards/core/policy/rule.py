@@ -98,7 +98,7 @@ class AskTerms:
         )
 
     def _accepts_stand_in(self, stand_in: tuple[float, str, tuple[str, ...]]) -> bool:
-        """Return whether these terms do not require that list, or have the same stand-in."""
+        """Return whether these terms lack that list or have the same stand-in."""
         return stand_in[2] not in self.approvers or stand_in in self.stands_in
 
 
@@ -173,7 +173,7 @@ class Rule:
     sha256: str = ""
     tools: tuple[str, ...] = ()  # as written, for the index and for people
     kinds: tuple[str, ...] = ()
-    heads: tuple[tuple[str, ...], ...] | None = None  # one of these must run for it to match; None: unknown
+    heads: tuple[tuple[str, ...], ...] | None = None  # the rule can match only if one of these runs; None: unknown
 
     @property
     def reason(self) -> str:

@@ -39,7 +39,7 @@ class RuleIndex:
                 self.unindexed.append(rule)
 
     def find_candidates(self, context: EvaluationContext) -> Iterable[Rule]:
-        """Return the rules that could match, each once."""
+        """Return the rules that could match, without duplicates."""
         request = context.request
         candidates = [
             *self.unindexed,
@@ -67,7 +67,7 @@ class _ToolIndex:
             (self.starts if star else self.names).setdefault(start, []).append(rule)
 
     def find_rules(self, spellings: Iterable[str]) -> list[Rule]:
-        """Return the rules that name one of these, possibly twice."""
+        """Return the rules that name one of these, possibly with duplicates."""
         matching_rules: list[Rule] = []
         for name in spellings:
             matching_rules += self.names.get(name, ())
@@ -109,7 +109,7 @@ class _CommandIndex:
             return []
         script = context.script(path)
         if script is None or script.hidden:
-            return self.every  # there is no command, or it may run more than is visible
+            return self.every  # no command, or one that may run more than is visible
         matching_rules: list[Rule] = []
         for name in script.find_named_programs(self.programs):
             matching_rules += _list_subtree_rules(self.programs[name])

@@ -34,7 +34,7 @@ class RuleSet:
         return RuleIndex(sorted(self.rules, key=lambda rule: rule.id))
 
     def candidates(self, context: EvaluationContext) -> Iterable[Rule]:
-        """Return the rules that could match, each once."""
+        """Return the rules that could match, without duplicates."""
         return self._index.find_candidates(context)
 
     def names(self, tool: str) -> bool:

@@ -1,17 +1,17 @@
-"""Three-valued answers: yes, no, or cannot tell."""
+"""Three-valued logic: yes, no, or unknown."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Final
 
-UNDECIDED: Final = None  # in place of a value or a bool that two programs could see differently
+UNDECIDED: Final = None  # in place of a value or a bool that is ambiguous
 
 
 class Truth(float, Enum):
-    """Yes, no, or cannot tell; `min` is AND, `max` is OR.
+    """Yes, no, or unknown; `min` is AND, `max` is OR.
 
-    OPAQUE is a weaker "cannot tell": a shell command that is not plain and does not contain the words of the rule.
+    OPAQUE is a weaker "unknown": a shell command that is not plain and does not contain the words of the rule.
     """
 
     FALSE = 0.0

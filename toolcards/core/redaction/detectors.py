@@ -81,7 +81,7 @@ def _read_candidate(work: bytes, hay: str, start: int, end: int, floor: int) -> 
 
 
 def _trim_masks(hay: str, span: SecretSpan) -> SecretSpan:
-    """Return the span without any mask, so that masks are neither masked again nor cut."""
+    """Return the span without masks, so that masks are neither masked again nor cut."""
     mask = MASK.search(hay, span.start, span.end + 60) if span.kind and B_OPEN in hay[span.start : span.end] else None
     if mask is None or mask.start() >= span.end:
         return span

@@ -1,7 +1,7 @@
-"""Masks secrets in what people see: by the name they are stored under, and by their form.
+"""Masks secrets in displayed data, by the name of their member and by their form.
 
-A mask shows the kind, the length and a short keyed hash, so that people can distinguish two secrets and read
-neither: `‹secret github-token 40 · 3f9a›`. Masking is idempotent.
+A mask shows the kind, the length and a short keyed hash, so that people can distinguish two secrets without reading
+them: `‹secret github-token 40 · 3f9a›`. Masking is idempotent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
 MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a streamed text that are searched again with the next piece
-SHORT = 100  # characters of texts whose search is remembered
+SHORT = 100  # characters of texts whose result is cached
 PASSES = 3  # a mask can reveal a second secret, and very rarely a third
 _MASK = re.compile(rf"{OPEN}secret [a-z\-]{{2,24}} \d{{1,9}} {DOT} [0-9a-f]{{4}}{CLOSE}")
 _STREAMS = "input-streaming"  # the state of a card whose text is incomplete
@@ -277,7 +277,7 @@ def _decode_text(text: str, plain: bool) -> str:
 
 @lru_cache(maxsize=4_096)
 def _is_harmless(text: str) -> bool:
-    """Return whether nothing in the text begins like a secret. Names, states and reasons come again and again."""
+    """Return whether no secret can begin in the text. Names, states and reasons repeat often."""
     return FIND.search(text.encode("utf-8", "surrogatepass")) is None
 
 
@@ -292,7 +292,7 @@ def _is_short_plain_name(name: str) -> bool:
 
 
 def _find_free_name(name: str, members: dict[str, Any]) -> str:
-    """Return the name, or one like it that is not taken: two secrets may look alike once they are masked."""
+    """Return the name, or an unused variant: two masked secrets may have the same name."""
     while name in members:
         name += "\u2032"
     return name

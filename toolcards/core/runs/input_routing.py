@@ -141,7 +141,7 @@ class InputRouter:
         routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=timestamp))]
         if not card.running and not card.preliminary:
             routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=timestamp)))
-        elif card.waiting and card.approval is not None:  # it runs, and the agent has an approval of its own
+        elif card.waiting and card.approval is not None:  # it is running, and the agent opened its own approval
             routed.append(
                 (card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=timestamp))
             )

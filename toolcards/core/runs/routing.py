@@ -2,7 +2,7 @@
 
 The router turns a fact from an adapter into the facts to log, each with the ordinal of its card (0: the run
 itself): it finds occurrences, starts new attempts of decided calls, spreads a run's end over the open cards, and keeps
-answers that came before their request. It changes nothing; `RunState.record` applies what it returns.
+answers that came before their request. It has no side effects; `RunState.record` applies its result.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Router(InputRouter):
         return [(ordinal, replace(fact, call_id=self._state.cards[ordinal].call_id) if ordinal else fact)]
 
     def _find_by_message(self, message_id: str) -> int:
-        """Return the ordinal of the card whose result came in this message."""
+        """Return the ordinal of the card whose result is in this message."""
         matches = (o for o, card in reversed(self._state.cards.items()) if card.output_message == message_id)
         return next(matches, 0) if message_id else 0
 

@@ -26,10 +26,7 @@ def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
 
 
 def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
-    """Return the end as a failure if an error came before.
-
-    This applies to a run that ran no tools.
-    """
+    """Return the end; after an error in a run without tools, a failure."""
     if fact.outcome != "not-executed" or not context.error or fact.lane:
         return fact
     return replace(fact, outcome="error", reason=context.error)

@@ -1,6 +1,6 @@
 """The state of one run: its cards and its context.
 
-`route` returns the facts to log for a fact (see `routing`) and changes nothing; `record` applies one logged fact.
+`route` returns the facts to log for a fact (see `routing`) without side effects; `record` applies one logged fact.
 A state rebuilt from a log by `record` alone equals the state that wrote it.
 """
 

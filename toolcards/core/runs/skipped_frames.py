@@ -1,4 +1,4 @@
-"""Frames of kinds that an adapter does not know, and their bounded count per run.
+"""Frames of unknown kinds, and their bounded count per run.
 
 Kinds are text of the agent: a run keeps the first `MAX_KINDS`, each cut to `MAX_KIND_LENGTH` characters. Frames of
 further kinds are only counted, as `other`.
@@ -16,7 +16,7 @@ EMPTY = "(empty)"
 
 @dataclass(frozen=True, slots=True)
 class SkippedFrame:
-    """One frame of a kind that its adapter does not know."""
+    """One frame of a kind unknown to its adapter."""
 
     kind: str
 
@@ -30,7 +30,7 @@ class SkippedFrames:
 
     @property
     def other(self) -> int:
-        """Return the number of frames of kinds that are not kept."""
+        """Return the number of frames beyond the first `MAX_KINDS` kinds."""
         return self.total - sum(self.kinds.values())
 
     def count(self, kind: str) -> None:

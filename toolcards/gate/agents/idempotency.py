@@ -1,8 +1,8 @@
-"""Idempotency keys: a request's body is applied once, however often the request is interrupted and repeated.
+"""Idempotency keys: a request's body is applied exactly once, even if the request is interrupted and repeated.
 
 The request that reads a body holds its key under a lease. Each commit of the body's frames advances the receipt in the
-same transaction, and only while the request still holds the key: a paused process whose key another one has taken over
-can no longer write.
+same transaction, and only while the request still holds the key: a paused process cannot write after another one has
+taken over its key.
 """
 
 from __future__ import annotations

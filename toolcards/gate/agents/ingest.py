@@ -2,7 +2,7 @@
 
     stream = gate.open_stream(…)    stream.push(facts)    await stream.wait_until_committed()
 
-`on_commit` gets a report of each commit: how far it came, and on a gate stream the decisions about its calls.
+`on_commit` gets a report of each commit: its progress, and on a gate stream the decisions about its calls.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Stream(StreamQueue):
         return content  # type: ignore[no-any-return]
 
     def _is_new(self, memory: RunMemory, number: SequenceNumber) -> bool:
-        """Return whether the frame must be recorded: not if repeated, nor if its number leaves a gap too many."""
+        """Return whether the frame must be recorded: it is new, and its number does not leave too many gaps."""
         try:
             return memory.is_new(number)
         except TooManyGaps:
@@ -135,7 +135,7 @@ class Stream(StreamQueue):
         return is_new
 
     def _touch_repeated(self, memory: RunMemory, content: Any) -> None:
-        """Count the calls of a repeated frame as this stream's own, although nothing is recorded twice."""
+        """Count the calls of a repeated frame as this stream's own, without recording it again."""
         facts = () if type(content) is SkippedFrame else content
         cards = (memory.board.find(fact.call_id) for fact in facts if getattr(fact, "call_id", ""))
         self._batch_calls |= {card.ordinal for card in cards if card is not None}

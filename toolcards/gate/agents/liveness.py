@@ -74,7 +74,7 @@ def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEAS
 def note_poll(tx: Transaction, memory: RunMemory) -> None:
     """Renew the lease because of a poll of an open approval.
 
-    The agent is away after POLL_LEASE without another one, unless one of its calls may run.
+    Without another poll, the agent counts as away after POLL_LEASE, unless one of its calls may be running.
     """
     note_request(tx, memory, POLL_LEASE)
     deadline = tx.working + POLL_LEASE

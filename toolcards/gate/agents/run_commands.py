@@ -85,7 +85,7 @@ class FindDecision(RunCommand):
 
 
 class WithdrawApproval(RunCommand):
-    """Withdraw an approval that the agent no longer needs."""
+    """Withdraw an approval on behalf of the agent."""
 
     def __init__(self, source: Source, approval: str, *, timed_out: bool = False) -> None:
         super().__init__(source, "")

@@ -41,8 +41,8 @@ def close_own_calls(
     """Close only the stream's own calls if another part continues; return whether.
 
     Other parts are calls decided elsewhere, because an agent that polls is alive, and calls of another stream, which
-    may still be open; the run's lease covers the case that it is not. `touched`: ordinals of the calls in the stream's
-    frames; `gates`: the stream asks for decisions; `shared`: another connection of this process sends the same run.
+    may still be open; if it is not, the run's lease expires. `touched`: ordinals of the calls in the stream's frames;
+    `gates`: the stream asks for decisions; `shared`: another connection of this process sends the same run.
     """
     open_cards = [card for card in memory.board.list_open_cards() if not card.soft]
     decided = {card.ordinal for card in open_cards if card.decision}

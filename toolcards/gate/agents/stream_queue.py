@@ -1,7 +1,7 @@
 """The queue of one agent connection: frames wait here for the next group commit.
 
 Frames are pushed on the event loop that reads the connection, and taken in batches on the writer's thread. A stream
-with a call that plug-ins must see first is on hold at that frame until they have answered; other streams go on.
+with a call that plug-ins must see first is on hold at that frame until they have answered; other streams continue.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StreamQueue:
         self.cards: list[Card] = []  # of `touched_calls`, as committed, in the order of their first appearance
         self.is_shared = False  # another connection of this process sends the same run
         self.touched_calls: set[int] = set()  # ordinals of the calls in committed frames
-        self.error: Exception | None = None  # once set, no more frames are accepted: those without an ack are lost
+        self.error: Exception | None = None  # once set, no frames are accepted
         self._on_commit, self._on_failure = on_commit, on_failure
         self._loop = asyncio.get_running_loop()
         self._pending: deque[Frame] = deque()

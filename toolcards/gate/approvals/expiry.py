@@ -1,4 +1,4 @@
-"""Expiry by time: escalates and expires approvals, expires permits, and ends runs whose agent is gone.
+"""Expiry by time: escalates and expires approvals, expires permits, and ends runs whose agent disappeared.
 
 Approvals expire at `expires_at`. Votes check the deadline themselves; the sweep records what has expired.
 
@@ -66,7 +66,7 @@ def _find_expired_permits() -> list[str]:
 
 
 def _find_lost_runs() -> list[int]:
-    """Return the runs whose lease is over; none in the grace time after a pause of the server."""
+    """Return the runs whose lease is over; empty in the grace time after a pause of the server."""
     now = clock.working()
     if now < clock.resumed + settings.TOOLCARDS.grace:
         return []

@@ -27,9 +27,9 @@ ALLOWED_NOT_EXECUTED = "Allowed, but never executed."
 
 
 class ClaimPermit(RunCommand):
-    """Use up a permit right before execution: once, for exactly the arguments that were allowed.
+    """Claim a permit right before execution: once, for exactly the allowed arguments.
 
-    Answers what may run, or the refusal if the policy changed: the caller raises it once it is recorded.
+    The answer is the allowed call, or the refusal if the policy changed; the caller raises it once it is recorded.
     """
 
     def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:

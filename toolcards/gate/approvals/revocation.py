@@ -33,7 +33,7 @@ def get_undo_deadline(decided_at: float) -> float:
 
 
 class RevokeApproval(Command):
-    """Revoke an approval by a person that is neither delivered nor used and is still held back."""
+    """Revoke a person's approval that is neither delivered nor used."""
 
     def __init__(self, person: Any, approval: str) -> None:
         super().__init__()

@@ -275,7 +275,7 @@ def _check_answers(edited: Any) -> None:
 
 
 def _digest_shown_input(card: Card) -> str:
-    """Return the digest of the input that votes are cast on: the edited one if there is one."""
+    """Return the digest of the input under vote, which is the edited one if present."""
     ask = card.approval
     if ask is not None and ask.has_edited:
         return digest(ask.edited)

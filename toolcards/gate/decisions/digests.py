@@ -40,7 +40,7 @@ def _canonicalize_once(value: Any) -> _Canonical:
     text = canonicalize(value)
     canonical = _Canonical(value, text, hashlib.sha256(text).hexdigest())
     if type(value) is dict or type(value) is list:
-        _recent = (canonical, *_recent[: RECENT - 1])  # one assignment: threads may lose an entry, nothing more
+        _recent = (canonical, *_recent[: RECENT - 1])  # one assignment, so threads can at worst lose an entry
     return canonical
 
 

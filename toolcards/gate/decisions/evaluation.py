@@ -49,9 +49,9 @@ def evaluate_call(
 ) -> dict[str, Any] | PluginInquiry | None:
     """Decide on the call, record the decision, and return the agent's answer.
 
-    A call that was decided gets the same answer again. A PluginInquiry means that plug-ins must be consulted first:
-    nothing is decided, call again with their `plugin_result`. None means that the call has already ended with a result.
-    `patience`: the longest time in seconds that the agent waits, 0 for no limit.
+    A decided call gets the same answer again. A PluginInquiry means that plug-ins must be consulted first: call again
+    with their `plugin_result`. None means that the call has already ended with a result. `patience`: the longest time
+    in seconds that the agent waits, 0 for no limit.
     """
     if card.hard and card.state is not S.OUTPUT_DENIED:
         return build_decision(memory, card) if is_stopped(card) else None

@@ -2,7 +2,7 @@
 
 - Policy denies the call now: the answer is revoked and the call is denied.
 - Policy asks more strictly now: a new approval replaces the old one, earlier votes do not count.
-- Policy is looser now: nothing changes. A waiting call keeps waiting; recheck never approves it.
+- Policy is looser now: no effect. A waiting call keeps waiting; recheck never approves it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Retention: mask secrets of ended runs permanently, and delete old runs if configured. Only this changes the log.
 
-A run is read, masked and folded outside of a transaction. The write then holds the lock only briefly, and does nothing
-if the run has changed in the meantime. Everything happens in small rounds.
+A run is read, masked and folded outside of a transaction. The write then holds the lock only briefly, and is skipped if
+the run has changed in the meantime. Everything happens in small rounds.
 """
 
 from __future__ import annotations

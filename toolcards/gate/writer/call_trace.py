@@ -30,7 +30,7 @@ QUIET = (f.InputDelta, f.TextDelta, f.OutputPartial, f.MessageStarted)
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One phase: what it was, when, how long, how it came out; `more` are the other fields of the line."""
+    """One phase with its time, duration and outcome; `more` has the other fields of the line."""
 
     phase: str
     at: float
@@ -47,7 +47,7 @@ class TraceStep:
     def fields(self) -> dict[str, Any]:
         """The fields of the log line.
 
-        Those that say nothing are left out.
+        Empty ones are left out.
         """
         fields = {
             "call": self.call_id, "attempt": self.attempt, "phase": self.phase, "started": self.at or None,
@@ -73,7 +73,7 @@ def is_enabled() -> bool:
 
 
 def build_timed_step(phase: str, card: Card, timestamp: float, seconds: float) -> TraceStep:
-    """Return a phase of our own, by how long it took."""
+    """Return a phase of the server with its duration in seconds."""
     return TraceStep(
         phase, timestamp, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000)
     )
@@ -222,7 +222,7 @@ def build_agent_step(board: RunState, fact: f.StepFinished) -> TraceStep:
 
 
 def hash_text(text: str) -> str:
-    """Return a hash that tells two values apart without telling either."""
+    """Return a hash that distinguishes values without revealing them."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -31,7 +31,7 @@ _READ = (
     "INSERT INTO toolcards_groupcommit AS ours (process, number, at) VALUES (%s, 0, %s)"
     " ON CONFLICT (process) DO UPDATE SET number = ours.number RETURNING number"
 )
-# Ends a session that the server still considers open. Its COMMIT did not arrive, and no longer can.
+# Ends a session that the server still considers open. Its COMMIT did not arrive, and cannot arrive later.
 _END_SESSION = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE pid = %s AND datname = current_database() AND state LIKE 'idle in%%'"

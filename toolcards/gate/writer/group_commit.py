@@ -86,7 +86,7 @@ def execute_in_group(work: Any) -> Any:
     """Hand the work to the writer thread and block this one.
 
     Return its `answer` once committed, or raise its error.
-    Works of many threads share a transaction. Inside of an outer transaction the work runs on this thread.
+    Works of many threads share a transaction. Inside an outer transaction the work runs on this thread.
     """
     if connection.in_atomic_block:
         return execute(work)
@@ -247,7 +247,7 @@ class Writer:
         lock = threading.Lock()
         self._ready, self._idle = threading.Condition(lock), threading.Condition(lock)
         self._urgent = self._busy = False
-        self._expected = 1  # works that usually come together: the senders of a moment ago send again
+        self._expected = 1  # works that usually arrive together, because recent senders send again
         self._thread: threading.Thread | None = None
         # Two counters, each changed by one thread: `+=` on a shared number loses counts between threads.
         self.frames_received = 0

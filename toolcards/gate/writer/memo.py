@@ -16,7 +16,7 @@ _thread = threading.local()
 
 @contextmanager
 def open_memo() -> Iterator[None]:
-    """Remember what is read in the block."""
+    """Cache reads in the block."""
     before = getattr(_thread, "memo", None)
     _thread.memo = {}
     try:
@@ -39,7 +39,7 @@ def recall(key: Any, load: Callable[[], T]) -> T:
 
 
 def forget() -> None:
-    """Forget everything, because the transaction has changed some of it."""
+    """Clear the memo, because the transaction has changed a cached value."""
     memo = getattr(_thread, "memo", None)
     if memo is not None:
         memo.clear()

@@ -1,6 +1,5 @@
-"""Events of a transaction for hooks: they become payloads, and those become deliveries in the same transaction.
-
-Without subscriptions, nothing is written.
+"""Events of a transaction for hooks: they become payloads, and payloads become deliveries in the same transaction.
+Without subscriptions, no rows are written.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class PayloadOutbox:
         self._add(memory, before, after, events, memory.seq, fact.at)
 
     def add_settled(self, memory: RunMemory, pending: PendingEnd) -> None:
-        """Add the payloads of a call that ended well some facts ago."""
+        """Add the payloads of a call that succeeded some facts ago."""
         card = pending.card
         self._add(memory, None, card, list(END_EVENTS), pending.position, card.times.finished)
 

@@ -49,7 +49,7 @@ class RunMemory:
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the row must be written even without new events
     sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
-    has_approvals: bool = False  # a card has, or had, an approval or a permit: there are rows of approvals
+    has_approvals: bool = False  # a card has or had an approval or a permit, so approval rows exist
     offers: tuple[int, dict[str, Any]] | None = None  # announced tools, as preflight last read them
 
     @property
@@ -73,7 +73,7 @@ class RunMemory:
         return sequence_set.is_new(self.numbers, number)
 
     def record_number(self, number: sequence_set.SequenceNumber) -> None:
-        """Remember a recorded frame's number.
+        """Record a frame's number.
 
         Several sockets can deliver numbers out of order.
         """
@@ -159,7 +159,7 @@ def clear() -> None:
 def load_memory(row: Run) -> RunMemory:
     """Load a run from its rows.
 
-    Raises Undecryptable if they cannot be read, because nothing may be added then.
+    Raises Undecryptable if they cannot be read, because then no facts may be added.
     """
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]

@@ -54,7 +54,7 @@ def catch_up() -> None:
 def follow_pulse() -> None:
     """Follow the pulse and advance it when due.
 
-    An idle installation writes nothing.
+    An idle installation does not write.
     """
     row = Pulse.objects.filter(pk=1).first()
     beat = row.beat if row else None

@@ -132,7 +132,7 @@ class Transaction:
     def record(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
         """Log the fact and apply it.
 
-        Return the cards that it is about, as they are afterwards.
+        Return its cards in their new state.
         `about`: the card, if the caller knows it. Otherwise the fact's call id selects the newest one.
         """
         board, cards = memory.board, []
@@ -179,7 +179,7 @@ class Transaction:
             self.audit_acts += audit_entries.build_permit_acts(memory, fact, card)
 
     def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
-        """Queue the notification of a call whose end had to wait for this fact."""
+        """Queue the notification of a call whose end was held back until this fact."""
         unsettled = memory.sequencer.release(ordinal, fact)
         if unsettled is not None and subscriptions.has_listeners():
             self.outbox.add_settled(memory, unsettled)

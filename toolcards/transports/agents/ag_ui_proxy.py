@@ -3,7 +3,7 @@
     client ── RunAgentInput ──> POST /api/v1/ag-ui/<upstream> ── the same, with our answers ──> agent
     client <── the agent's bytes, unchanged ─────────────────────── SSE ─────────────────────── agent
 
-An admin sets the address of an upstream (`TOOLCARDS_AGUI_UPSTREAMS`), never a caller. A run's approvals can be
+Only an admin sets the address of an upstream (`TOOLCARDS_AGUI_UPSTREAMS`). A run's approvals can be
 answered here or in the client's own chat; the first answer counts. The client's answers are read from its next request
 (`by: host`). Ours are added to that request, all of a run in one `resume`. `GET …/resume` tells when to send it.
 """
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 MAX_WAIT = 60.0  # seconds
 MAX_SLOWDOWN = 2.0  # seconds that recording may slow a stream down; then it stops
 HEARTBEAT = 2.0
-# The client's credentials are for Toolcards. The agent's credentials come in a header of their own.
+# The client's credentials are for Toolcards. The agent's credentials have a separate header.
 DROPPED_HEADERS = frozenset({
     "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
     "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",

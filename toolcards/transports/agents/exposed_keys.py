@@ -1,6 +1,6 @@
-"""Agent keys in what agents send: in a command, a result or a text, where the model has read them.
+"""Agent keys in frames: in a command, a result or a text, where the model has read them.
 
-Such a key is marked, once, and the Sources page offers to rotate it. Pieces of streamed input are not searched, as the
+Such a key is marked once, and the Sources page offers to rotate it. Pieces of streamed input are not searched, as the
 complete input follows.
 """
 

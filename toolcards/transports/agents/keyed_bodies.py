@@ -117,7 +117,7 @@ async def _wait_for_commits(intakes: list[Intake]) -> None:
 
 
 async def _release(key: gate.HeldKey, intakes: list[Intake]) -> None:
-    """Release the key; forget a body of which nothing was applied, so that another can use the key."""
+    """Release the key; if no frame was applied, let another body use the key."""
     has_frames = any(intake.accepted_count or intake.skipped_count for intake in intakes)
-    with contextlib.suppress(Exception):  # the database is away: the lease ends by itself
+    with contextlib.suppress(Exception):  # the database is unavailable: the lease ends by itself
         await gate.arelease_key(key, forget=key.untouched and not has_frames)

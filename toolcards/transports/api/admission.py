@@ -1,6 +1,6 @@
-"""Tells the server in front of the application that a peer is identified.
+"""Reports to the server in front of the application that a peer is identified.
 
-A server that bounds unknown peers puts a `Line` into the scope; others (Daphne, tests) put none, and nothing happens.
+A server that limits unknown peers puts a `Line` into the scope; without one (Daphne, tests) the report has no effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Line(Protocol):
 
 
 def admit(scope: Any, *, streams: bool = False) -> None:
-    """Tell the server that the peer is identified.
+    """Report to the server that the peer is identified.
 
     `streams`: its body may pause for long while it is open.
     """

@@ -65,9 +65,7 @@ def convert_outage(error: Exception) -> Problem | None:
     """
     if not report_outage(error):
         return None
-    unknown = isinstance(
-        error, CommitUnknown
-    )  # a request with ids of its own is applied once, however often it is sent
+    unknown = isinstance(error, CommitUnknown)  # a request with its own ids is applied once, even if it is sent again
     message = MAYBE_WRITTEN if unknown else "The database is not available right now. Send the request again."
     return Problem(503, "unavailable", message, close=CLOSE_TRY_AGAIN, headers={"Retry-After": str(RETRY_AFTER)})
 

@@ -33,7 +33,7 @@ class AgentConnection:
         self.renew(time.monotonic())
 
     def renew(self, now: float) -> None:
-        """Renew the run's lease, if that is due.
+        """Renew the run's lease if it is due.
 
         Always sooner than the grace time: when the last connection of another process closes, it leaves the run that
         long and knows nothing of ours.

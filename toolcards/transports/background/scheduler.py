@@ -63,7 +63,7 @@ async def _run() -> None:
             try:
                 await connections.check_connections()
                 await _sweep()
-            except Exception as error:  # the database may be away for a while; the clock is not
+            except Exception as error:  # the database may be temporarily unavailable; the rounds continue
                 if not report_outage(error):
                     log.exception("background: this round failed")
     finally:
@@ -131,9 +131,9 @@ def verify_if_due(now: float | None = None) -> verification.TrailFinding | None:
 
 
 def _is_unchanged(finding: verification.TrailFinding) -> bool:
-    """Whether a look at the end of the trail gives no reason to verify it again.
+    """Return whether the end of the trail gives no reason to verify it again.
 
-    An anchor that could not be written, on a full disk, can be once there is room; no other fault goes by itself.
+    An unwritten anchor (full disk) can recover; no other fault disappears by itself.
     """
     if finding.fault and finding.kind != "unanchored":
         return True

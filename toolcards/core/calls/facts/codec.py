@@ -60,7 +60,7 @@ def dump(fact: AnyFact) -> str:
 def load(text: str, timestamp: float = 0.0) -> AnyFact:
     """Return the fact that `dump` wrote.
 
-    Raises ValueError for a type that this version does not know.
+    Raises ValueError for an unknown type.
     """
     record = json.loads(text)
     cls = BY_TYPE.get(record.pop("type", ""))

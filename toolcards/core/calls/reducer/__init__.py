@@ -37,7 +37,7 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
     if after is card:
         return card, False
     if move in _QUIET_MOVES and all(getattr(after, name) is getattr(card, name) for name in _VISIBLE_FIELDS):
-        return after, True  # nothing visible changed
+        return after, True  # no visible change
     if after.unclaimed and (after.finished or after.preliminary or after.removed):
         after = approval_handlers.void_permit(after)
     if not after.begun and not after.soft and after.state not in (None, STREAMING):

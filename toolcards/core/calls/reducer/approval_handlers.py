@@ -95,7 +95,7 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
-        was_repaired = card.repair not in {"", BY_SOURCE}  # what the source itself changed needed no approval
+        was_repaired = card.repair not in {"", BY_SOURCE}  # changes by the source itself required no approval
         card = card.replace(
             first_input=card.original_input if was_repaired else None, original_input=card.shown_input,
             original_tool=card.original_tool if was_repaired else "", input=fact.input, has_input=True, repair=EDITED,
@@ -142,7 +142,7 @@ def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
 
 
 def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
-    """Add people and groups that may vote, each once."""
+    """Add people and groups that may vote, without duplicates."""
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card

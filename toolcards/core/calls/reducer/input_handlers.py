@@ -34,7 +34,7 @@ def complete_input(card: Card, fact: Any) -> Card:
 def update_input(card: Card, fact: Any) -> Card:
     """Replace the input by a newer one.
 
-    A repeated input changes nothing visible.
+    A repeated input has no visible effect.
     """
     if is_frozen(card):  # the router passes only facts about the decided value
         return card if card.segment is None else card.replace(segment=None)

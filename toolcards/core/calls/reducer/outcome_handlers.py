@@ -179,7 +179,7 @@ def _fail(card: Card, timestamp: float, error: CardError) -> Card:
 def _record_permit_result(card: Card, state: str) -> Card:
     """Record the result of a used approval.
 
-    An agent that polls for the answer to its own request claims nothing: its result proves that it has the answer.
+    An agent that polls for the answer to its own request sends no claim: its result proves that it has the answer.
     """
     approval = card.approval
     if approval is None:
@@ -203,6 +203,6 @@ def _flag_ungoverned(card: Card, timestamp: float) -> Card:
         approval = replace(approval, state="cancelled")
     else:
         approval = replace(approval, state="approved", decided_at=timestamp, by=f.Actor("host"))
-        if approval.terms.get("local"):  # the agent's own user may answer, too, and nothing else reports it
+        if approval.terms.get("local"):  # the agent's own user may answer too, and only this reports it
             return card.replace(approval=approval)
     return card.replace(approval=approval).with_anomaly("ran-without-approval", timestamp)

@@ -180,9 +180,9 @@ class AskDoc(_Strict):
     approvers: Names | None = None
     """Who can answer: user names, or `group:` and the name of a group. Default: everyone who may vote."""
     quorum: Annotated[int, Field(ge=1, le=20)] = 1
-    """How many approvals are needed."""
+    """How many approvals are required."""
     deny_quorum: Annotated[int, Field(ge=1, le=20)] = 1
-    """How many denials are needed."""
+    """How many denials are required."""
     allow_requester: bool | None = None
     """Whether the person that the agent works for can answer."""
     decide_ttl: Seconds | None = None

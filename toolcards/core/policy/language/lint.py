@@ -29,9 +29,9 @@ def lint(
 ) -> list[PolicyFinding]:
     """Return the likely mistakes.
 
-    `known_tools`: names of used or announced tools; empty is not checked. `schemas`: JSON Schema of the input by tool.
-    `groups`: the number of people for each approver name (`group:sre`, `ana`); None is not checked.
-    `people`: the names of all people and groups; None is not checked.
+    `known_tools`: names of used or announced tools; no check if empty. `schemas`: JSON Schema of the input by tool.
+    `groups`: the number of people for each approver name (`group:sre`, `ana`); no check if None.
+    `people`: the names of all people and groups; no check if None.
     `voters`: everyone who may vote, each with the name first and then the groups.
     `owners`: people that agents work for.
     """

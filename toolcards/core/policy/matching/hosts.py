@@ -95,7 +95,7 @@ class NetworkPattern:
     way: SchemeAndPort
 
     def covers(self, place: Endpoint) -> bool | None:
-        """Return whether the endpoint's address lies in the network."""
+        """Return whether the endpoint's address is in the network."""
         if place.address is None:
             return UNDECIDED
         if place.address in self.network:

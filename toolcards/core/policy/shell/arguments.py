@@ -1,4 +1,4 @@
-"""Reads the options of a command line in the way of the program.
+"""Reads the options of a command line as the program does.
 
 A specification is one text of words: `-x` an option, `-x:` one with a value (`-xv` or `-x v`), `-x?` one whose value
 must be attached, `-x!` one whose value is always the next word (`-xab v` is `-x v -ab`), `-[abc]` and `-[abc]:` several
@@ -191,7 +191,7 @@ class _ArgumentReader:
             self.arguments.options.append((name, ""))
 
     def _read_letters(self) -> None:
-        """Read the first word of tar; its letters take their values from the next words."""
+        """Read tar's first word, whose letters take their values from the next words."""
         word = self.words[self.position]
         self.position += 1
         for letter in word:

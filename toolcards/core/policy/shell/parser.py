@@ -55,7 +55,7 @@ _LINES = re.compile(rb"[ \n]*")
 class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
-    `globs` are its words that are patterns. `redirected`: output goes to another stream or to /dev/null.
+    `globs`: its words that are patterns. `redirected`: output goes to another stream or to /dev/null.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""The catalog of programs: what each is known to do, read once from `programs.toml`."""
+"""The catalog of programs and their effects, read once from `programs.toml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shell command as policy sees it: segments, each with what it runs and what it does, or one opaque segment.
+"""A shell command for policy: segments, each with its programs and effects, or one opaque segment.
 
 A segment has two readings. The narrow one is for allow: exactly these first words, and only words that the catalog
 lists as harmless. The wide one is for ask and deny: everything that it may run, and every program that it names where
@@ -30,7 +30,7 @@ from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_comman
 
 
 class Likelihood(IntEnum):
-    """No, cannot tell, or yes."""
+    """No, unknown, or yes."""
 
     NO = 0
     MAYBE = 1
@@ -209,7 +209,7 @@ def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled_count
 
 
 def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled_count: int) -> bool:
-    """Return whether the words that the rule does not name change nothing about the command."""
+    """Return whether the words beyond the rule have no effect on the command."""
     place = match_program(words, globs)
     form = place.form if place is not None else None
     if form is None or form.neutral is None:

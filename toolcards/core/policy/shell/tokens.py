@@ -18,7 +18,7 @@ _WORDS = frozenset({"word", "number", "concatenation", "raw_string", "string"})
 
 
 class NotPlain(Exception):
-    """The line is not plain; the message says why."""
+    """The line is not plain; the message gives the reason."""
 
 
 def read_word(node: Node) -> str:

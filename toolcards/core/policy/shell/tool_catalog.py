@@ -22,7 +22,7 @@ class CommandTool:
     """How one tool takes its command.
 
     `paths`: the paths of the command; empty for an unknown tool. `list`: what a list is, `words` or `lines`.
-    `harmless`: keys that change nothing about what runs; `unset`: keys that change nothing if their value is empty.
+    `harmless`: keys without effect on the command; `unset`: keys without effect if their value is empty.
     `foreign`: the text is not for a POSIX shell.
     """
 
@@ -99,7 +99,7 @@ def _select_item(items: list[Any], token: str) -> Any:
 
 
 def _is_harmless_argument(tool: CommandTool, key: str, value: Any, covered_keys: frozenset[str], depth: int) -> bool:
-    """Return whether this argument changes nothing about what runs."""
+    """Return whether this argument has no effect on the command."""
     if key in tool.harmless or (depth == 0 and key in covered_keys):
         return True
     return key in tool.unset and value in (None, False, "", [], {})
