@@ -26,7 +26,7 @@ def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
 
 
 def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
-    """Return the end; after an error in a run without tools, a failure."""
+    """Return the end, as a failure after an error without tools."""
     if fact.outcome != "not-executed" or not context.error or fact.lane:
         return fact
     return replace(fact, outcome="error", reason=context.error)
