@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, cards, fanout, ingest, posts, servers, simulation
+from bench import answers, cards, fanout, ingest, pages, posts, servers, simulation
 from bench.report import Report
 
 SECTIONS = {
@@ -16,6 +16,7 @@ SECTIONS = {
     "long": lambda r, s: cards.measure_long_run(r, s.ours, s.person, quick=s.quick),
     "latency": lambda r, s: fanout.measure_latency(r, s.ours, s.person, quick=s.quick),
     "page": lambda r, s: fanout.measure_page(r, s.ours, s.person, quick=s.quick),
+    "pages": lambda r, s: pages.measure(r, quick=s.quick),
     "votes": lambda r, s: answers.measure_votes(r, s.ours, s.person, quick=s.quick),
     "http": lambda r, s: answers.measure_posts(r, s.ours, quick=s.quick),
     "posts": lambda r, s: posts.measure(r, s.ours, s.base, quick=s.quick),
