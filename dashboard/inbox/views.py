@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from django.contrib import messages
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
@@ -94,7 +95,8 @@ def summarize_queue() -> QueueSummary:
     rows = ToolCall.objects.waiting()
     oldest = rows.values_list("requested_at", flat=True).first()
     age = max(0.0, time.time() - oldest.timestamp()) if oldest else None
-    return QueueSummary(rows.count(), age, rows.order_by().values("run").distinct().count())
+    counts = rows.order_by().aggregate(calls=Count("pk"), runs=Count("run", distinct=True))
+    return QueueSummary(counts["calls"], age, counts["runs"])
 
 
 @require_GET

@@ -6,10 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Max, Q, TextField
+from django.db.models.functions import Cast, Substr
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -17,7 +18,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
-from dashboard.runs.tables import RunRow, build_run_row, compute_state_bar, get_shown_state
+from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar, get_shown_state
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.models import Run, ToolCall
@@ -26,6 +27,7 @@ FIRST_WAITING_CALLS = 3
 FAILURES = 5  # lines
 TILES = 8
 MINUTES = 60
+MAX_CALLS = 20_000  # newest calls that are counted
 BAR_HEIGHT = 48  # of the picture's 50
 _ACTIVE = ("running", "waiting")
 
@@ -53,22 +55,19 @@ def _get_base_url(request: HttpRequest) -> str:
 def build_overview() -> dict[str, Any]:
     """Return what the first page shows below its waiting strip."""
     hour = timezone.now() - timedelta(hours=1)
-    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour)
-    rows = recent.values_list("started_at", "state", "soft", "requested_at").order_by("-pk")[:20_000]
-    started_calls = [
-        StartedCall(start, get_shown_state(state, soft=soft), bool(requested_at))
-        for start, state, soft, requested_at in rows
-    ]
+    started_calls = count_started_calls(hour)
     bars = count_by_minute(started_calls)
-    failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
     tiles, hidden_runs = list_run_tiles()
-    effects = Counter(call.effect for call in started_calls)
+    effects, states = Counter[str](), Counter[str]()
+    for call in started_calls:
+        effects[call.effect] += call.calls
+        states[call.state] += call.calls
     return {
         "tiles": tiles, "left": hidden_runs, "active": any(tile.row.run.status in _ACTIVE for tile in tiles),
-        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(started_calls),
+        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": effects.total(),
         "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
-        "shares": compute_state_bar(Counter(call.state for call in started_calls)),
-        "failed": [_describe_failure(call) for call in failed.select_related("run__source").order_by("-pk")[:FAILURES]],
+        "shares": compute_state_bar(states),
+        "failed": [_describe_failure(call) for call in find_failed_calls()],
         "any": Run.objects.exists(),
     }  # fmt: skip
 
@@ -134,7 +133,8 @@ def list_run_tiles() -> tuple[list[RunTile], int]:
     recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", flat=True)[: 2 * TILES])
     places = tile_order.arrange(active, recent)
     by_pk = Run.objects.select_related("source").in_bulk(places)
-    tiles = [RunTile(build_run_row(by_pk[pk]), _find_current_call(pk)) for pk in places if pk in by_pk]
+    rows = build_run_rows([by_pk[pk] for pk in places if pk in by_pk])
+    tiles = [RunTile(row, _find_current_call(row.run.pk)) for row in rows]
     return tiles, len(set(active) - set(places))
 
 
@@ -151,16 +151,39 @@ EFFECTS = {"allow": "Allowed", "ask": "Asked", "deny": "Denied"}
 
 @dataclass(frozen=True, slots=True)
 class StartedCall:
-    """What is counted of a call: when it began, its state as bars show it, and whether a person was asked."""
+    """What is counted of calls: when they began, their state as bars show it, and whether a person was asked."""
 
     started_at: datetime | None
     state: str
     asked: bool
+    calls: int = 1  # that began in the same minute and are alike in the rest
 
     @property
     def effect(self) -> str:
         """A name of `EFFECTS`; calls that nothing judged count as allowed."""
         return "ask" if self.asked else "deny" if self.state == "output-denied" else "allow"
+
+
+def count_started_calls(since: datetime) -> list[StartedCall]:
+    """Return the newest calls that began after `since`, those of a minute that are alike as one.
+
+    The database counts them. Of the newest `MAX_CALLS` rows only, so that it costs the same on a large store.
+    """
+    newest = ToolCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS, started_at__gte=since)
+    # As text in UTC, which both databases write as 2026-11-23 13:28:00; to cut it off is faster than TruncMinute.
+    minute = Substr(Cast("started_at", TextField()), 1, 16)
+    marked_rows = rows.annotate(minute=minute, asked=Q(requested_at__isnull=False)).order_by()
+    groups = marked_rows.values_list("minute", "state", "soft", "asked").annotate(calls=Count("pk"))
+    return [
+        StartedCall(_parse_minute(minute), get_shown_state(state, soft=soft), asked, calls)
+        for minute, state, soft, asked, calls in groups
+    ]
+
+
+def _parse_minute(text: str) -> datetime:
+    """Return the middle of the minute."""
+    return datetime.fromisoformat(text).replace(second=30, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +218,8 @@ def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
     for call in started_calls:
         place = MINUTES - 1 - int((end - call.started_at).total_seconds() // 60) if call.started_at else -1
         if 0 <= place < MINUTES:
-            counts[place][call.effect] += 1
-            counts[place]["failed"] += call.state == "output-error"
+            counts[place][call.effect] += call.calls
+            counts[place]["failed"] += call.calls if call.state == "output-error" else 0
     peak = max([1, *(sum(count[effect] for effect in EFFECTS) for count in counts)])
     return [
         MinuteBar(end - timedelta(minutes=MINUTES - index), index * 10, _stack_parts(count, peak), count["failed"])
@@ -215,6 +238,16 @@ def _stack_parts(count: Counter[str], peak: int) -> list[MinuteBarPart]:
 
 
 # ---------------------------------------------------------------- failures
+
+
+def find_failed_calls() -> list[ToolCall]:
+    """Return the newest calls that failed or were denied.
+
+    A query for each of the two, as only then the index of states has them in order.
+    """
+    rows = ToolCall.objects.not_removed().select_related("run__source").order_by("-pk")
+    newest = [*rows.filter(state="output-error", soft=False)[:FAILURES], *rows.filter(state="output-denied")[:FAILURES]]
+    return sorted(newest, key=lambda call: -call.pk)[:FAILURES]
 
 
 def _describe_failure(call: ToolCall) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from django.db.models import Count
 
 from dashboard import url_helpers
 from dashboard.cards import labels, safe_text, skipped_frames
@@ -88,27 +90,37 @@ class RunRow:
         return self.run.url
 
 
-def build_run_row(run: Run) -> RunRow:
-    """Return the run with what the table says of it."""
+def build_run_row(run: Run, without_result: int | None = None) -> RunRow:
+    """Return the run with what the table says of it.
+
+    `without_result`: how many of its calls ended without a result, if the caller has counted them.
+    """
     label = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
     end = run.ended_at or (run.updated_at if run.status not in _ACTIVE else None)
     lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
-    return RunRow(run, label, compute_state_bar(_count_by_shown_state(run)), lasted)
+    return RunRow(run, label, compute_state_bar(_count_by_shown_state(run, without_result)), lasted)
 
 
-def _count_by_shown_state(run: Run) -> dict[str, int]:
+def _count_by_shown_state(run: Run, without_result: int | None = None) -> dict[str, int]:
     counts = run.count_by_state
     errors = counts.get(ToolCallState.OUTPUT_ERROR, 0)
     if not errors:
         return counts
-    # Few calls of an active run end without a result, and its row is drawn with every change.
-    without_result = (_count_soft_errors_once if run.status in _ACTIVE else _count_soft_errors)(run.pk, errors)
+    if without_result is None:
+        # Few calls of an active run end without a result, and its row is drawn with every change.
+        without_result = (_count_soft_errors_once if run.status in _ACTIVE else _count_soft_errors)(run.pk, errors)
+    without_result = min(errors, without_result)
     return counts | {ToolCallState.OUTPUT_ERROR: errors - without_result, NO_RESULT: without_result}
 
 
 def _count_soft_errors(run: int, errors: int) -> int:
-    rows = ToolCall.objects.not_removed().filter(run=run, state=ToolCallState.OUTPUT_ERROR, soft=True)
-    return min(errors, rows.count())
+    return min(errors, count_calls_without_result([run]).get(run, 0))
+
+
+def count_calls_without_result(runs: Iterable[int]) -> dict[int, int]:
+    """Return how many calls of each run ended without a result; runs without any are left out."""
+    rows = ToolCall.objects.not_removed().filter(run__in=list(runs), state=ToolCallState.OUTPUT_ERROR, soft=True)
+    return dict(rows.order_by().values_list("run").annotate(calls=Count("pk")))
 
 
 @lru_cache(maxsize=512)
@@ -121,7 +133,14 @@ def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow]
     rows = filters.rows()
     runs = list((rows.filter(pk__lt=before) if before else rows)[: PAGE + 1])
     more = runs[PAGE - 1].pk if len(runs) > PAGE else 0
-    return [build_run_row(run) for run in runs[:PAGE]], more
+    return build_run_rows(runs[:PAGE]), more
+
+
+def build_run_rows(runs: Sequence[Run]) -> list[RunRow]:
+    """Return the runs with what the table says of them, by one query for all of them."""
+    failed = [run.pk for run in runs if run.count_by_state.get(ToolCallState.OUTPUT_ERROR)]
+    without_result = count_calls_without_result(failed) if failed else {}
+    return [build_run_row(run, without_result.get(run.pk, 0)) for run in runs]
 
 
 def list_filter_names() -> dict[str, list[str]]:
@@ -129,7 +148,7 @@ def list_filter_names() -> dict[str, list[str]]:
 
     Browsers show suggestions unmarked, so names with misleading characters are left out; the filter still finds them.
     """
-    rows = list(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
+    rows = set(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
     tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
     return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 

@@ -74,7 +74,10 @@ class Approval(LogModel):
     objects = ApprovalQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["run", "channel", "delivered_at"])]
+        indexes = [
+            models.Index(fields=["run", "channel", "delivered_at"]),
+            models.Index(fields=["decided_at", "id"], condition=models.Q(asked=True), name="approval_answer_order"),
+        ]
         permissions = [("vote", "Can answer approvals"), ("edit_policy", "Can edit and activate policy")]
 
     def __str__(self) -> str:

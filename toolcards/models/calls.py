@@ -67,6 +67,9 @@ class ToolCall(LogModel):
             models.Index(fields=["call_id"]),
             models.Index(fields=["tool"]),
             models.Index(fields=["finished_at"], condition=models.Q(beyond_control=True), name="call_beyond_control"),
+            # SQLite does not use the index of a boolean column for a bare `AND waiting`, as Django writes it.
+            models.Index(fields=["requested_at", "id"], condition=models.Q(waiting=True), name="call_waiting_order"),
+            models.Index(fields=["run", "state"], condition=models.Q(soft=True), name="call_soft_of_run"),
         ]
 
     def __str__(self) -> str:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.runs.overview import StartedCall, TileOrder, count_by_minute
+from dashboard.runs.overview import (
+    StartedCall,
+    TileOrder,
+    count_by_minute,
+    count_started_calls,
+    find_failed_calls,
+)
 from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
+from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
 
@@ -82,3 +90,35 @@ def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_r
     a_run("going", f.InputReady("c1", "Bash", {"command": "make test"}, True))
     html = viewer.get("/").content.decode()
     assert "Active runs" in html and "make test" in html.split('class="tile"')[1].split("</li>")[0]
+
+
+def test_calls_that_the_database_counts_by_minute_are_those_of_each_call(a_run: Callable[..., Run]) -> None:
+    now = timezone.now()
+    moments = [now.timestamp() - 7 * 60 * number for number in range(12)]  # the last ones are older than an hour
+    facts: list[Any] = []
+    for number in range(24):
+        facts.append(f.InputReady(f"c{number}", "Read", {}, True))
+        facts += [f.OutputFailed(f"c{number}", "it broke")] if number % 3 else []
+    a_run("r", *facts)
+    with allow_log_writes():
+        for number, at in enumerate(moments * 2):
+            ToolCall.objects.filter(call_id=f"c{number}").update(started_at=datetime.fromtimestamp(at, UTC))
+    since = now - timedelta(hours=1)
+    each = [
+        StartedCall(call.started_at, call.state, call.requested_at is not None)
+        for call in ToolCall.objects.filter(started_at__gte=since)
+    ]
+    counted = count_started_calls(since)
+    assert sum(call.calls for call in counted) == len(each) == 18
+    assert [(bar.calls, bar.failed) for bar in count_by_minute(counted)] == [
+        (bar.calls, bar.failed) for bar in count_by_minute(each)
+    ]
+
+
+def test_the_newest_failures_and_denials_are_listed_together(a_run: Callable[..., Run]) -> None:
+    facts: list[Any] = []
+    for number in range(14):
+        failed = f.OutputFailed(f"c{number}", "it broke") if number % 2 else f.OutputDenied(f"c{number}", "no")
+        facts += [f.InputReady(f"c{number}", "Read", {}, True), failed]
+    a_run("r", *facts, f.InputReady("open", "Read", {}, True), f.CallClosed("open", "aborted"))
+    assert [call.call_id for call in find_failed_calls()] == ["c13", "c12", "c11", "c10", "c9"]

@@ -1,0 +1,53 @@
+"""Pages cost the same on a large store: waiting calls are found by index, and runs do not add queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from dashboard.runs.filters import RunFilters
+from dashboard.runs.tables import list_run_rows
+from toolcards.core.calls import facts as f
+from toolcards.models import Run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's plans")
+@pytest.mark.parametrize("path", ["/", "/runs/", "/calls/", "/approvals/", "/settings/audit/"])
+def test_no_page_scans_all_calls_for_those_that_wait(
+    client: Client, a_person: Callable[..., Any], a_call: Callable[..., Any], path: str
+) -> None:
+    client.force_login(a_person("admin", "ada"))
+    a_call(state="approval-requested")
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path).status_code == 200
+    waiting = [q["sql"] for q in queries if '"toolcards_toolcall"."waiting")' in q["sql"]]
+    assert waiting
+    for sql in waiting:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql.replace('%', '%%')}")
+            plan = [row[3] for row in cursor.fetchall()]
+        scans = [step for step in plan if step.startswith("SCAN toolcards_toolcall")]
+        assert all("call_waiting_order" in step for step in scans), (sql, plan)
+
+
+def test_runs_with_failures_do_not_add_queries(a_run: Callable[..., Run]) -> None:
+    def count_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            list_run_rows(RunFilters())
+        return len(queries)
+
+    counts = []
+    for number in range(4):
+        calls = [f.InputReady(f"c{n}", "Read", {}, True) for n in range(3)]
+        a_run(f"run-{number}", *calls, f.OutputFailed("c0", "it broke"), f.RunEnded(outcome="truncated"))
+        counts.append(count_queries())
+    assert counts == [2, 2, 2, 2]
+    shares = [[(share.word, share.count) for share in row.shares] for row in list_run_rows(RunFilters())[0]]
+    assert shares == [[("Failed", 1), ("No result", 2)]] * 4
