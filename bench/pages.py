@@ -73,7 +73,7 @@ def list_pages(calls: int) -> list[Page]:
         Page("Run of 1,000 calls", "/runs/fill-cards/", 60),
         Page("Steps of 2,000 calls", "/runs/fill-steps/?tab=steps", 100),
         Page("Timeline of 2,000 calls", "/runs/fill-steps/?tab=timeline", 100),
-        Page("Search with hits", f"/calls/?q={quote('src/module_7')}", 100),
+        Page("Search with hits", f"/calls/?q={quote('pytest src/module')}", 100),
         Page("Search without a hit", f"/calls/?q={quote(MISS)}", 100),
     ]
 
