@@ -32,7 +32,7 @@ class Page:
 
 
 def measure(report: Report, *, quick: bool) -> None:
-    """Measure each page on a store with many calls and on one with few."""
+    """Measure each page on a large store and on a small one."""
     calls = QUICK_CALLS if quick else CALLS
     times: dict[str, dict[str, tuple[list[float], float]]] = {}
     for name, count in (("few", FEW_CALLS), ("many", calls)):
@@ -96,11 +96,14 @@ def _time_page(server: servers.Server, person: servers.Person, page: Page, *, qu
 
 
 def fill(port: int, calls: int) -> None:
-    """Send calls over agent sockets, so that the server's own writer stores events, calls, runs and audit rows."""
+    """Send calls over agent sockets.
+
+    The server's own writer then stores events, calls, runs and audit rows.
+    """
     long_runs = [("fill-cards", CARDS_RUN), ("fill-steps", STEPS_RUN)] if calls > CARDS_RUN + STEPS_RUN else []
     long_runs = long_runs or [("fill-cards", 10), ("fill-steps", 10)]
-    rest = calls - sum(count for _, count in long_runs)
-    runs = long_runs + [(f"fill-{number}", CALLS_OF_RUN) for number in range(max(1, rest // CALLS_OF_RUN))]
+    remaining_calls = calls - sum(count for _, count in long_runs)
+    runs = long_runs + [(f"fill-{number}", CALLS_OF_RUN) for number in range(max(1, remaining_calls // CALLS_OF_RUN))]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda item: _fill_run(port, item[0], *item[1]), enumerate(runs)))
 
@@ -137,7 +140,7 @@ def _build_frames(run: int, call: int, *, gated: bool) -> list[dict[str, object]
 
 
 def answer_calls(port: int, person: servers.Person) -> None:
-    """Ask for approvals over HTTP; most of them are voted on, the rest keeps waiting."""
+    """Ask for approvals over HTTP, and vote on most of them."""
     cards, token = Toolcards(f"http://127.0.0.1:{port}", servers.KEY), person.token()
     for number in range(VOTES + WAITING):
         run, call_id = f"ask-{number // 10}", f"a{number}"

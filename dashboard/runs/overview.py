@@ -155,29 +155,29 @@ class StartedCall:
 
     started_at: datetime | None
     state: str
-    asked: bool
+    is_gated: bool
     calls: int = 1  # that began in the same minute and are alike in the rest
 
     @property
     def effect(self) -> str:
         """A name of `EFFECTS`; calls that nothing judged count as allowed."""
-        return "ask" if self.asked else "deny" if self.state == "output-denied" else "allow"
+        return "ask" if self.is_gated else "deny" if self.state == "output-denied" else "allow"
 
 
-def count_started_calls(since: datetime) -> list[StartedCall]:
-    """Return the newest calls that began after `since`, those of a minute that are alike as one.
+def count_started_calls(start: datetime) -> list[StartedCall]:
+    """Count the newest calls that began after `start`, by minute and outcome.
 
     The database counts them. Of the newest `MAX_CALLS` rows only, so that it costs the same on a large store.
     """
     newest = ToolCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS, started_at__gte=since)
+    rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS, started_at__gte=start)
     # As text in UTC, which both databases write as 2026-11-23 13:28:00; to cut it off is faster than TruncMinute.
     minute = Substr(Cast("started_at", TextField()), 1, 16)
-    marked_rows = rows.annotate(minute=minute, asked=Q(requested_at__isnull=False)).order_by()
-    groups = marked_rows.values_list("minute", "state", "soft", "asked").annotate(calls=Count("pk"))
+    marked_rows = rows.annotate(minute=minute, is_gated=Q(requested_at__isnull=False)).order_by()
+    groups = marked_rows.values_list("minute", "state", "soft", "is_gated").annotate(calls=Count("pk"))
     return [
-        StartedCall(_parse_minute(minute), get_shown_state(state, soft=soft), asked, calls)
-        for minute, state, soft, asked, calls in groups
+        StartedCall(_parse_minute(minute), get_shown_state(state, soft=soft), is_gated, calls)
+        for minute, state, soft, is_gated, calls in groups
     ]
 
 

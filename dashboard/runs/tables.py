@@ -118,7 +118,10 @@ def _count_soft_errors(run: int, errors: int) -> int:
 
 
 def count_calls_without_result(runs: Iterable[int]) -> dict[int, int]:
-    """Return how many calls of each run ended without a result; runs without any are left out."""
+    """Count the calls of each run that ended without a result.
+
+    Runs without such calls are left out.
+    """
     rows = ToolCall.objects.not_removed().filter(run__in=list(runs), state=ToolCallState.OUTPUT_ERROR, soft=True)
     return dict(rows.order_by().values_list("run").annotate(calls=Count("pk")))
 
@@ -137,7 +140,7 @@ def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow]
 
 
 def build_run_rows(runs: Sequence[Run]) -> list[RunRow]:
-    """Return the runs with what the table says of them, by one query for all of them."""
+    """Return the table rows of the runs, by one query for all."""
     failed = [run.pk for run in runs if run.count_by_state.get(ToolCallState.OUTPUT_ERROR)]
     without_result = count_calls_without_result(failed) if failed else {}
     return [build_run_row(run, without_result.get(run.pk, 0)) for run in runs]

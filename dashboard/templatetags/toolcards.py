@@ -65,7 +65,7 @@ def questions(card: Card) -> tuple[Question, ...]:
 
 @register.filter
 def is_form(card: Card) -> bool:
-    """Return whether the call is a form that waits for its first answer."""
+    """Return whether the call is a form without an answer."""
     return is_readable_form(card.tool.name, card.input) and not _has_answer(card)
 
 

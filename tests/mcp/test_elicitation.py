@@ -65,6 +65,11 @@ class Session:
         """Let the server send these messages during a call."""
         self.write(id=1, method="tools/call", params={"name": "read", "arguments": {"forms": forms}})
 
+    def call(self, name: str) -> Any:
+        """Call a tool of the server without forms; return its result."""
+        self.write(id=9, method="tools/call", params={"name": name, "arguments": {"forms": []}})
+        return until(lambda: [each for each in self.to_client if each.get("id") == 9])[0]["result"]
+
     def find_results(self) -> list[Any]:
         """Return the ids and results of the server's forms."""
         return [(each["id"], each["result"]) for each in self.to_server if str(each.get("id", "")).startswith("f")]
@@ -204,3 +209,11 @@ def test_two_open_forms_of_one_id_are_asked_once(gate: Gate, opened: Any) -> Non
     assert sorted(map(str, results)) == sorted(
         map(str, [("f1", {"action": "cancel"}), ("f1", accepted), ("f2", accepted)])
     )
+
+
+def test_a_tool_with_the_reserved_name_of_forms_does_not_run(opened: Any) -> None:
+    session = opened()
+    session.initialize()
+    result = session.call("elicitation/create")
+    assert result["isError"] and "reserved" in result["content"][0]["text"]
+    assert not [each for each in session.to_server if each.get("method") == "tools/call"]

@@ -45,7 +45,7 @@ class Elicitations:
     # ------------------------------------------------------------ what is declared
 
     def declare(self, request: Message) -> Message:
-        """Return the request with the capability added if the gateway answers forms of it."""
+        """Return the request with the capability for forms that the gateway answers."""
         params = get_object(request, "params")
         if request.get("method") == "initialize":
             capabilities = self._add_capability(get_object(params, "capabilities"))
@@ -70,7 +70,7 @@ class Elicitations:
         return capabilities | {"elicitation": {**(own if isinstance(own, dict) else {}), "form": {}}}
 
     def adopts(self, request: Any) -> bool:
-        """Return whether responses to this request of the client may hold forms for the gateway."""
+        """Return whether responses to this request may hold forms for the gateway."""
         if not is_request(request):
             return self._is_session_ours
         with self._lock:
@@ -79,7 +79,7 @@ class Elicitations:
     # ------------------------------------------------------------ what the server sends
 
     def takes(self, message: Any) -> bool:
-        """Return whether the message is a form of the server that the gateway answers."""
+        """Return whether the message is a form that the gateway answers."""
         return (
             self._is_session_ours
             and is_request(message, ELICIT)
@@ -87,7 +87,10 @@ class Elicitations:
         )
 
     def find_forms(self, response: Any) -> dict[str, Message] | None:
-        """Return the forms of a response that the gateway answers, by their keys; None if it is none of these."""
+        """Return the forms of a response by their keys.
+
+        None if the response has no forms, or the client answers them.
+        """
         if not is_response(response) or get_text(get_object(response, "result"), "resultType") != "input_required":
             return None
         with self._lock:
@@ -106,7 +109,7 @@ class Elicitations:
             self._requests.discard(format_id(request_id))
 
     def cancel(self, request_id: Any) -> bool:
-        """Stop a form by the id of the server's request; return whether it waited here."""
+        """Stop a form by request id; return whether it waited here."""
         with self._lock:
             stop = self._open.get(format_id(request_id))
         if stop is not None:
@@ -121,7 +124,10 @@ class Elicitations:
             stop.set()
 
     def end(self) -> None:
-        """Stop all forms, take no more, and wait until they are withdrawn, up to LINGER seconds."""
+        """Stop all forms, and take no more.
+
+        Waits until they are withdrawn, up to LINGER seconds.
+        """
         self._has_ended = True
         self.cancel_all()
         deadline = time.monotonic() + LINGER
@@ -131,12 +137,15 @@ class Elicitations:
     # ------------------------------------------------------------ asking
 
     def ask(self, request: Message, is_stopped: Callable[[], bool] = lambda: False) -> Message:
-        """Return the response to a form of the server, once a person has answered it."""
+        """Return the response to a form once a person has answered it."""
         result = self._ask(format_id(request["id"]), get_object(request, "params"), is_stopped)
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
     def ask_all(self, forms: dict[str, Message], is_stopped: Callable[[], bool] = lambda: False) -> Message:
-        """Return the answers to forms in one response, by their keys; they are asked at once."""
+        """Return the answers to forms of one response, by their keys.
+
+        People see all of them at once.
+        """
         with ThreadPoolExecutor(max_workers=min(len(forms), MAX_OPEN)) as pool:
             waiting = {key: pool.submit(self._ask, uuid.uuid4().hex, form, is_stopped) for key, form in forms.items()}
             return {key: each.result() for key, each in waiting.items()}
@@ -187,7 +196,7 @@ def _read_result(decision: Decision, form: Message) -> Message:
 
 
 def build_repetition(request: Message, response: Message, answers: Message, number: str) -> Message:
-    """Return the request to repeat with the answers, under an id of the gateway."""
+    """Return the request with the answers, under an id of the gateway."""
     params = get_object(request, "params")
     params = {name: value for name, value in params.items() if name not in {"inputResponses", "requestState"}}
     result = get_object(response, "result")

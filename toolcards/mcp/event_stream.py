@@ -46,14 +46,17 @@ class EventReader:
             yield from _load(data)
 
 
-class EventSplitter:
+class StreamSplitter:
     """Splits a stream of server-sent events into whole events, each with its bytes and its message."""
 
     def __init__(self) -> None:
         self._partial = b""
 
     def feed(self, piece: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Yield the events that this piece completes; the message is None if it cannot be read."""
+        """Yield the events that this piece completes.
+
+        The message of an unreadable event is None.
+        """
         self._partial += piece
         while (end := _EVENT_END.search(self._partial)) is not None:
             event, self._partial = self._partial[: end.end()], self._partial[end.end() :]

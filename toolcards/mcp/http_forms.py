@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
-from toolcards.mcp.event_stream import EventReader, EventSplitter, convert_to_event, format_event
+from toolcards.mcp.event_stream import EventReader, StreamSplitter, convert_to_event, format_event
 from toolcards.mcp.http_upstream import FAILURES, Response
 from toolcards.mcp.messages import (
     CANCELLED,
@@ -194,7 +194,7 @@ class _Pings:
 
 
 def _split(response: Response) -> Iterator[tuple[bytes, Any]]:
-    splitter = EventSplitter()
+    splitter = StreamSplitter()
     for piece in response:
         yield from splitter.feed(piece)
     yield from splitter.close()

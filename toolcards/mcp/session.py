@@ -16,6 +16,7 @@ from toolcards.client.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.messages import (
     CLIENT_INFO,
+    ELICIT,
     LIST,
     LIST_CHANGED,
     Message,
@@ -30,6 +31,7 @@ from toolcards.mcp.tool_list import ToolList, identify
 from toolcards.mcp.waiting import wait_for_answer
 
 DUPLICATE = "Another call with the same id is open: nothing ran."
+RESERVED_NAME = "This name is reserved for forms of the server: nothing ran."
 NOT_AN_OBJECT = "The arguments are not a JSON object: nothing ran."
 MAX_CONTINUATIONS = 1_000
 
@@ -100,6 +102,8 @@ class Session:
         name, args = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(args, dict):
             return self._refuse(call, NOT_AN_OBJECT, "invalid_input")
+        if name == ELICIT:  # the gate would take it for a form, whose terms are milder
+            return self._refuse(call, RESERVED_NAME, "invalid_input")
         continued = self._take_continuation(params)
         if continued is not None:
             call.id, call.decision, call.forwarded = continued.id, continued.decision, continued.forwarded

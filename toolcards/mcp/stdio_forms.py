@@ -47,7 +47,7 @@ class StdioForms:
         self._aliases: dict[str, Any] = {}  # ids of the client by the keys of those of repeated requests
 
     def declare(self, message: Message) -> Message:
-        """Return the message for the server, with the capability for forms if the gateway answers them."""
+        """Return the message for the server, with the capability for forms."""
         if not is_request(message):
             return message
         declared = self._forms.declare(message)
@@ -56,7 +56,7 @@ class StdioForms:
         return declared
 
     def cancel(self, message: Message) -> Message:
-        """Stop the forms of a request that the client cancels; return the message for the server."""
+        """Stop the forms of a canceled request; return the server's message."""
         params = get_object(message, "params")
         repeatable = self._repeatable.get(format_id(params.get("requestId")))
         if repeatable is not None:
@@ -67,13 +67,19 @@ class StdioForms:
         return message
 
     def restore_id(self, message: Any) -> Any:
-        """Return a response to a repeated request under the client's id; other messages as they are."""
+        """Return the message with the client's id.
+
+        Only responses to repeated requests have another one.
+        """
         if not is_response(message) or format_id(message["id"]) not in self._aliases:
             return message
         return message | {"id": self._aliases.pop(format_id(message["id"]))}
 
     def take(self, message: Any) -> bool:
-        """Begin to answer a message of the server if it is a form for the gateway; return whether it is."""
+        """Begin to answer the message if it is a form.
+
+        Returns whether the gateway answers it.
+        """
         if self._forms.takes(message):
             threading.Thread(target=self._answer, args=(message,), daemon=True).start()
             return True
@@ -107,7 +113,10 @@ class StdioForms:
         self._write_server(build_repetition(repeatable.request, response, answers, repeatable.number))
 
     def show_progress(self, is_answered: threading.Event) -> None:
-        """Keep the client waiting for the calls that the server runs while a person fills in a form."""
+        """Send progress notifications until the form is answered.
+
+        Clients with a time limit then keep waiting for the calls that the server runs.
+        """
         for count in itertools.count(1):
             if is_answered.wait(PROGRESS):
                 return

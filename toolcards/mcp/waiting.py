@@ -11,7 +11,7 @@ PAUSE = 0.1  # seconds between looks for a cancellation
 
 
 def wait_for_answer(cards: Toolcards, decision: Decision, is_stopped: Callable[[], bool]) -> Decision:
-    """Return the final decision, or the current one as soon as `is_stopped()` is true."""
+    """Return the final decision, or the current one when stopped."""
     if not decision.waiting:
         return decision
     answers: list[Decision] = []

@@ -68,9 +68,9 @@ def test_a_missing_reason_is_named(viewer: Client, a_run: Callable[..., Run], fa
 
 def test_calls_are_counted_by_what_was_decided_before_they_ran() -> None:
     now = timezone.now()
-    calls = [StartedCall(now, "output-available", asked=False), StartedCall(now, "output-error", asked=False)]
-    calls += [StartedCall(now, "output-denied", asked=True), StartedCall(now, "output-denied", asked=False)]
-    bar = count_by_minute([*calls, StartedCall(None, "output-error", asked=False)])[-1]
+    calls = [StartedCall(now, "output-available", is_gated=False), StartedCall(now, "output-error", is_gated=False)]
+    calls += [StartedCall(now, "output-denied", is_gated=True), StartedCall(now, "output-denied", is_gated=False)]
+    bar = count_by_minute([*calls, StartedCall(None, "output-error", is_gated=False)])[-1]
     assert {part.effect: part.count for part in bar.parts} == {"allow": 2, "ask": 1, "deny": 1}
     assert (bar.calls, bar.failed) == (4, 1)
     assert [part.y for part in bar.parts] == [0.0, 24.0, 36.0] and bar.parts[-1].height == 12.0

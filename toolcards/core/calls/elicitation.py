@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-TOOL = "elicitation/create"  # the name of the call that shows a form; servers cannot give it to a tool of theirs
+TOOL = "elicitation/create"  # the name of the call that shows a form; the gateway refuses tools of this name
 SCHEMA, MESSAGE = "requestedSchema", "message"
 MAX_FIELDS, MAX_CHOICES = 50, 200
 MAX_TEXT = 4_000  # characters of one value
@@ -112,7 +112,7 @@ class FormField:
 
 
 def read_fields(value: Any) -> tuple[FormField, ...] | None:
-    """Return the fields of a form in order, None if it cannot be shown.
+    """Return the fields of a form in order; None if invalid.
 
     A form without fields asks for consent.
     """
@@ -173,12 +173,12 @@ def _resolve(schema: Any, form: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return {**target, **schema} if isinstance(target, dict) and "$ref" not in target else None
     alternatives = schema.get("anyOf")
     if isinstance(alternatives, list) and {"type": "null"} in alternatives:
-        rest = [each for each in alternatives if each != {"type": "null"}]
-        remaining = {name: value for name, value in schema.items() if name != "anyOf"}
-        if len(rest) != 1:
-            return {**remaining, "anyOf": rest}
-        target = _resolve(rest[0], form)
-        return {**target, **remaining} if target is not None else None
+        types = [each for each in alternatives if each != {"type": "null"}]
+        other_members = {name: value for name, value in schema.items() if name != "anyOf"}
+        if len(types) != 1:
+            return {**other_members, "anyOf": types}
+        target = _resolve(types[0], form)
+        return {**target, **other_members} if target is not None else None
     return schema
 
 

@@ -49,7 +49,7 @@ class Question:
 
 
 def is_form(tool: str) -> bool:
-    """Return whether the call is a form for a person: only a person's answer can complete it."""
+    """Return whether only a person's answer can complete the call."""
     return tool == elicitation.TOOL
 
 

@@ -10,7 +10,7 @@ _VALUES = ("default", "const", "enum", "examples")  # the members that hold valu
 
 
 def mask_schemas(fields: dict[str, Any], mask: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return `properties` of a JSON Schema with its secrets masked, the same object without any.
+    """Return the `properties` of a JSON Schema with secrets masked.
 
     `mask` masks a value of any kind.
     """
@@ -23,9 +23,9 @@ def mask_schemas(fields: dict[str, Any], mask: Callable[[Any], Any]) -> dict[str
 def _mask_schema(name: str, schema: Any, mask: Callable[[Any], Any]) -> Any:
     if type(schema) is not dict or schema.get("type") not in _TYPES:
         return _mask_member(name, schema, mask)
-    rest = mask({key: part for key, part in schema.items() if key not in _VALUES})
+    description = mask({key: part for key, part in schema.items() if key not in _VALUES})
     values = {key: _mask_member(name, schema[key], mask) for key in _VALUES if key in schema}
-    result = rest | values
+    result = description | values
     return schema if result == schema else result
 
 

@@ -21,7 +21,7 @@ UNREADABLE = (
 def require_answer(
     decision: PolicyDecision, request: PolicyRequest, form: Any, count_eligible: Callable[[AskTerms], int]
 ) -> PolicyDecision:
-    """Return the decision on a form that policy does not deny: a person answers it.
+    """Return the decision that asks a person to fill in a form.
 
     The terms are those of the rules that ask about it, otherwise the own terms of forms. Allow rules, standing
     approvals and break-glass have no answer to give.
