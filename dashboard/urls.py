@@ -18,7 +18,7 @@ from dashboard.policy import call_policy, draft_views, dry_run_views, emergency,
 from dashboard.policy import views as policy
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
-from dashboard.runs import call_views, export, manual_outcome, overview, statistics_views
+from dashboard.runs import call_text, call_views, export, manual_outcome, overview, statistics_views
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
@@ -40,6 +40,8 @@ RUN_PAGES = [
     path(
         "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/", call_views.picture, name="call-picture"
     ),
+    path("calls/<number:run>-<number:ordinal>/call.md", call_text.show_markdown, name="call-markdown"),
+    path("calls/<number:run>-<number:ordinal>/call.json", call_text.show_json, name="call-json"),
     path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
     path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
 ]

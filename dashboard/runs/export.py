@@ -23,7 +23,7 @@ from dashboard.accounts.access import needs
 from dashboard.cards import labels, safe_text
 from dashboard.runs import tables
 from toolcards.core.calls.call_json import build_call_json, summarize
-from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.card import Card
 from toolcards.models import Run, ToolCall
 from toolcards.transports.api.read_api import load_cards
 
@@ -137,11 +137,15 @@ def _stream_html(run: Run) -> Iterator[str]:
     yield render_to_string("runs/export_head.html", {"run": run, "row": tables.build_run_row(run), "style": STYLE})
     for chunk in _list_chunks(run):
         for call, card in chunk:
-            yield render_to_string("runs/export_call.html", _describe_call(call, card))
+            yield render_to_string("runs/export_call.html", describe_call(call, card))
     yield "</body>\n</html>\n"
 
 
-def _describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
+def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
+    """Return what files say about a call.
+
+    `parts` are its bodies: their name, their text, and how many characters of it are cut.
+    """
     payload = build_call_json(card, run=call.run.name, id=call.public_id)
     parts = [("Input", payload["input"] if card.has_input else payload["input_text"]), ("Output", payload["output"])]
     if payload["original_input"] is not None:
@@ -153,7 +157,7 @@ def _describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
     ]
     return {
         "call": call, "card": card, "payload": payload, "summary": summarize(card),
-        "word": labels.STATE_LABELS[card.state or ToolCallState.INPUT_STREAMING].word,
+        "word": labels.get_label(card).word,
         "parts": [(name, *_cut_body(body)) for name, body in parts if body not in (None, "")],
         "durations": ", ".join(durations), "agent": " › ".join(card.agent_path),
     }  # fmt: skip

@@ -31,7 +31,7 @@ const findUndo = card => card.querySelector('form.undo:not([hidden])');
 /** Return the form of the decision that the note is about. */
 export function findToastUndo() {
   const toast = document.getElementById('toast');
-  const card = toast && !toast.hidden && document.getElementById(toast.dataset.card);
+  const card = toast && !toast.hidden && document.getElementById(toast.dataset.card || '');
   return card ? findUndo(card) : null;
 }
 
@@ -69,4 +69,17 @@ export function showDecision(card, word) {
   toast.hidden = false;
   if (findUndo(card)) addUndo(toast, card);
   else hideTimer = setTimeout(hideToast, SHOWN_FOR);
+}
+
+/**
+ * Show a short text.
+ * @param {string} text
+ */
+export function showNote(text) {
+  hideToast();
+  const toast = findToast();
+  delete toast.dataset.card;
+  toast.textContent = text;
+  toast.hidden = false;
+  hideTimer = setTimeout(hideToast, SHOWN_FOR);
 }

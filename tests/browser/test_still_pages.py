@@ -36,7 +36,7 @@ def count_layouts(page: Any) -> float:
 
 def done(call_id: str) -> list[dict[str, Any]]:
     return [
-        {"type": "tool.input.available", "call_id": call_id, "tool": {"name": "Read"}, "input": {"path": call_id}},
+        {"type": "tool.input.available", "call_id": call_id, "tool": "Read", "input": {"path": call_id}},
         {"type": "tool.output.available", "call_id": call_id, "output": "ok"},
     ]
 
@@ -68,7 +68,7 @@ def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, ru
 
 
 def test_pushed_changes_force_no_layout_of_their_own(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[{"type": "tool.input.start", "call_id": f"a{n}", "tool": {"name": "Read"}} for n in range(60)])
+    tell(server, run, *[{"type": "tool.input.started", "call_id": f"a{n}", "tool": "Read"} for n in range(60)])
     page = visit(path_of(run))
     page.wait_for_timeout(500)
     before = count_layouts(page)

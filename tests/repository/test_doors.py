@@ -84,6 +84,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "calls/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/": (VIEWER, NO),
+    "calls/<number:run>-<number:ordinal>/call.md": (VIEWER, NO),
+    "calls/<number:run>-<number:ordinal>/call.json": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/why/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/rule/": (ADMIN, NO),
     "calls/<number:run>-<number:ordinal>/settle": (NO, APPROVER),

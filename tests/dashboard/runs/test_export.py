@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from dashboard.cards import labels
 from dashboard.runs import export
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json
@@ -88,6 +89,13 @@ def test_the_html_file_shows_texts_of_agents_as_text(viewer: Client, a_call: Cal
     assert "<script" not in html and "<img" not in html and "&lt;script&gt;" in html
     assert html.count("<article>") == 1 and html.rstrip().endswith("</html>")
     assert """content="default-src 'none'; style-src 'unsafe-inline'">""" in html and "://" not in html
+
+
+def test_the_html_file_names_the_state_as_the_card_does(viewer: Client, a_run: Callable[..., Run]) -> None:
+    run = a_run("r", f.InputReady("c", "Bash", {"command": "ls"}, True), f.RunEnded(outcome="truncated"))
+    call = ToolCall.objects.get(run=run)
+    word = labels.get_label(call.as_shown_card()).word
+    assert word != "Failed" and f"</code> · {word}</h2>" in download(viewer, call, "run.html")
 
 
 def test_the_html_file_cuts_large_bodies_and_says_so(viewer: Client, a_call: Callable[..., ToolCall]) -> None:

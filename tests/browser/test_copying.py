@@ -1,0 +1,41 @@
+"""Links that copy a call's text, with and without a clipboard."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from tests.support.browser_pages import NEEDS_BROWSER, Open, tell
+from tests.support.server import Server
+
+pytestmark = NEEDS_BROWSER
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+READ = "navigator.clipboard.readText()"
+
+
+def find_call_path(server: Server, run: str) -> str:
+    tell(server, run, {"type": "tool.input.available", "call_id": "c", "tool": "Read", "input": {"path": "a"}})
+    (call,) = server.get(f"/api/v1/runs/{quote(run, safe='')}/calls")["calls"]
+    return f"/calls/{call['id']}/"
+
+
+def test_a_press_copies_the_call_and_stays_on_the_page(server: Server, visit: Open, run: str) -> None:
+    path = find_call_path(server, run)
+    page = visit(path, permissions=CLIPBOARD)
+    page.click("text=Copy as Markdown")
+    page.wait_for_selector("#toast:has-text('Copied')")
+    text = page.evaluate(READ)
+    assert text.startswith("### `Read`") and f"- Page: <{server.base}{path}>\n" in text
+    page.click("text=Copy as JSON")
+    page.wait_for_function(f"{READ}.then(text => text.startsWith('{{'))")
+    assert json.loads(page.evaluate(READ))["call_id"] == "c"
+    assert page.url.endswith(path)
+
+
+def test_without_a_clipboard_a_press_opens_the_text(server: Server, visit: Open, run: str) -> None:
+    path = find_call_path(server, run)
+    page = visit(path, permissions=[])
+    page.evaluate("() => { navigator.clipboard.write = () => Promise.reject(new Error('no')); }")
+    page.click("text=Copy as Markdown")
+    page.wait_for_url("**/call.md")
+    assert "### `Read`" in page.inner_text("body")
