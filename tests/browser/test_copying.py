@@ -22,11 +22,11 @@ def find_call_path(server: Server, run: str) -> str:
 def test_a_press_copies_the_call_and_stays_on_the_page(server: Server, visit: Open, run: str) -> None:
     path = find_call_path(server, run)
     page = visit(path, permissions=CLIPBOARD)
-    page.click("text=Copy as Markdown")
+    page.click("text=Copy Markdown")
     page.wait_for_selector("#toast:has-text('Copied')")
     text = page.evaluate(READ)
     assert text.startswith("### `Read`") and f"- Page: <{server.base}{path}>\n" in text
-    page.click("text=Copy as JSON")
+    page.click("text=Copy JSON")
     page.wait_for_function(f"{READ}.then(text => text.startsWith('{{'))")
     assert json.loads(page.evaluate(READ))["call_id"] == "c"
     assert page.url.endswith(path)
@@ -36,6 +36,6 @@ def test_without_a_clipboard_a_press_opens_the_text(server: Server, visit: Open,
     path = find_call_path(server, run)
     page = visit(path, permissions=[])
     page.evaluate("() => { navigator.clipboard.write = () => Promise.reject(new Error('no')); }")
-    page.click("text=Copy as Markdown")
+    page.click("text=Copy Markdown")
     page.wait_for_url("**/call.md")
     assert "### `Read`" in page.inner_text("body")
