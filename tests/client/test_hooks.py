@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,67 @@ def test_a_plugin_that_takes_too_long_stops_the_call(monkeypatch: pytest.MonkeyP
     with pytest.raises(Denied) as caught:
         gated(Cards())(lambda x: x)(1)  # type: ignore[arg-type]
     assert caught.value.decision.code == "plugin_timeout"
+
+
+def test_a_call_that_is_aborted_during_before_is_settled_after_it() -> None:
+    heard: list[str] = []
+    is_running, goes_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def before(self, call: dict[str, Any]) -> None:
+            is_running.set()
+            goes_on.wait(PATIENCE)
+            heard.append("before")
+
+        def settled(self, call: dict[str, Any]) -> None:
+            heard.append(call["outcome"])
+
+    hooks.register(Slow())
+    attempt = hooks.Attempt("r", "c", "Bash")
+    thread = threading.Thread(target=attempt.before, args=({},))
+    thread.start()
+    assert is_running.wait(PATIENCE)
+    attempt.settle("aborted")
+    goes_on.set()
+    thread.join(PATIENCE)
+    attempt.settle("ok")  # too late
+    hooks.drain()
+    assert heard == ["before", "aborted"]
+
+
+def test_plugins_receive_nothing_about_a_call_aborted_earlier_than_its_before() -> None:
+    ears = plugged(Before(raising(hooks.Veto("It must not be called."))))
+    attempt = hooks.Attempt("r", "c", "Bash")
+    attempt.settle("aborted")
+    assert attempt.before({"x": 1}) == {"x": 1}
+    assert ears.events == []
+
+
+def test_a_task_that_is_canceled_during_before_is_settled() -> None:
+    is_running, goes_on = threading.Event(), threading.Event()
+
+    def wait(call: Any) -> None:
+        is_running.set()
+        goes_on.wait(PATIENCE)
+
+    ears = plugged(Before(wait))
+
+    async def call() -> int:
+        return 1
+
+    async def cancel() -> None:
+        cards: Any = Cards()
+        task = asyncio.ensure_future(gated(cards)(call)())
+        await asyncio.to_thread(is_running.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        goes_on.set()
+        while not ears.events:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(cancel(), PATIENCE))
+    assert ears.events == ["settled"] and ears.heard[0]["outcome"] == "aborted"
 
 
 def test_a_denial_by_the_gate_is_settled_too() -> None:

@@ -141,8 +141,8 @@ class _Guard:
     async def _acall(self, args: Any, kwargs: Any) -> Any:
         run, call_id, inputs, more = self._identify_call(args, kwargs)
         attempt = Attempt(run, call_id, self.tool)
-        args_sent = await run_in_thread(attempt.before, inputs)
         try:
+            args_sent = await run_in_thread(attempt.before, inputs)
             decision = await self.cards.aask(run, call_id, self.tool, args_sent, seconds=self.seconds, **more)
         except BaseException:  # canceled while waiting
             attempt.settle("aborted")

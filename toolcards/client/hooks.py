@@ -6,7 +6,7 @@
         def before(self, call): ...      # may raise hooks.Veto("…"), or return {"input": …} to replace the input
         def after(self, call): ...       # after a success
         def error(self, call): ...       # after a failure: call["error"], ["retryable"], ["authority"]
-        def settle(self, call): ...     # closes every before: call["outcome"]
+        def settled(self, call): ...    # closes every before: call["outcome"]
 
     hooks.register(Tickets())
 
@@ -86,19 +86,42 @@ def drain() -> None:
 
 
 class Attempt:
-    """One attempt of one call, from its `before` to its one `settled`."""
+    """One attempt of one call, from its `before` to its one `settled`.
+
+    Another thread may settle it while `before` runs: plugins then receive `settled` after `before`. They
+    receive nothing about a call that was aborted earlier than its `before`.
+    """
 
     def __init__(self, run: str, call_id: str, tool: str, attempt: int = 1) -> None:
         self._base_payload = {"v": 1, "run_id": run, "call_id": call_id, "attempt": attempt, "tool": {"name": tool}}
         self.tool, self._began = tool, time.monotonic()
         self._open = bool(_plugins)
+        self._lock = threading.Lock()
+        self._has_begun, self._is_in_before = False, False
+        self._deferred_events: list[tuple[Any, dict[str, Any]]] = []
 
     def before(self, args: Any) -> Any:
         """Run the `before` hooks.
 
         Return the arguments, replaced if a hook did so. Raises Denied.
         """
+        with self._lock:
+            if not self._open:
+                return args
+            self._has_begun, self._is_in_before = True, True
+        try:
+            return self._run_before_hooks(args)
+        finally:
+            with self._lock:
+                self._is_in_before = False
+                for plugin, payload in self._deferred_events:
+                    _enqueue(plugin, payload)
+                self._deferred_events.clear()
+
+    def _run_before_hooks(self, args: Any) -> Any:
         for plugin in tuple(_plugins):
+            if not self._open:
+                break
             try:
                 answer, error = _call_with_limit(plugin, self._make_payload("before", phase="before", input=args))
             except BaseException:  # the caller was interrupted
@@ -154,15 +177,25 @@ class Attempt:
 
     def settle(self, outcome: str) -> None:
         """Emit `settled`, once."""
-        self._emit("settled", outcome=outcome)
-        self._open = False
+        with self._lock:
+            if self._has_begun or outcome != "aborted":
+                self._emit_locked("settled", outcome=outcome)
+            self._open = False
 
     def _emit(self, event: str, **more: Any) -> None:
+        with self._lock:
+            self._emit_locked(event, **more)
+
+    def _emit_locked(self, event: str, **more: Any) -> None:
         if not self._open:
             return
         payload = self._make_payload(event, **more)
         for plugin in tuple(_plugins):
-            if callable(getattr(plugin, event, None)):
+            if not callable(getattr(plugin, event, None)):
+                continue
+            if self._is_in_before:
+                self._deferred_events.append((plugin, payload))
+            else:
                 _enqueue(plugin, payload)
 
     def _make_payload(self, event: str, **more: Any) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class TrackedCall:
             return earlier
         try:
             new_args = (
-                await run_in_thread(self._run_before_hooks, args, repair)
+                await run_in_thread(self._begin_attempt().before, _choose_input(args, repair))
                 if has_plugins()
                 else _choose_input(args, repair)
             )
@@ -145,7 +145,7 @@ class TrackedCall:
         if earlier is not None:
             return earlier
         try:
-            new_args = self._run_before_hooks(args, repair)
+            new_args = self._begin_attempt().before(_choose_input(args, repair))
             decision = self._allow_if_observed(new_args)
             if decision is None:
                 submitted, repair = self._choose_question(args, new_args, repair)
@@ -165,10 +165,6 @@ class TrackedCall:
                 return self.decision
         self.reserve(args)
         return None
-
-    def _run_before_hooks(self, args: Any, repair: Repair | None) -> Any:
-        """Return the arguments after the plugins' `before` hooks; raises Denied."""
-        return self._begin_attempt().before(_choose_input(args, repair))
 
     def _allow_if_observed(self, new_args: Any) -> Decision | None:
         """Return an allow if the run is only observed."""
