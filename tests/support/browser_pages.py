@@ -41,11 +41,12 @@ def path_of(run: str) -> str:
     return f"/runs/{quote(run, safe='')}/"
 
 
-def tell(server: Server, run: str, *frames: dict[str, Any]) -> None:
+def tell(server: Server, run: str, *frames: dict[str, Any], skipped: int = 0) -> None:
+    """Send the frames as one body, of which the server skips `skipped` and refuses none."""
     body = "".join(json.dumps(frame) + "\n" for frame in frames)
     where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
     status, answer, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
-    assert status == 200 and not answer.get("refused") and not answer["skipped"], answer
+    assert status == 200 and not answer.get("refused") and answer["skipped"] == skipped, answer
 
 
 def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
