@@ -15,8 +15,8 @@ from dashboard.accounts.access import EDIT_POLICY, api, body_of
 from dashboard.policy import dry_run
 from dashboard.policy.api import build_error, handle_policy_errors, require_object, serialize_decision
 from dashboard.policy.simulation.past_calls import DAY, PastCall, Span, iterate_past_calls
-from dashboard.policy.simulation.simulation import SimulationResult
 from dashboard.policy.simulation.simulation import simulate as run_simulation
+from dashboard.policy.simulation.simulation_result import SimulationResult
 from toolcards.core.policy.decision import Effect, RuleSet, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_draft, policy_store

@@ -7,7 +7,8 @@ from typing import Any
 
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first
-from dashboard.policy.simulation.simulation import ChangeGroup, ReversedAnswers, SimulationResult, simulate
+from dashboard.policy.simulation.simulation import simulate
+from dashboard.policy.simulation.simulation_result import ChangeGroup, ReversedAnswers, SimulationResult
 from dashboard.policy.view_models import DraftReview
 from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import Effect, RuleSet

@@ -21,12 +21,8 @@ from django.conf import settings
 
 from dashboard.environment import CHECKOUT
 from dashboard.policy.simulation.past_calls import Span
-from dashboard.policy.simulation.simulation import (
-    SimulationCancelled,
-    SimulationResult,
-    simulate,
-    simulate_in_processes,
-)
+from dashboard.policy.simulation.simulation import SimulationCancelled, simulate, simulate_in_processes
+from dashboard.policy.simulation.simulation_result import SimulationResult
 from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.files import replace_file

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
 from dashboard.policy.simulation.past_calls import PastCall, Span, iterate_past_calls, split_span
+from dashboard.policy.simulation.simulation_result import (
+    GROUPS,
+    ChangeGroup,
+    SimulationResult,
+    add_example,
+    merge_results,
+)
 from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
 from toolcards.core.policy.equivalence import collect_criteria
 from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.rule import evaluate_parts
 from toolcards.core.policy.truth import FALSE
 
-EXAMPLES = 20
-GROUPS = 200
 ANSWERS = 4_000  # that are remembered of each policy
 CHEAP = 1_000  # steps of the rules that differ; calls that cost more are judged by both policies
-EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, cancelling heard
+EVERY = 0.2  # seconds between two reports of progress, which may also cancel
 
 
 Answer = TypeVar("Answer")
@@ -33,82 +37,6 @@ Answer = TypeVar("Answer")
 
 class SimulationCancelled(Exception):
     """The simulation was cancelled."""
-
-
-@dataclass
-class ChangeGroup:
-    """Calls of one shape that would be answered differently, in the same way by the same rule."""
-
-    tool: str
-    old: str
-    new: str
-    rule: str
-    count: int = 0
-    examples: list[int] = field(default_factory=list)  # ToolCall ids, newest first
-
-
-@dataclass
-class ReversedAnswers:
-    """Calls that a person answered and that would now be answered against that."""
-
-    count: int = 0
-    examples: list[int] = field(default_factory=list)
-
-
-@dataclass
-class SimulationResult:
-    """The result so far. `hits`, `would`: for each new rule, the calls that it decides or notes."""
-
-    total: int = 0
-    judged: int = 0
-    unknown: int = 0
-    changed: int = 0
-    seconds: float = 0.0
-    partial: bool = False
-    groups: list[ChangeGroup] = field(default_factory=list)
-    opened: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person denied it, and it would be allowed
-    closed: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person approved it, and it would be denied
-    hits: dict[str, int] = field(default_factory=dict)
-    would: dict[str, int] = field(default_factory=dict)
-    other: int = 0  # changes of shapes beyond the first 200
-
-    @property
-    def examined(self) -> int:
-        """The number of calls that were examined."""
-        return self.judged + self.unknown
-
-    @property
-    def counts(self) -> list[tuple[str, int]]:
-        """Count each kind of change, the most frequent first.
-
-        As in ("ask → allow", 31).
-        """
-        counter: Counter[str] = Counter()
-        for group in self.groups:
-            counter[f"{group.old} → {group.new}"] += group.count
-        if self.other:
-            counter["of other shapes"] = self.other
-        return counter.most_common()
-
-    @property
-    def biggest(self) -> list[ChangeGroup]:
-        """The groups, those that open something first, then the largest."""
-        return sorted(self.groups, key=lambda group: (group.new != "allow", -group.count))
-
-    @property
-    def percent(self) -> int:
-        """Return the progress in percent."""
-        return min(100, self.examined * 100 // self.total) if self.total else 100
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> SimulationResult:
-        """Return what `as_json` gave."""
-        alarms = {name: ReversedAnswers(**fields[name]) for name in ("opened", "closed")}
-        return cls(**fields | alarms | {"groups": [ChangeGroup(**group) for group in fields["groups"]]})
 
 
 def simulate(
@@ -212,13 +140,6 @@ class _CachedPolicy(Generic[Answer]):
         return answer
 
 
-def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
-    """Count the call; keep it as an example if possible."""
-    target.count += 1
-    if len(target.examples) < EXAMPLES:
-        target.examples.append(pk)
-
-
 def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
     """Return the rules that only one policy has.
 
@@ -282,27 +203,3 @@ def simulate_in_processes(
 
 def _simulate_slice(span: Span) -> SimulationResult:
     return simulate(_pair[0], _pair[1], span)
-
-
-def merge_results(total: SimulationResult, part: SimulationResult) -> None:
-    """Add the result of older calls to the total."""
-    for name in ("judged", "unknown", "changed", "other"):
-        setattr(total, name, getattr(total, name) + getattr(part, name))
-    for name in ("hits", "would"):
-        setattr(total, name, dict(Counter(getattr(total, name)) + Counter(getattr(part, name))))
-    groups: dict[tuple[str, str, str, str], ChangeGroup] = {(g.tool, g.old, g.new, g.rule): g for g in total.groups}
-    for group in part.groups:
-        key = (group.tool, group.old, group.new, group.rule)
-        if key in groups:
-            _merge_examples(groups[key], group)
-        elif len(total.groups) < GROUPS:
-            total.groups.append(group)
-        else:
-            total.other += group.count
-    _merge_examples(total.opened, part.opened)
-    _merge_examples(total.closed, part.closed)
-
-
-def _merge_examples(target: ChangeGroup | ReversedAnswers, more: ChangeGroup | ReversedAnswers) -> None:
-    target.count += more.count
-    target.examples = (target.examples + more.examples)[:EXAMPLES]

@@ -11,7 +11,8 @@ import pytest
 
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span, iterate_past_calls, split_span
-from dashboard.policy.simulation.simulation import SimulationCancelled, SimulationResult, merge_results, simulate
+from dashboard.policy.simulation.simulation import SimulationCancelled, simulate
+from dashboard.policy.simulation.simulation_result import SimulationResult, merge_results
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
