@@ -1,11 +1,12 @@
 // Now: the newest calls that wait have three slots, one line each. No line moves; a free slot takes the next call.
 import {armCard} from './approve_guard.js';
 import {flash} from './boards.js';
+import {isOutdated, rankCard} from './card_order.js';
 import {wasLive} from './connection.js';
 
 const SLOTS = 3;
 
-/** @type {Map<string, HTMLElement>} cards without a slot, the newest last */
+/** @type {Map<string, HTMLElement>} cards without a slot */
 const spareCards = new Map();
 
 /** @param {Element | null | undefined} list */
@@ -26,17 +27,38 @@ function showCard(card) {
 }
 
 /**
+ * Keep the newest version of a card without a slot, as long as the call waits.
+ * @param {HTMLElement} card
+ */
+function keepSpare(card) {
+  const present = spareCards.get(card.id);
+  if (present && isOutdated(present.dataset, card.dataset, false)) return;
+  if (card.hasAttribute('data-waiting')) spareCards.set(card.id, card);
+  else spareCards.delete(card.id);
+}
+
+/**
+ * Return the card without a slot that comes first in the list's order, if there is one.
+ * @param {string} order
+ * @returns {HTMLElement | undefined}
+ */
+function findFirstSpare(order) {
+  const cards = [...spareCards.values()];
+  return cards.sort((one, other) => rankCard(one.dataset, order) - rankCard(other.dataset, order))[0];
+}
+
+/**
  * Give a new card a free slot, else keep it until there is one; return the card if it is on the page.
  * @param {HTMLElement} list
  * @param {HTMLElement} card
  */
 export function fillSlot(list, card) {
-  spareCards.delete(card.id);
-  if (!card.hasAttribute('data-waiting')) return null;
   if (list.children.length >= SLOTS) {
-    spareCards.set(card.id, card);
+    keepSpare(card);
     return null;
   }
+  spareCards.delete(card.id);
+  if (!card.hasAttribute('data-waiting')) return null;
   list.append(makePlace(card));
   return showCard(card);
 }
@@ -46,9 +68,7 @@ export function fillSlot(list, card) {
  * @param {HTMLElement} card
  */
 export function renewSpare(card) {
-  if (!spareCards.has(card.id)) return;
-  if (card.hasAttribute('data-waiting')) spareCards.set(card.id, card);
-  else spareCards.delete(card.id);
+  if (spareCards.has(card.id)) keepSpare(card);
 }
 
 /**
@@ -56,9 +76,9 @@ export function renewSpare(card) {
  * @param {Element} place
  */
 export function passSlot(place) {
-  const [id, card] = [...spareCards].at(-1) || [];
+  const card = findFirstSpare(place.parentElement.dataset.order);
   if (!card) { place.remove(); return; }
-  spareCards.delete(id);
+  spareCards.delete(card.id);
   place.replaceWith(makePlace(card));
   htmx.process(card);
   showCard(card);

@@ -107,6 +107,7 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     page.evaluate(WATCH_SHIFTS)
     ask(server, run, call_id=f"{run}-5")
+    page.wait_for_selector("#waiting-count[data-waiting-count='6']", state="attached")
     page.wait_for_timeout(1000)
     assert shown.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
     card(page, f"{run}-3").locator("button[value=deny]").click()

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -28,7 +29,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 
 def address(model: str, what: str = "changelist", *args: Any) -> str:
-    return reverse(f"admin:toolcards_{model}_{what}", args=args)
+    return reverse(f"admin:toolcards_{model}_{what}", args=[quote(part) for part in args])
 
 
 def shown(client: Client) -> dict[str, str]:
