@@ -174,6 +174,8 @@ def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) 
 def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
     server: Server, visit: Open, run: str, path: str
 ) -> None:
+    failure = {"type": "tool.output.error", "call_id": "failed", "error": {"message": "e" * 900}}
+    tell(server, run, {"type": "tool.input.available", "call_id": "failed", "tool": "t" * 140, "input": {}}, failure)
     ask(server, run, call_id=f"{run}-1")
     page = visit(path, viewport={"width": 320, "height": 640})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
