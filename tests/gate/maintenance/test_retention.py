@@ -15,7 +15,7 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.gate_commands import RecordFacts, make_ballot
@@ -364,6 +364,8 @@ FACTS = st.one_of(
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FACTS, max_size=25))
+@example([f.InputDelta("a", ""), f.OutputPartial("a", 1), f.InputDelta("a", f'{{"token": "{GITHUB}"}}')])
+@example([f.InputDelta("a", '{"token": "'), f.OutputPartial("a", 1), f.InputDelta("a", f'{GITHUB}"}} ')])
 def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
     hide = Redactor(b"key")
     scrub, places = LogMasker(hide), []

@@ -78,15 +78,21 @@ class LogMasker:
     # ------------------------------------------------------------ pieces of one text
 
     def _add_piece(self, ordinal: int, before: Card | None, resumes_run: bool) -> None:
-        """Add a piece to the text that it extends; a piece that resumes the run must not become empty."""
-        pieces_by_ordinal = self._card_texts
-        if before is not None and before.segment is not None:
-            pieces_by_ordinal = self._segments
-        elif before is not None and self.before.cards[ordinal].text is before.text:
-            pieces_by_ordinal = self._late_pieces
+        """Add a piece to the text that it extends.
+
+        A piece that resumes the run, or that completes the input of a call that has ended, must not become empty.
+        """
+        after = self.before.cards.get(ordinal)
+        pieces_by_ordinal, is_required = self._card_texts, resumes_run
+        if before is not None and after is not None:
+            is_required |= after.has_input and not before.has_input
+            if before.segment is not None:
+                pieces_by_ordinal = self._segments
+            elif after.text is before.text:
+                pieces_by_ordinal = self._late_pieces
         pieces = pieces_by_ordinal.setdefault(ordinal, _Pieces())
         pieces.positions.append(len(self._log) - 1)
-        if resumes_run:
+        if is_required:
             pieces.required.append(len(self._log) - 1)
 
     def _close_segment(self, ordinal: int, before: Card | None, after: Card) -> None:
@@ -110,11 +116,14 @@ class LogMasker:
         masked_text = self._mask_text(text)
         if masked_text == text:
             return
-        other_positions = [position for position in pieces.required if position != pieces.positions[0]]
+        # Before its first letter, a text counts as empty, which an error in between goes by.
+        first = next(position for position, fact in zip(pieces.positions, facts, strict=True) if fact.text)
+        other_positions = [position for position in pieces.required if position > first]
+        if other_positions:
+            masked_text = masked_text.rstrip()  # the last letter completes a JSON value, a blank would not
         cut = max(len(masked_text) - len(other_positions), 1)
         for position, fact in zip(pieces.positions, facts, strict=True):
-            masked_facts[position] = replace(fact, text="")
-        masked_facts[pieces.positions[0]] = replace(facts[0], text=masked_text[:cut])
+            masked_facts[position] = replace(fact, text=masked_text[:cut] if position == first else "")
         for position, letter in zip(other_positions, masked_text[cut:], strict=False):
             masked_facts[position] = replace(masked_facts[position], text=letter)  # type: ignore[arg-type]
 
