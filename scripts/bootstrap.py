@@ -38,8 +38,9 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 
 # A set contains the ones before it.
 SETS = ["run", "test", "dev"]
-# Two processes share the tests, each with its own data; who is done early takes from the other. `-n 0`: one alone.
-SHARED = ["-n", "2", "--dist", "worksteal"]
+# Processes share the tests, each with its own data; who is done early takes from the others. Tests wait for half of
+# their time, so there are two processes for each core. `-n 0`: one alone.
+SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
 
 

@@ -2,6 +2,7 @@
 // inbox they go below what waits, where they stay until the reader leaves the page.
 // Nothing that the reader looks at moves: a place on screen keeps its height until it is out of sight.
 import {formatMinute} from './durations.js';
+import {isPointed} from './pointer.js';
 import {drawQueue, findNextWaiting, findSelectedCard, hasQueue, isQueueBusy, selectCard} from './queue.js';
 import {hasSlots, passSlot} from './waiting_slots.js';
 import {findHeight, isOnScreen, watchSight} from './sight.js';
@@ -16,7 +17,7 @@ const departedSince = new Map();
 let list;
 
 /** @param {Element} place */
-const isBusy = place => place.matches(':hover') || place.contains(document.activeElement)
+const isBusy = place => isPointed(place) || place.contains(document.activeElement)
   || Boolean(place.querySelector('form.undo:not([hidden])'));
 
 /**

@@ -3,6 +3,7 @@
 // Without scripts all cards stand below each other.
 import {armCard} from './approve_guard.js';
 import {tick} from './clock.js';
+import {isPointed} from './pointer.js';
 import {makeLine, updateBox, updateLine, watchBoxes} from './queue_lines.js';
 import {watchTickets} from './ticks.js';
 
@@ -40,7 +41,7 @@ export const findSelectedCard = () => (queue && selectedId ? document.getElement
 export const listSteps = () => findCards().filter(card => isWaiting(card) || card.id === selectedId);
 
 /** Return whether the pointer or the focus is in the list of lines. */
-export const isQueueBusy = () => Boolean(queue?.matches(':hover') || queue?.contains(document.activeElement));
+export const isQueueBusy = () => Boolean(isPointed(queue) || queue?.contains(document.activeElement));
 
 /**
  * Return the call to show after this one: the next that waits, else the first.
@@ -168,7 +169,7 @@ function arrange(order) {
   const present = shown.filter(line => order.includes(line));
   let held = 0;
   let wanted = order;
-  if (queue.matches(':hover') && present.length) {
+  if (isPointed(queue) && present.length) {
     const lastWaiting = present.findLastIndex(line => line.matches('.line:not(.answered)'));
     const end = order.indexOf(present[lastWaiting]);
     const added = order.filter(line => !present.includes(line));

@@ -111,9 +111,22 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     page.wait_for_timeout(1000)
     assert shown.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
     card(page, f"{run}-3").locator("button[value=deny]").click()
+    page.wait_for_selector(f"article[data-call-id='{run}-3'][data-state=output-denied]")
     page.mouse.move(5, 5)
     page.wait_for_selector(f"li:nth-child(2) > article[data-call-id='{run}-5'][data-waiting]")
     assert page.evaluate(SUM_SHIFTS) <= 0.1
+    withdraw_all(server)
+
+
+def test_a_line_leaves_though_a_finger_touched_it_last(server: Server, visit: Open, run: str) -> None:
+    withdraw_all(server)
+    for n in range(3):
+        ask(server, run, call_id=f"{run}-{n}")
+    page = visit("/", viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    ask(server, run, call_id=f"{run}-3")
+    page.wait_for_selector("#waiting-count[data-waiting-count='4']", state="attached")
+    card(page, f"{run}-1").locator("button[value=deny]").tap()
+    page.wait_for_selector(f"li:nth-child(2) > article[data-call-id='{run}-3'][data-waiting]")
     withdraw_all(server)
 
 
