@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from django.db.models import Q, QuerySet
 
 from dashboard import url_helpers
 from dashboard.cards import labels, minimap, safe_text
+from dashboard.cards.timeline_lanes import TimedCall, TimelineLane, build_lanes, find_end, find_start
+from dashboard.cards.timeline_window import TimeWindow
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import Run, ToolCall
 
-WIDTH, LEFT_MARGIN, TOP, ROW, BAR = 1100, 150, 34, 18, 10
+WIDTH, LEFT_MARGIN, RIGHT_MARGIN, TOP, ROW, BAR = 1100, 170, 20, 34, 20, 12
 MAX_CALLS = 400  # bars
+LETTER = 6.2  # width of a letter, about
+WORDS = {"write": "writing", "wait": "waiting", "run": "running"}
+SIGN = 14  # from the end of a bar to its name, with the sign of how the call ended between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class BarPart:
 
 @dataclass
 class TimelineBar:
-    """One call."""
+    """One call; `name` is its tool as far as there is room, and may stand on the bar."""
 
     call: ToolCall
     said: str
@@ -35,59 +42,92 @@ class TimelineBar:
     pieces: list[BarPart]
     end: float
     state: str
+    tool: str
+    name: str = ""
+    name_x: float = 0
+    name_on: str = ""  # the part that it stands on
 
 
-@dataclass
-class TimelineLane:
-    """One agent; its calls stand in as many rows as run at a time."""
+@dataclass(frozen=True, slots=True)
+class LanePicture:
+    """Where a lane stands, and what distinguishes it."""
 
     name: str
-    y: float = 0
-    rows: list[float] = field(default_factory=list)  # where each row is free again
-    bars: list[tuple[int, Card, ToolCall]] = field(default_factory=list)
+    title: str
+    y: float
+    height: float
+    indent: int
+    hue: int
+    branch_height: float  # up to the lane that called it, 0 for one on the ground
 
 
-def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
-    """Draw the run's newest calls, or those around an ordinal.
+def build_timeline(run: Run, around: int = 0, window: TimeWindow | None = None) -> dict[str, Any]:
+    """Draw the run's newest calls, or a part of the run.
 
-    Empty for a run without calls.
+    The part is that around an ordinal, or a time window. Empty for a run without calls.
     """
-    calls = [(call, call.as_shown_card()) for call in _select_calls(run, around)]
-    timed = [(call, card) for call, card in calls if _find_start(card)]
-    if not timed:
-        return {"bars": [], "run": run, "map": {"columns": []}}
+    run_calls = ToolCall.objects.filter(run=run, removed=False)
+    selected = _select_calls(run_calls, around, window)
+    calls = [(call, call.as_shown_card()) for call in selected]
+    timed_calls = [(call, card) for call, card in calls if find_start(card)]
+    if not timed_calls:
+        return {"bars": [], "run": run, "map": {"columns": []}, "window": window}
+    moving = run.status in ("running", "waiting") and not around and not window
+    scale, lanes, bars, height = _draw(run, timed_calls, moving, window)
     oldest, newest = calls[0][0].ordinal, calls[-1][0].ordinal
-    moving = run.status in ("running", "waiting") and not around
-    first = min(_find_start(card) for _, card in timed)
-    last = time.time() if moving else max(_find_end(card, 0) or _find_start(card) for _, card in timed)
-    scale = TimeScale(first, max(last - first, 0.05))
     span = url_helpers.format_duration(scale.span)
-    lanes = _build_lanes(timed, run, last)
-    bars, height = _lay_out(lanes, scale, last)
     return {
         "run": run, "bars": bars, "lanes": lanes, "height": height + 12, "width": WIDTH, "bar": BAR,
-        "left": LEFT_MARGIN, "ticks": scale.ticks(),
-        "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
+        "left": LEFT_MARGIN, "right": WIDTH - RIGHT_MARGIN,
+        "ticks": scale.list_ticks(_find_begin(run_calls) or scale.first),
+        "now": WIDTH - RIGHT_MARGIN if moving else 0, "bottom": height, "cut": len(calls) == MAX_CALLS < run.calls,
         "map": minimap.build_minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
-        **_find_neighbors(run, oldest, newest),
-        "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {span}",
+        "window": window, "zoom": TimeWindow.around(scale.first, scale.first + scale.span).build_neighbors(),
+        **_find_neighbors(run_calls, oldest, newest),
+        "sentence": f"{len(bars)} call{'s' * (len(bars) != 1)}, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {span}",
         "table": [(bar.call, bar.said) for bar in bars],
     }  # fmt: skip
 
 
-def _select_calls(run: Run, around: int) -> list[ToolCall]:
-    rows = ToolCall.objects.filter(run=run, removed=False)
-    if not around:
+def _draw(
+    run: Run, timed_calls: list[TimedCall], moving: bool, window: TimeWindow | None
+) -> tuple[TimeScale, list[LanePicture], list[TimelineBar], float]:
+    first = window.first if window else min(find_start(card) for _, card in timed_calls)
+    last = time.time() if moving else max(find_end(card, 0) or find_start(card) for _, card in timed_calls)
+    last = window.last if window else last
+    scale = TimeScale(first, max(last - first, 0.05))
+    if window:
+        open_end = max(time.time(), last)
+        timed_calls = [
+            (call, card) for call, card in timed_calls if find_start(card) <= last and find_end(card, open_end) >= first
+        ]
+    lanes = build_lanes(timed_calls, run.agent, first, last)
+    return scale, *_lay_out(lanes, scale, last)
+
+
+def _select_calls(run_calls: QuerySet[ToolCall], around: int, window: TimeWindow | None) -> list[ToolCall]:
+    if window:
+        first, last = window.as_moments()
+        rows = run_calls.filter(Q(started_at__lte=last) | Q(started_at=None))
+        rows = rows.filter(Q(finished_at__gte=first) | Q(finished_at=None))
         return list(reversed(rows.order_by("-ordinal")[:MAX_CALLS]))
-    before = list(reversed(rows.filter(ordinal__lt=around).order_by("-ordinal")[: MAX_CALLS // 2]))
-    return [*before, *rows.filter(ordinal__gte=around).order_by("ordinal")[: MAX_CALLS - len(before)]]
+    if not around:
+        return list(reversed(run_calls.order_by("-ordinal")[:MAX_CALLS]))
+    before = list(reversed(run_calls.filter(ordinal__lt=around).order_by("-ordinal")[: MAX_CALLS // 2]))
+    return [*before, *run_calls.filter(ordinal__gte=around).order_by("ordinal")[: MAX_CALLS - len(before)]]
 
 
-def _find_neighbors(run: Run, oldest: int, newest: int) -> dict[str, int]:
+def _find_begin(run_calls: QuerySet[ToolCall]) -> float:
+    """Return when the first call of the run began, 0 if that is unknown."""
+    started_at = run_calls.order_by("ordinal").values_list("started_at", flat=True).first()
+    return started_at.timestamp() if started_at else 0.0
+
+
+def _find_neighbors(run_calls: QuerySet[ToolCall], oldest: int, newest: int) -> dict[str, int]:
     """Return the centers of the windows before and after, 0 for a missing one."""
-    rows = ToolCall.objects.filter(run=run, removed=False)
-    earlier = rows.filter(ordinal__lt=oldest).order_by("-ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]
-    later = rows.filter(ordinal__gt=newest).order_by("ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]
+    ordinals = run_calls.values_list("ordinal", flat=True)
+    earlier = ordinals.filter(ordinal__lt=oldest).order_by("-ordinal")[: MAX_CALLS // 2]
+    later = ordinals.filter(ordinal__gt=newest).order_by("ordinal")[: MAX_CALLS // 2]
     return {"earlier": min(earlier, default=0), "later": max(later, default=0)}
 
 
@@ -98,42 +138,45 @@ class TimeScale:
     first: float
     span: float
 
-    def x(self, time: float) -> float:
-        """Return where that moment lies."""
-        return round(LEFT_MARGIN + (time - self.first) / self.span * (WIDTH - LEFT_MARGIN - 20), 1)
+    def x(self, moment: float) -> float:
+        """Return where that moment lies, at most at the picture's ends."""
+        share = min(max((moment - self.first) / self.span, 0.0), 1.0)
+        return round(LEFT_MARGIN + share * (WIDTH - LEFT_MARGIN - RIGHT_MARGIN), 1)
 
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return five moments with their labels."""
+    def list_ticks(self, begin: float) -> list[tuple[float, str]]:
+        """Return five moments, labeled by the time that has passed from `begin`."""
+        moments = [self.first + self.span * number / 4 for number in range(5)]
+        offsets = [max(0.0, moment - begin) for moment in moments]
         return [
-            (self.x(self.first + self.span * n / 4), f"+{url_helpers.format_duration(self.span * n / 4)}" if n else "0")
-            for n in range(5)
+            (self.x(moment), f"+{url_helpers.format_duration(seconds)}" if seconds >= 0.0005 else "0")
+            for moment, seconds in zip(moments, offsets, strict=True)
         ]
 
 
-def _build_lanes(timed: list[tuple[ToolCall, Card]], run: Run, last: float) -> list[TimelineLane]:
-    lanes: dict[str, TimelineLane] = {}
-    gap = 0.02 * (last - min(_find_start(card) for _, card in timed))  # room for the sign of how it ended
-    for call, card in timed:
-        name = " › ".join(card.agent_path) or run.agent or "agent"
-        lane = lanes.setdefault(name, TimelineLane(name))
-        begin, end = _find_start(card), _find_end(card, last)
-        row = next((n for n, free in enumerate(lane.rows) if free <= begin), len(lane.rows))
-        lane.rows[row : row + 1] = [end + gap]
-        lane.bars.append((row, card, call))
-    return list(lanes.values())
-
-
-def _lay_out(lanes: list[TimelineLane], scale: TimeScale, last: float) -> tuple[list[TimelineBar], float]:
-    bars, y = [], float(TOP)
-    for lane in lanes:
-        lane.y = y
-        bars += [_build_bar(card, call, y + row * ROW, scale, last) for row, card, call in lane.bars]
-        y += len(lane.rows) * ROW + 14
-    return bars, y
+def _lay_out(
+    lanes: list[TimelineLane], scale: TimeScale, last: float
+) -> tuple[list[LanePicture], list[TimelineBar], float]:
+    bars: list[TimelineBar] = []
+    pictures: list[LanePicture] = []
+    y = float(TOP)
+    tops: dict[int, float] = {}  # depth -> y of the last lane there
+    for number, lane in enumerate(lanes):
+        height = len(lane.row_ends) * ROW
+        branch = y - tops[lane.depth - 1] if lane.depth and lane.depth - 1 in tops else 0.0
+        pictures.append(LanePicture(lane.name, lane.title, y, height + 8, lane.depth * 12, number % 6, branch))
+        tops[lane.depth] = y
+        rows: dict[int, list[TimelineBar]] = {}
+        for row, (call, card) in lane.calls:
+            rows.setdefault(row, []).append(_build_bar(card, call, y + row * ROW, scale, last))
+        for row_bars in rows.values():
+            _place_names(row_bars)
+        bars += sorted((bar for row_bars in rows.values() for bar in row_bars), key=lambda bar: bar.call.ordinal)
+        y += height + 14
+    return pictures, bars, y
 
 
 def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: float) -> TimelineBar:
-    times, end = card.times, _find_end(card, last)
+    times, end = card.times, find_end(card, last)
     marks_at = [
         ("write", times.started, times.available),
         ("wait", times.requested, times.decided or end if times.requested else 0),
@@ -141,13 +184,15 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
     ran = card.state is not ToolCallState.OUTPUT_DENIED and not card.waiting
     marks_at.append(("run", max(times.decided, times.available) if ran else 0, end))
     if not times.available and not times.requested:
-        marks_at = [("write", _find_start(card), end)]
+        marks_at = [("write", find_start(card), end)]
+    phases = [(name, begin, stop) for name, begin, stop in marks_at if begin and stop and stop >= begin]
     pieces = [
         BarPart(name, scale.x(begin), round(max(3.0, scale.x(stop) - scale.x(begin)), 1))
-        for name, begin, stop in marks_at
-        if begin and stop and stop >= begin
+        for name, begin, stop in phases
+        if stop >= scale.first and begin <= scale.first + scale.span
     ]
-    label = f"{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}"
+    lengths = ", ".join(f"{WORDS[name]} {url_helpers.format_duration(stop - begin)}" for name, begin, stop in phases)
+    label = f"{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}; {lengths}"
     return TimelineBar(
         call,
         safe_text.mark_text(label),
@@ -155,15 +200,27 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
         pieces,
         max((piece.x + piece.width for piece in pieces), default=0),
         str(card.state) if card.finished else "",
+        safe_text.mark_text(card.tool.name),
     )
 
 
-def _find_start(card: Card) -> float:
-    times = card.times
-    return times.started or times.available or times.requested
+def _get_width(piece: BarPart) -> float:
+    return piece.width
 
 
-def _find_end(card: Card, last: float) -> float:
-    if card.finished or not last:
-        return card.times.finished or last or _find_start(card)
-    return last
+def _place_names(bars: list[TimelineBar]) -> None:
+    """Write each name after its bar, or on it, as far as there is room before the next bar of the row."""
+    bars.sort(key=lambda bar: min((piece.x for piece in bar.pieces), default=0))
+    for number, bar in enumerate(bars):
+        following = bars[number + 1].pieces if number + 1 < len(bars) else []
+        room_after = min((piece.x for piece in following), default=float(WIDTH)) - bar.end - SIGN - 4
+        widest = max((piece for piece in bar.pieces if piece.part != "write"), key=_get_width, default=None)
+        room_inside = widest.width - 8 if widest else 0.0
+        room = room_after if room_after >= len(bar.tool) * LETTER else max(room_after, room_inside)
+        letters = int(room // LETTER)
+        if not bar.pieces or letters < min(4, len(bar.tool)):
+            continue
+        bar.name = bar.tool if len(bar.tool) <= letters else bar.tool[: letters - 1] + "…"
+        bar.name_x = bar.end + SIGN
+        if room != room_after and widest:
+            bar.name_x, bar.name_on = widest.x + 4, widest.part

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import call_trace, timeline
+from dashboard.cards.timeline_window import TimeWindow
 from dashboard.runs import narration, tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source, ToolCall
@@ -56,14 +57,15 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
         read_query_number(request, "before"),
         read_query_number(request, "around"),
     )
-    live = "timeline" if tab == "timeline" and not around else "head" if tab else ""
+    window = TimeWindow.read(read_query_number(request, "start"), read_query_number(request, "end"))
+    live = "timeline" if tab == "timeline" and not around and not window else "head" if tab else ""
     context = {
         "tab": tab,
         "before": before,
         "socket": url_helpers.build_run_socket_url(run, **({"tab": live} if live else {})),
     }
     if tab == "timeline":
-        return context | timeline.build_timeline(run, around) | {"around": around}
+        return context | timeline.build_timeline(run, around, window) | {"around": around}
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
     calls = tables.list_run_cards(run.pk, before=before)

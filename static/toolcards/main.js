@@ -16,6 +16,7 @@ import {startPointer} from './pointer.js';
 import {startQueue} from './queue.js';
 import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
+import {startZoom} from './zoom.js';
 
 registerExtension();
 document.body.classList.remove('no-js');
@@ -35,6 +36,7 @@ startBatchBar();
 startFolds();
 startDepartures();
 startFollow();
+startZoom();
 startKeys();
 registerServiceWorker();
 

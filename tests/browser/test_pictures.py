@@ -47,3 +47,32 @@ def test_the_overview_and_its_table_pass_the_accessibility_check(
         broken = axe_module.Axe().run(page).response["violations"]
         entries += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
     assert not entries
+
+
+def test_dragging_over_the_timeline_opens_that_part_and_escape_leads_back(
+    server: Server, visit: Open, run: str
+) -> None:
+    frames = [
+        {"type": "tool.input.available", "call_id": "c1", "tool": "Read", "input": {}},
+        {"type": "tool.output.available", "call_id": "c1", "output": "ok"},
+        {"type": "tool.input.available", "call_id": "c2", "tool": "Bash", "input": {"command": "ls"}},
+    ]
+    tell(server, run, *frames)
+    page = visit(f"{path_of(run)}?tab=timeline")
+    box = page.locator("svg[data-zoom]").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, middle, steps=4)
+    page.keyboard.press("Escape")
+    assert page.locator(".chosen").count() == 0
+    page.mouse.up()
+    assert "start=" not in page.url
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"], middle, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**start=*")
+    page.wait_for_selector("a[data-whole]")
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.search.includes('start=')")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -303,3 +304,20 @@ def test_only_an_active_run_offers_to_follow_new_calls(viewer: Client, a_run: Ca
     a_run("over", f.InputStarted("c", "bash"), f.RunEnded())
     assert "data-follow" in viewer.get("/runs/open/").content.decode()
     assert "data-follow" not in viewer.get("/runs/over/").content.decode()
+
+
+def test_a_part_of_the_timeline_can_be_opened_and_left(viewer: Client, a_run: Callable[..., Run]) -> None:
+    address = "/runs/zoomed/?tab=timeline"
+    a_run("zoomed", f.InputReady("c0", "Read", {}, True), f.OutputReady("c0", 1))
+    time.sleep(0.1)
+    run = a_run("zoomed", f.InputReady("c1", "Read", {}, True))
+    whole = viewer.get(address).content.decode()
+    assert "2 calls, 1 agent" in whole and "data-whole" not in whole
+    begin = ToolCall.objects.get(run=run, ordinal=2).as_card().times.available
+    later = int(begin * 1000) - 20
+    html = viewer.get(f"{address}&start={later}&end={later + 900}").content.decode()
+    assert "1 call, 1 agent, 0.9 s" in html and "data-whole" in html and f'data-start="{later}"' in html
+    assert "&amp;tab=head" in html  # what stands still is not drawn again
+    empty = viewer.get(f"{address}&start={later - 9000}&end={later - 8000}").content.decode()
+    assert "No calls at this time" in empty and "data-whole" in empty
+    assert "2 calls" in viewer.get(f"{address}&start=9&end=x").content.decode()

@@ -1,0 +1,104 @@
+"""The lanes of a timeline: one per agent, sub-agents below their caller, and the calls in rows that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from toolcards.core.calls.card import Card
+from toolcards.models import ToolCall
+
+TimedCall = tuple[ToolCall, Card]
+LaneKey = tuple[tuple[str, ...], str]  # path of the agent, and the lane of its stream
+MAX_DEPTH = 4  # of the indentation
+
+
+@dataclass
+class TimelineLane:
+    """One agent; its calls stand in as many rows as run at a time."""
+
+    name: str
+    title: str
+    depth: int = 0
+    calls: list[tuple[int, TimedCall]] = field(default_factory=list)  # with the row of each
+    row_ends: list[float] = field(default_factory=list)  # when each row is free again
+
+
+def find_start(card: Card) -> float:
+    """Return when the call began, 0 if that is unknown."""
+    times = card.times
+    return times.started or times.available or times.requested
+
+
+def find_end(card: Card, last: float) -> float:
+    """Return when the call ended; `last` if it is open."""
+    if card.finished or not last:
+        return card.times.finished or last or find_start(card)
+    return last
+
+
+def build_lanes(timed_calls: list[TimedCall], agent: str, first: float, last: float) -> list[TimelineLane]:
+    """Return the lanes in the order of a tree.
+
+    Each sub-agent stands below the lane that called it. `agent` names the run's own lane; `first` and `last` are the
+    ends of the picture, in seconds.
+    """
+    lanes: dict[LaneKey, TimelineLane] = {}
+    gap = 0.02 * (last - first)  # room for the sign of how a call ended
+    for call, card in timed_calls:
+        key = (card.agent_path, card.lane)
+        if key not in lanes:
+            title = " › ".join(card.agent_path) or agent or "agent"
+            lanes[key] = TimelineLane(card.agent_path[-1] if card.agent_path else title, title)
+        lane, start = lanes[key], find_start(card)
+        row = next((number for number, end in enumerate(lane.row_ends) if end <= start), len(lane.row_ends))
+        lane.row_ends[row : row + 1] = [find_end(card, last) + gap]
+        lane.calls.append((row, (call, card)))
+    ordered_lanes = _order_as_tree(lanes, _find_parents(timed_calls, lanes))
+    _number_same_names(ordered_lanes)
+    return ordered_lanes
+
+
+def _find_parents(timed_calls: list[TimedCall], lanes: Iterable[LaneKey]) -> dict[LaneKey, LaneKey]:
+    """Return the lane of the call that started each sub-agent, else the lane with the start of its path."""
+    lane_of_call = {card.call_id: (card.agent_path, card.lane) for _, card in timed_calls}
+    lane_of_path: dict[tuple[str, ...], LaneKey] = {}
+    for key in lanes:
+        lane_of_path.setdefault(key[0], key)
+    parents: dict[LaneKey, LaneKey] = {}
+    for key in lanes:
+        starts = [key[0][:length] for length in range(len(key[0]) - 1, -1, -1)]
+        if parent := next((lane_of_path[start] for start in starts if start in lane_of_path), None):
+            parents[key] = parent
+    for _, card in timed_calls:
+        key, parent = (card.agent_path, card.lane), lane_of_call.get(card.parent_call)
+        if parent and parent != key:
+            parents[key] = parent
+    return parents
+
+
+def _order_as_tree(lanes: dict[LaneKey, TimelineLane], parents: dict[LaneKey, LaneKey]) -> list[TimelineLane]:
+    """Return every lane once; agents may claim parents in a circle, whose lanes then stand on the ground."""
+    children: dict[LaneKey | None, list[LaneKey]] = {}
+    for key in lanes:
+        children.setdefault(parents.get(key), []).append(key)
+    ordered_keys: dict[LaneKey, None] = {}
+    for root in [*children.get(None, []), *lanes]:
+        stack = [(root, 0)]
+        while stack:
+            key, depth = stack.pop()
+            if key in ordered_keys:
+                continue
+            ordered_keys[key] = None
+            lanes[key].depth = min(depth, MAX_DEPTH)
+            stack += [(child, depth + 1) for child in reversed(children.get(key, []))]
+    return [lanes[key] for key in ordered_keys]
+
+
+def _number_same_names(lanes: Iterable[TimelineLane]) -> None:
+    """Tell lanes of one title apart by a number."""
+    counts: dict[str, int] = {}
+    for lane in lanes:
+        number = counts[lane.title] = counts.get(lane.title, 0) + 1
+        if number > 1:
+            lane.name, lane.title = f"{lane.name} {number}", f"{lane.title} {number}"

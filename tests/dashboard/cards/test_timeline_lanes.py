@@ -1,0 +1,85 @@
+"""Lanes of the timeline: every call in one lane, no two of a row at once, sub-agents below their caller."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.cards import timeline
+from dashboard.cards.timeline_lanes import MAX_DEPTH, build_lanes, find_end, find_start
+from tests.support.cards import a_card
+from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
+
+S = ToolCallState
+PATHS = st.sampled_from([(), ("main",), ("main", "a"), ("main", "a", "b"), ("other",)])
+NAMES = st.sampled_from(["c0", "c1", "c2", "c3"])
+
+
+def timed(
+    call_id: str, start: float, length: float, path: tuple[str, ...] = (), lane: str = "", parent: str = ""
+) -> tuple[Any, Card]:
+    times = Milestones(started=start, available=start, finished=start + length)
+    card = a_card(S.OUTPUT_AVAILABLE, times=times, agent_path=path, lane=lane, parent_call=parent)
+    return SimpleNamespace(ordinal=int(start)), card.replace(call_id=call_id, tool=CardTool("Bash"))
+
+
+CALLS = st.lists(
+    st.builds(timed, NAMES, st.integers(1, 50).map(float), st.integers(0, 9).map(float), PATHS,
+              st.sampled_from(["", "x", "y"]), st.one_of(st.just(""), NAMES)), min_size=1, max_size=12)  # fmt: skip
+
+
+@given(CALLS)
+def test_every_call_is_in_one_lane_and_calls_of_a_row_follow_each_other(calls: list[tuple[Any, Card]]) -> None:
+    calls.sort(key=lambda each: find_start(each[1]))
+    lanes = build_lanes(calls, "agent", 0.0, 60.0)
+    placed = [id(each[1]) for lane in lanes for _, each in lane.calls]
+    assert sorted(placed) == sorted(id(card) for _, card in calls)
+    for lane in lanes:
+        assert len({(card.agent_path, card.lane) for _, (_, card) in lane.calls}) == 1
+        ends: dict[int, float] = {}
+        for row, (_, card) in lane.calls:
+            assert ends.get(row, 0.0) <= find_start(card)
+            ends[row] = find_end(card, 60.0)
+    assert len({lane.title for lane in lanes}) == len(lanes) and all(lane.depth <= MAX_DEPTH for lane in lanes)
+
+
+def test_sub_agents_stand_below_the_lane_that_called_them() -> None:
+    calls = [
+        timed("task1", 1, 9), timed("task2", 2, 9), timed("late", 8, 1),
+        timed("s1", 3, 1, ("explore",), "l1", "task1"), timed("s2", 3, 1, ("explore",), "l2", "task2"),
+        timed("d1", 4, 1, ("explore", "deep"), "l3", "s1"),
+    ]  # fmt: skip
+    lanes = build_lanes(calls, "claude", 0.0, 20.0)
+    assert [(lane.name, lane.depth) for lane in lanes] == [
+        ("claude", 0), ("explore", 1), ("deep", 2), ("explore 2", 1),
+    ]  # fmt: skip
+
+
+def test_agents_that_claim_each_other_as_callers_are_still_drawn() -> None:
+    calls = [timed("a", 1, 1, ("x",), "l1", "b"), timed("b", 2, 1, ("y",), "l2", "a")]
+    assert {lane.title for lane in build_lanes(calls, "", 0.0, 9.0)} == {"x", "y"}
+
+
+def a_bar(x: float, width: float, tool: str) -> timeline.TimelineBar:
+    call: Any = None
+    return timeline.TimelineBar(call, "", 0, [timeline.BarPart("run", x, width)], x + width, "", tool)
+
+
+@given(
+    st.lists(st.tuples(st.integers(3, 60), st.integers(0, 200), st.text("abc", min_size=1, max_size=30)), max_size=8)
+)
+def test_a_name_reaches_neither_the_next_bar_nor_the_end_of_the_picture(parts: list[tuple[int, int, str]]) -> None:
+    x, bars = 170.0, []
+    for width, gap, tool in parts:
+        bars.append(a_bar(x, width, tool))
+        x += width + gap
+    bars = [bar for bar in bars if bar.end <= timeline.WIDTH - timeline.RIGHT_MARGIN]
+    timeline._place_names(bars)
+    for number, bar in enumerate(bars):
+        limit = bars[number + 1].pieces[0].x if number + 1 < len(bars) else timeline.WIDTH
+        end = bar.name_x + len(bar.name) * timeline.LETTER
+        assert not bar.name or end <= (bar.end if bar.name_on else limit)
+        assert bar.name == bar.tool or bar.name == "" or bar.name.endswith("…")
