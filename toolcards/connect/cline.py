@@ -94,7 +94,7 @@ def _format_script(event: str, target: Target) -> str:
 RECIPE = Recipe(
     name=NAME,
     title="Cline",
-    version="cline 3.0.65 (the CLI)",
+    version="3.0.65 (the CLI)",
     can=Abilities(
         observe="yes",
         gate=f"yes, for {HOLD} seconds; a denial ends the agent's run",

@@ -95,13 +95,13 @@ def _hook(event: str, target: Target) -> dict[str, Any]:
 RECIPE = Recipe(
     name=NAME,
     title="Goose",
-    version="goose 1.52.0 (the CLI)",
+    version="1.52.0 (the CLI)",
     can=Abilities(
         observe="yes",
         gate="yes, but not calls of its sub-agents",
         edit="no: an edit is a denial that names it",
     ),
-    fails="closed",
+    fails="closed, except in sub-agents",
     when_away="While Toolcards is down no tool runs, except in sub-agents: the hook denies the call and says why.",
     notes=(
         "Sub-agents (delegate) run their tools without hooks: they are neither shown nor held. The delegate call is.",
