@@ -106,7 +106,7 @@ RECIPE = Recipe(
     notes=(
         "Sub-agents (delegate) run their tools without hooks: they are neither shown nor held. The delegate call is.",
         "Its hooks have no results: a card shows the call, the decision, and whether the tool ran or failed.",
-        "Calls that are allowed here can still be asked about there; with GOOSE_MODE=auto, only Toolcards asks.",
+        "With GOOSE_MODE=auto, only Toolcards asks. In its other modes Goose asks its own user first.",
         "Other agents that read ~/.agents/plugins/ may start the hooks, too. Their calls then have Goose's name.",
         f"Versions that do not know on_failure run a tool whose hook takes longer than {TIMEOUT // 60} minutes.",
         hooks_file.STARTS_HERE,
