@@ -119,3 +119,18 @@ def test_the_gateway_denies_without_a_server(target: connect.Target) -> None:
     assert MCP.probe_offline is not None and MCP.probe_offline(target) == ""
     connect.write_changes(MCP.plan(target))
     assert "could not be asked" in MCP.probe_offline(target)
+
+
+def test_the_servers_of_roo_code_in_a_project_are_held_and_its_own_settings_stay(tmp_path: Path) -> None:
+    path = tmp_path / "shop" / ".roo" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    entry = {"command": "npx", "args": ["-y", "server-files"], "alwaysAllow": ["read_file"], "disabled": False}
+    before = json.dumps({"mcpServers": {"files": entry}}, indent=2)
+    path.write_text(before)
+    target = connect.Target("http://127.0.0.1:8123", "tck_the_key_of_a_test", tmp_path / "shop", tmp_path)
+    connect.write_changes(MCP.plan(target))
+    wrapped = json.loads(path.read_text())["mcpServers"]["files"]
+    assert wrapped["command"] == find_command()[0] and wrapped["args"][-3:] == ["npx", "-y", "server-files"]
+    assert (wrapped["alwaysAllow"], wrapped["disabled"]) == (["read_file"], False)
+    connect.write_changes(MCP.undo(target))
+    assert path.read_text() == before

@@ -10,13 +10,25 @@ The command, the connect page and the README's table are made from `RECIPES`.
 
 from __future__ import annotations
 
-from toolcards.connect import acp, claude_code, codex, copilot_cli, cursor, gemini_cli, mcp, opencode, recipes
+from toolcards.connect import (
+    acp,
+    claude_code,
+    cline,
+    codex,
+    copilot_cli,
+    cursor,
+    gemini_cli,
+    goose,
+    mcp,
+    opencode,
+    recipes,
+)
 from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, write_changes
 
 # In the order of the connect page.
 RECIPES: tuple[Recipe, ...] = (
     recipes.ANYTHING, claude_code.RECIPE, codex.RECIPE, gemini_cli.RECIPE, copilot_cli.RECIPE, cursor.RECIPE,
-    opencode.RECIPE,
+    cline.RECIPE, goose.RECIPE, opencode.RECIPE,
     *recipes.LIBRARIES, mcp.RECIPE, acp.RECIPE,
 )  # fmt: skip
 

@@ -186,6 +186,7 @@ RECIPE = Recipe(
     notes=(
         "Servers with an address instead of a command stay as they are: start toolcards mcp --upstream for them.",
         "The servers do not get the key.",
+        "Roo Code and its forks have no hooks: of theirs, only the MCP servers (.roo/mcp.json) can be held.",
         hooks_file.STARTS_HERE,
     ),
     plan=plan,

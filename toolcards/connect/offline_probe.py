@@ -61,8 +61,9 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
     "" if it does not deny.
     """
     call = {"tool_use_id": "away", "tool_name": "probe", "toolName": "probe", "tool_input": {}, "toolArgs": {}}
-    call |= {"conversation_id": "away", "command": "away"}
-    text = json.dumps({"hook_event_name": event, "session_id": "away", "sessionId": "away", **call})
+    call |= {"conversation_id": "away", "command": "away", "tool_call": {"id": "away", "name": "probe", "input": {}}}
+    events = {"hook_event_name": event, "hookName": event, "event": event}
+    text = json.dumps({**events, "session_id": "away", "sessionId": "away", "taskId": "away", **call})
     with reserve_dead_address() as url:
         command = [*find_command(), "hook", *words, "--url", url]
         try:
@@ -73,8 +74,9 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
         except (OSError, subprocess.SubprocessError, ValueError):
             return ""
     specific = output.get("hookSpecificOutput", output)
-    denies = "deny" in (specific.get(name) for name in ("permissionDecision", "decision", "permission"))
-    reasons = (specific.get(name) for name in ("permissionDecisionReason", "reason", "agent_message"))
+    decisions = {specific.get(name) for name in ("permissionDecision", "decision", "permission")}
+    denies = bool(decisions & {"deny", "block"}) or specific.get("cancel") is True
+    reasons = (specific.get(name) for name in ("permissionDecisionReason", "reason", "agent_message", "errorMessage"))
     return str(next(filter(None, reasons), "")) if denies else ""
 
 

@@ -1,7 +1,7 @@
 """Recipes for agent libraries: the ones that write an environment file and copy the client next to your code.
 
 Programs with settings of their own have a module each: `claude_code`, `codex`, `gemini_cli`, `copilot_cli`,
-`opencode`, `acp`.
+`cursor`, `cline`, `goose`, `opencode`, `acp`.
 """
 
 from __future__ import annotations

@@ -2,35 +2,26 @@
 
 Read from and tested with @anthropic-ai/claude-code 2.1.329, @openai/codex 0.169.0, @google/gemini-cli 0.61.0 and
 @github/copilot 1.0.102; Cursor's from its documentation. The hooks of the last three name no call: `open_calls` gives
-each call an id.
+each call an id. Cline and Goose have a module each.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from toolcards.client.common.json_text import parse_strict_object
-from toolcards.hook_relay import open_calls
 from toolcards.hook_relay.answers import JsonObject, deny_permission
-
-CHANGED = "A person changed the arguments, which this request cannot carry: call again with {}"
-
-
-@dataclass(frozen=True, slots=True)
-class HookProgram:
-    """One program: its name as an agent, and how its hooks are translated.
-
-    `translate` takes the hook input and the event of the command line, and returns the input in Claude Code's form, or
-    None if there is nothing to send. `format` takes the output in Claude Code's form and the input that it answers.
-    """
-
-    title: str
-    translate: Callable[[JsonObject, str], JsonObject | None]
-    format: Callable[[JsonObject, JsonObject], JsonObject]
-    warn: Callable[[str], JsonObject] = lambda text: {"systemMessage": text}
+from toolcards.hook_relay.cline import CLINE
+from toolcards.hook_relay.goose import GOOSE
+from toolcards.hook_relay.translation import (
+    CHANGED,
+    HookProgram,
+    keep_open,
+    translate_call,
+    translate_result,
+    translate_run_event,
+)
 
 
 def _keep_input(hook: JsonObject, event: str) -> JsonObject:
@@ -57,51 +48,6 @@ def _format_for_codex(output: JsonObject, hook: JsonObject) -> JsonObject:
     return output
 
 
-# ---------------------------------------------------------------- programs whose hooks name no call
-
-
-def _translate_call(hook: JsonObject, session: str, tool: Any, arguments: Any) -> JsonObject:
-    """Return the PreToolUse of a call, with a new id."""
-    if not isinstance(arguments, dict):
-        raise ValueError("the arguments of the tool are not an object")
-    call = {"session_id": session, "tool_name": tool, "tool_input": arguments, "tool_use_id": open_calls.make_id()}
-    return {"hook_event_name": "PreToolUse", "cwd": hook.get("cwd"), **call}
-
-
-def _translate_result(
-    session: str, tool: str, arguments: Any, *, output: Any = None, error: str | None = None
-) -> JsonObject | None:
-    """Return the PostToolUse or PostToolUseFailure of a call.
-
-    A success without an open call ran although no hook allowed it: it is reported under a new id. A failure without one
-    was denied, and is known.
-    """
-    call_id = open_calls.close_call(session, tool, arguments)
-    if call_id is None and error is not None:
-        return None
-    call = {"session_id": session, "tool_name": tool, "tool_input": arguments}
-    call["tool_use_id"] = call_id or open_calls.make_id()
-    if error is not None:
-        return {"hook_event_name": "PostToolUseFailure", **call, "error": error}
-    return {"hook_event_name": "PostToolUse", **call, "tool_response": output}
-
-
-def _translate_run_event(event: str, hook: JsonObject, session: str, **more: Any) -> JsonObject:
-    if event == "SessionEnd":
-        open_calls.forget_session(session)
-    return {"hook_event_name": event, "session_id": session, "cwd": hook.get("cwd"), **more}
-
-
-def _keep_open(output: JsonObject, hook: JsonObject) -> tuple[str, str, JsonObject | None]:
-    """Return decision, reason and changed arguments of a PreToolUse; keep the call open unless it is denied."""
-    specific = output.get("hookSpecificOutput", {})
-    decision, changed = specific.get("permissionDecision", ""), specific.get("updatedInput")
-    if decision != "deny":
-        arguments = hook["tool_input"] if changed is None else changed
-        open_calls.open_call(hook["session_id"], hook["tool_name"], arguments, hook["tool_use_id"])
-    return decision, specific.get("permissionDecisionReason", ""), changed
-
-
 # ---------------------------------------------------------------- Gemini CLI
 
 _GEMINI_EVENTS = {"SessionStart": "SessionStart", "BeforeAgent": "UserPromptSubmit", "SessionEnd": "SessionEnd"}
@@ -110,20 +56,20 @@ _GEMINI_EVENTS = {"SessionStart": "SessionStart", "BeforeAgent": "UserPromptSubm
 def _translate_gemini(hook: JsonObject, _event: str) -> JsonObject | None:
     event, session = hook.get("hook_event_name"), str(hook.get("session_id", ""))
     if event == "BeforeTool":
-        return _translate_call(hook, session, _name_gemini_tool(hook), hook.get("tool_input"))
+        return translate_call(hook, session, _name_gemini_tool(hook), hook.get("tool_input"))
     if event == "AfterTool":
         response = hook.get("tool_response")
         response = response if isinstance(response, dict) else {"llmContent": response}
         failure = response.get("error")
         error = None if failure is None else str(failure.get("message", "") if isinstance(failure, dict) else failure)
         tool, arguments = _name_gemini_tool(hook), hook.get("tool_input")
-        return _translate_result(session, tool, arguments, output=response.get("llmContent"), error=error)
+        return translate_result(session, tool, arguments, output=response.get("llmContent"), error=error)
     if event == "AfterAgent":
         answer = hook.get("prompt_response")
-        return _translate_run_event("Stop", hook, session, last_assistant_message=answer)
+        return translate_run_event("Stop", hook, session, last_assistant_message=answer)
     if event in _GEMINI_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
-        return _translate_run_event(_GEMINI_EVENTS[event], hook, session, **more)
+        return translate_run_event(_GEMINI_EVENTS[event], hook, session, **more)
     raise ValueError(f"the event {event!r} is not known")
 
 
@@ -145,7 +91,7 @@ def _format_for_gemini(output: JsonObject, hook: JsonObject) -> JsonObject:
     changed = output.get("hookSpecificOutput", {}).get("updatedInput")
     if changed is not None and not hook["tool_input"].keys() <= changed.keys():
         return {"decision": "deny", "reason": CHANGED.format(json.dumps(changed))}
-    decision, reason, changed = _keep_open(output, hook)
+    decision, reason, changed = keep_open(output, hook)
     if decision == "deny":
         return {"decision": "deny", "reason": reason}
     if changed is None:
@@ -168,25 +114,25 @@ def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
     if isinstance(arguments, str):  # as text in earlier versions
         arguments = parse_strict_object(arguments.encode()) if arguments.strip() else {}
     if event == "preToolUse":
-        return _translate_call(hook, session, tool, arguments)
+        return translate_call(hook, session, tool, arguments)
     if event == "postToolUseFailure":
-        return _translate_result(session, tool, arguments, error=str(hook.get("error", "")))
+        return translate_result(session, tool, arguments, error=str(hook.get("error", "")))
     if event == "postToolUse":
         result = hook.get("toolResult")
         result = result if isinstance(result, dict) else {"textResultForLlm": result}
         text, kind = result.get("textResultForLlm"), result.get("resultType", "success")
         error = None if kind == "success" else str(text or kind)
-        return _translate_result(session, tool, arguments, output=text, error=error)
+        return translate_result(session, tool, arguments, output=text, error=error)
     if event in _COPILOT_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
-        return _translate_run_event(_COPILOT_EVENTS[event], hook, session, **more)
+        return translate_run_event(_COPILOT_EVENTS[event], hook, session, **more)
     raise ValueError(f"the event {event!r} is not known")
 
 
 def _format_for_copilot(output: JsonObject, hook: JsonObject) -> JsonObject:
     if hook["hook_event_name"] != "PreToolUse":
         return {}
-    decision, reason, changed = _keep_open(output, hook)
+    decision, reason, changed = keep_open(output, hook)
     if not decision:
         return {}
     more = {} if changed is None else {"modifiedArgs": changed}
@@ -202,20 +148,20 @@ _CURSOR_EVENTS = {"beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop", "ses
 def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     event, session = hook.get("hook_event_name"), str(hook.get("conversation_id") or hook.get("session_id") or "")
     if event == "beforeShellExecution":
-        return _translate_call(hook, session, SHELL, {"command": hook.get("command")})
+        return translate_call(hook, session, SHELL, {"command": hook.get("command")})
     if event == "afterShellExecution":
-        return _translate_result(session, SHELL, {"command": hook.get("command")}, output=hook.get("output"))
+        return translate_result(session, SHELL, {"command": hook.get("command")}, output=hook.get("output"))
     if event == "beforeMCPExecution":
-        return _translate_call(hook, session, _name_cursor_tool(hook), _read_cursor_arguments(hook))
+        return translate_call(hook, session, _name_cursor_tool(hook), _read_cursor_arguments(hook))
     if event == "afterMCPExecution":
         tool, arguments = _name_cursor_tool(hook), _read_cursor_arguments(hook)
-        return _translate_result(session, tool, arguments, output=hook.get("result_json"))
+        return translate_result(session, tool, arguments, output=hook.get("result_json"))
     if event == "afterFileEdit":  # it cannot be held: shown as what was done
         arguments = {"file_path": hook.get("file_path"), "edits": hook.get("edits")}
-        return _translate_result(session, "Write", arguments, output="Edited.")
+        return translate_result(session, "Write", arguments, output="Edited.")
     if event in _CURSOR_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
-        return _translate_run_event(_CURSOR_EVENTS[event], hook, session, **more)
+        return translate_run_event(_CURSOR_EVENTS[event], hook, session, **more)
     raise ValueError(f"the event {event!r} is not known")
 
 
@@ -241,7 +187,7 @@ def _format_for_cursor(output: JsonObject, hook: JsonObject) -> JsonObject:
     changed = output.get("hookSpecificOutput", {}).get("updatedInput")
     if changed is not None:
         return _deny_for_cursor(CHANGED.format(json.dumps(changed)))
-    decision, reason, _ = _keep_open(output, hook)
+    decision, reason, _ = keep_open(output, hook)
     return _deny_for_cursor(reason) if decision == "deny" else {"permission": decision or "ask"}
 
 
@@ -251,6 +197,8 @@ def _deny_for_cursor(reason: str) -> JsonObject:
 
 
 PROGRAMS = {
+    "cline": CLINE,
+    "goose": GOOSE,
     "claude-code": HookProgram("Claude Code", _keep_input, _keep_output),
     "codex": HookProgram("Codex", _keep_input, _format_for_codex),
     "copilot": HookProgram("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),

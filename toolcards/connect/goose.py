@@ -1,0 +1,122 @@
+"""Goose: a plug-in that has only a file of command hooks, and the key in a file that only its owner can read.
+
+Tested with goose 1.52.0. With `on_failure`, a hook that fails or takes longer than its `timeout` blocks the tool;
+versions that do not know it run the tool then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect.base import CODING_GUIDE, TAG, Abilities, Change, Recipe, Target, Unreadable, read
+from toolcards.connect.hooks_file import HOLD, TIMEOUT
+
+NAME = "goose"
+GATE = "PreToolUse"
+REPORTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
+
+
+def plan(target: Target) -> list[Change]:
+    """Return the key file and our file of hooks."""
+    path = hooks_path(target)
+    hooks = {event: [{"hooks": [_hook(event, target)]}] for event in (GATE, *REPORTS)}
+    key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
+    return [key_change, Change(path, _read_ours(path), json.dumps({"hooks": hooks}, indent=2) + "\n")]
+
+
+def undo(target: Target) -> list[Change]:
+    """Return no file of hooks and no key file."""
+    path = hooks_path(target)
+    return [
+        hooks_file.plan_key(target, NAME, None), Change(path, _read_ours(path), None, prune_root=target.home)
+    ]  # fmt: skip
+
+
+def read_key(target: Target) -> str:
+    """Return the key in the key file, "" if it is missing."""
+    return hooks_file.read_key(target, NAME)
+
+
+def hooks_path(target: Target) -> Path:
+    """Return the path of our plug-in's file of hooks.
+
+    Raises Unreadable for a project.
+    """
+    if target.project is not None:
+        raise Unreadable(
+            "Goose reads a project's plug-ins from .agents/plugins/, which everyone with the repository shares. "
+            "Connect the account: leave out --project."
+        )
+    return _find_plugin(target) / "hooks" / "hooks.json"
+
+
+def probe_offline(target: Target) -> str:
+    """Return the hook's denial while no server is running.
+
+    "" if it is not written.
+    """
+    return offline_probe.run_hook([NAME], GATE) if _read_ours(hooks_path(target)) else ""
+
+
+def find_warning(target: Target) -> str:
+    """Return a warning if Goose's settings switch our plug-in off."""
+    path = target.home / ".config" / "goose" / "config.yaml"
+    entry = rf"^\s+[\"']?{re.escape(str(_find_plugin(target)))}[\"']?:\s*\n\s+enabled:\s*false\b"
+    if re.search(entry, read(path) or "", re.MULTILINE):
+        return f"{path} switches the plug-in off (plugins, enabled: false), so nothing is held. Switch it on."
+    return ""
+
+
+def _find_plugin(target: Target) -> Path:
+    return target.home / ".agents" / "plugins" / "toolcards"
+
+
+def _read_ours(path: Path) -> str | None:
+    """Return the text of our file, or None; raises Unreadable for a file of others."""
+    text = read(path)
+    if text is not None and f"--by {TAG}" not in text:
+        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
+    return text
+
+
+def _hook(event: str, target: Target) -> dict[str, Any]:
+    gates = event == GATE
+    key_file = str(hooks_file.key_path(target, NAME).absolute())
+    words = [NAME, "--url", target.url.rstrip("/"), "--key-file", key_file, "--limit", str(HOLD)]
+    hook: dict[str, Any] = {"type": "command", "command": hooks_file.format_command(words, gates=gates)}
+    return hook | ({"timeout": TIMEOUT, "on_failure": "block"} if gates else {"timeout": REPORT_TIMEOUT})
+
+
+RECIPE = Recipe(
+    name=NAME,
+    title="Goose",
+    version="1.52.0 (the CLI)",
+    can=Abilities(
+        observe="yes",
+        gate="yes, but not calls of its sub-agents",
+        edit="no: an edit is a denial that names it",
+    ),
+    fails="closed, except in sub-agents",
+    when_away="While Toolcards is down no tool runs, except in sub-agents: the hook denies the call and says why.",
+    notes=(
+        "Sub-agents (delegate) run their tools without hooks: they are neither shown nor held. The delegate call is.",
+        "Its hooks have no results: a card shows the call, the decision, and whether the tool ran or failed.",
+        "With GOOSE_MODE=auto, only Toolcards asks. In its other modes Goose asks its own user first.",
+        "Other agents that read ~/.agents/plugins/ may start the hooks, too. Their calls then have Goose's name.",
+        f"Versions that do not know on_failure run a tool whose hook takes longer than {TIMEOUT // 60} minutes.",
+        hooks_file.STARTS_HERE,
+    ),
+    plan=plan,
+    undo=undo,
+    read_key=read_key,
+    aliases=("block-goose",),
+    guide=CODING_GUIDE,
+    transport="hooks",
+    probe_offline=probe_offline,
+    find_warning=find_warning,
+)
