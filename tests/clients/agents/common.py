@@ -33,6 +33,8 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "ask": [[("call_h", "delete_file", {"path": "/ask/a"})]],
     "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
     "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],
+    "question": [[("call_x", "ask_user", {"question": "Which city?", "options": ["Paris", "Rome"]})]],
+    "questions": [[("call_y", "ask_user", {"question": "Name?"}), ("call_z", "drop_table", {"name": "ask_b"})]],
     "parallel": [
         [
             ("call_k", "slow", {"ms": 120}),
@@ -89,6 +91,12 @@ async def drop_table(name: str) -> dict[str, Any]:
     """Drop a table; the app itself wants a person to approve this."""
     RAN.append(["drop_table", name])
     return {"dropped": name}
+
+
+async def ask_user(question: str, options: list[str] | None = None) -> str:
+    """Ask the user; the answer comes from the pause, so this never runs."""
+    RAN.append(["ask_user", question])
+    return "nobody"
 
 
 INNER: list[Any] = []  # what plays `inner` as a sub-agent of the same run; each program puts its own here
