@@ -48,7 +48,7 @@ class _PausedCall:
         self.description = description if isinstance(description, str) and not is_standard else ""
 
     def build_form(self, decision: Decision) -> dict[str, Any]:
-        """Return the form for the question; a person may have edited its arguments."""
+        """Return the form for the question, whose arguments may be edited."""
         return build_form(self.call.tool, decision.args if decision.edited else self.args, self.description)
 
     def format_decision(self, decision: Decision) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class _PausedCall:
         return self.format_denial(message)
 
     def format_denial(self, text: str) -> dict[str, Any]:
-        """Return the denial; a tool that can only be answered gets it as its answer."""
+        """Return the denial, as an answer where only answers are allowed."""
         is_respond = "respond" in self.kinds and "reject" not in self.kinds
         return {"type": "respond" if is_respond else "reject", "message": text}
 

@@ -311,3 +311,97 @@ def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: 
     status, result = post(here, "away", "nobody")
     assert (status, result["error"]["code"]) == (502, "upstream")
     assert len(here.get("/api/v1/ag-ui/planner/resume?run=away")["resume"]) == 1
+
+
+# ---------------------------------------------------------------- questions for a value
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome", "Oslo"]}}, "required": ["city"]}
+
+
+def requesting(run: str, number: int = 1, **interrupt: Any) -> list[dict[str, Any]]:
+    fields = {"id": "ask", "reason": "input_required", "message": "Where <to>?", "responseSchema": CITY, **interrupt}
+    run_id = f"{run}-{number}"
+    outcome = {"type": "interrupt", "interrupts": [fields]}
+    return [
+        {"type": "RUN_STARTED", "threadId": run, "runId": run_id},
+        {"type": "RUN_FINISHED", "threadId": run, "runId": run_id, "outcome": outcome},
+    ]
+
+
+def outcomes(here: Server, run: str) -> list[tuple[str, Any]]:
+    assert not [card["anomalies"] for card in gating.calls(here, run).values() if card["anomalies"]]
+    return [(card["state"], card["output"]) for card in gating.calls(here, run).values()]
+
+
+def test_a_question_is_answered_in_the_inbox_and_the_agent_gets_the_value_once(
+    here: Server, upstream: FakeAgent
+) -> None:
+    upstream.reset(*requesting("value"))
+    post(here, "value")
+    vote(here, "value", "value-1:ask", "answer", **{"answer-0": "1"})
+    entry = {"interruptId": "ask", "status": "resolved", "payload": {"city": "Oslo"}}
+    assert here.get("/api/v1/ag-ui/planner/resume?run=value")["resume"] == [entry]
+    upstream.reset(*requesting("value", 2))  # the same id in a later run is another question
+    post(here, "value", resume=[entry])
+    assert upstream.asked[0][0]["resume"] == [entry]
+    assert outcomes(here, "value") == [("output-available", {"city": "Oslo"}), ("approval-requested", None)]
+    assert here.get("/api/v1/ag-ui/planner/resume?run=value") == {"run": "value", "waiting": 1, "resume": []}
+    vote(here, "value", "value-2:ask", "deny", reason="not now")
+    upstream.reset(begun("value"), finished("value"))
+    post(here, "value")
+    assert upstream.asked[0][0]["resume"] == [{"interruptId": "ask", "status": "cancelled"}]
+    post(here, "value")
+    assert "resume" not in upstream.asked[1][0]
+    assert [state for state, _ in outcomes(here, "value")] == ["output-available", "output-denied"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "outcome"),
+    [
+        ({"status": "resolved", "payload": {"city": "Rome"}}, ("output-available", {"city": "Rome"})),
+        ({"status": "resolved", "payload": {"approved": False}}, ("output-available", {"approved": False})),
+        ({"status": "cancelled"}, ("output-denied", None)),
+    ],
+)
+def test_a_question_answered_in_the_clients_chat_ends_its_card(
+    here: Server, upstream: FakeAgent, entry: Any, outcome: Any
+) -> None:
+    run = f"chat-{outcome[0]}-{len(str(entry))}"
+    upstream.reset(*requesting(run))
+    post(here, run)
+    upstream.reset(begun(run), finished(run))
+    post(here, run, resume=[{"interruptId": "ask", **entry}])
+    assert outcomes(here, run) == [outcome]
+    assert upstream.asked[0][0]["resume"][0] == {"interruptId": "ask", **entry}
+    assert here.get(f"/api/v1/ag-ui/planner/resume?run={run}")["resume"] == []
+
+
+def test_an_answer_here_beats_another_one_in_the_chat(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("first"))
+    post(here, "first")
+    vote(here, "first", "first-1:ask", "answer", **{"answer-0": "0"})
+    upstream.reset(begun("first"), finished("first"))
+    post(here, "first", resume=[{"interruptId": "ask", "status": "resolved", "payload": {"city": "Oslo"}}])
+    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert outcomes(here, "first") == [("output-available", {"city": "Rome"})]
+
+
+def test_an_answer_that_did_not_reach_the_agent_is_kept(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("kept"))
+    post(here, "kept")
+    vote(here, "kept", "kept-1:ask", "answer", **{"answer-0": "0"})
+    assert post(here, "kept", "nobody")[0] == 502
+    upstream.reset(begun("kept"), finished("kept"))
+    upstream.status = 503
+    assert post(here, "kept")[0] == 503
+    upstream.reset(begun("kept"), finished("kept"))
+    post(here, "kept")
+    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert outcomes(here, "kept") == [("output-available", {"city": "Rome"})]
+
+
+def test_a_form_that_cannot_be_shown_is_left_to_the_client(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("hidden", responseSchema={"properties": {"x": {"type": "object"}}}))
+    post(here, "hidden")
+    assert gating.calls(here, "hidden") == {}
