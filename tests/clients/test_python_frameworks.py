@@ -425,6 +425,19 @@ def test_the_model_reads_why_a_question_has_no_answer(server: Server, agent: Pro
     assert states == ["output-available" if "per_call" in kinds else "output-denied", "output-denied"]
 
 
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_an_agent_that_is_stopped_takes_its_question_back(server: Server, agent: Program) -> None:
+    run = agent.begin("question-abort")
+    until(lambda: any(card["tool"]["name"] == "elicitation/create" and card["state"] == "approval-requested"
+                      for card in gating.calls(server, run).values()))  # fmt: skip
+    agent.stop_it()
+    agent.end()
+    cards = settled(server, run)
+    assert [card["state"] for card in cards.values()] == ["output-error", "output-error"], cards
+    waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
+    assert not [each for each in waiting if each.get("run") == run]
+
+
 @pytest.mark.parametrize("mode", ["alone", "alone-sync"])
 @pytest.mark.parametrize("agent", ["langchain"], indirect=True)
 def test_a_langchain_graph_without_a_with_block_opens_its_run_and_ends_it(

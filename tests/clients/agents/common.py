@@ -34,6 +34,7 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
     "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],
     "question": [[("call_x", "ask_user", {"question": "Which city?", "options": ["Paris", "Rome"]})]],
+    "question-abort": [[("call_aa", "ask_user", {"question": "Which city?"})]],
     "questions": [[("call_y", "ask_user", {"question": "Name?"}), ("call_z", "drop_table", {"name": "ask_b"})]],
     "parallel": [
         [
@@ -163,7 +164,7 @@ async def _played(play: Any, cards: Toolcards, payload: dict[str, Any], fields: 
         while not BEGAN.is_set() and not playing.done():
             await asyncio.sleep(0.05)
         playing.cancel()
-    elif payload["scenario"] == "abort-asking":
+    elif payload["scenario"] in {"abort-asking", "question-abort"}:
         await asyncio.to_thread(sys.stdin.readline)
         playing.cancel()
     await playing

@@ -18,7 +18,7 @@ from toolcards.core.calls.questions import ANSWERS
 
 REASON, STYLE = "input_required", "form"
 FIELD = "answer"  # of a value that is no object
-NO_MESSAGE = "The agent asks for input."
+REQUEST = "The agent asks for input."
 
 
 def asks_for_input(reason: str, call_id: str | None, schema: Any) -> bool:
@@ -35,7 +35,7 @@ def read_request(
     """
     is_object = isinstance(schema, dict) and (schema.get("type") == "object" or "properties" in schema)
     form = {
-        elicitation.MESSAGE: message or NO_MESSAGE,
+        elicitation.MESSAGE: message or REQUEST,
         elicitation.SCHEMA: schema if is_object else _wrap(schema),
     }
     if elicitation.read_fields(form) is None:

@@ -9,6 +9,7 @@ questions (`input_requests`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,7 +51,7 @@ class Interrupt(ProtocolFrame):
         form = input_requests.read_request(
             self.id, run_id, self.message, self.response_schema, is_langgraph="langgraph" in (self.metadata or {})
         )
-        return [self._add_details(form)] if form is not None else []
+        return [replace(self._add_details(form), reason=input_requests.REQUEST)] if form is not None else []
 
     def is_tanstack(self) -> bool:
         """Return whether TanStack AI wrote the interrupt."""
