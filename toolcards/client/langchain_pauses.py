@@ -42,7 +42,7 @@ class _PausedCall:
 
     def __init__(self, call: TrackedCall, request: dict[str, Any], kinds: list[str]) -> None:
         self.call, self.args, self.kinds = call, request["args"], kinds
-        self.is_question = "respond" in kinds and not {"approve", "edit"} & set(kinds)
+        self.is_question = "respond" in kinds and "approve" not in kinds
         description = request.get("description")
         is_standard = isinstance(description, str) and description.endswith(f"Args: {self.args}")
         self.description = description if isinstance(description, str) and not is_standard else ""

@@ -172,6 +172,7 @@ def test_a_form_of_a_run_that_announced_its_tools_is_no_tool_of_its_model(ann: C
     group_commit.execute(DecideCall(source, DecisionRequest("run-1", "c-1", "ask_user", {}, tools=offers)))
     group_commit.execute(DecideCall(source, DecisionRequest("run-1", "form-1", "elicitation/create", FORM)))
     call = ToolCall.objects.get(call_id="form-1")
+    assert call.as_card().decision.reason == "The agent asks its user."
     assert send(ann, call, **FIELDS).status_code == 200
     call.refresh_from_db()
     assert call.as_card().input == FORM | {"answers": ANSWERS}

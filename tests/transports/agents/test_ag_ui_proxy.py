@@ -39,7 +39,7 @@ def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> 
     status, page = Voter(here).post(
         f"/approvals/{one['approval']['id']}/vote", page="/approvals/", decision=decision, **fields
     )
-    assert status == 200, page[:500]
+    assert status == 200, page
 
 
 def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upstream: FakeAgent) -> None:
@@ -301,6 +301,21 @@ def test_a_question_that_no_one_answers_in_time_gives_the_agent_no_value(here: S
     resume = until(lambda: here.get(path)["resume"])
     assert resume == [{"interruptId": "ask", "status": "cancelled"}]
     assert outcomes(here, "late") == [("output-denied", None)]
+
+
+def test_a_question_of_the_agent_is_answered_unless_a_rule_denies_it(here: Server, upstream: FakeAgent) -> None:
+    rule = {"id": "n", "effect": "deny", "match": {"tool": ["elicitation/create"]}}
+    upstream.reset(*requesting("strict"))
+    post(here, "strict")
+    try:
+        gating.activate(here, {"v": 1, "default": "deny", "rules": [rule]})
+        with pytest.raises(AssertionError, match="The policy denies the edited call"):
+            vote(here, "strict", "strict-1:ask", "answer", **{"answer-0": "0"})
+        gating.activate(here, {"v": 1, "default": "deny", "rules": []})
+        vote(here, "strict", "strict-1:ask", "answer", **{"answer-0": "0"})
+    finally:
+        gating.activate(here, {"v": 1, "default": "ask", "rules": []})
+    assert len(here.get("/api/v1/ag-ui/planner/resume?run=strict")["resume"]) == 1
 
 
 def test_a_form_that_cannot_be_shown_is_left_to_the_client(here: Server, upstream: FakeAgent) -> None:
