@@ -207,6 +207,72 @@ def test_a_batch_answered_in_the_clients_chat_is_the_hosts(
     assert (result["errors"], ran()) == ([], [["delete_file", "/b"]])
 
 
+def answer(server: Server, run: str, message: str, **fields: str) -> dict[str, Any]:
+    """Fill in the form with this message in the inbox; return its card."""
+    card: dict[str, Any] = until(lambda: next(
+        (each for each in gating.calls(server, run).values()
+         if each["state"] == "approval-requested" and each["input"]["message"] == message), None))  # fmt: skip
+    fields |= {"rev": str(card["rev"]), "args_sha256": card["approval"]["args_sha256"]}
+    path = f"/approvals/{card['approval']['id']}/vote"
+    status, page = Voter(server).post(path, page="/approvals/", **fields)
+    assert status == 200, page[:500]
+    return card
+
+
+@pytest.mark.parametrize("producer", ["langgraph"], indirect=True)
+def test_a_tool_that_asks_for_a_value_gets_the_answer_of_the_inbox(
+    server: Server, client: Starts, run: str, ran: Any
+) -> None:
+    chat = client("input", wait=True)
+    form = answer(server, run, "Where does a go?", decision="answer", **{"answer-0": "1"})
+    result = chat.finish()
+    cards = gating.calls(server, run)
+    assert (result["errors"], result["turns"], ran()) == ([], 2, [["book", "a", {"city": "Oslo"}]])
+    assert json.loads(result["saw"]["call_m"]) == {"city": "Oslo"}
+    shown = [(card["tool"]["name"], card["state"], card["output"], card["anomalies"]) for card in cards.values()]
+    assert shown == [
+        ("book", "output-available", {"city": "Oslo"}, []),
+        ("elicitation/create", "output-available", {"city": "Oslo"}, []),
+    ]
+    assert cards[form["call_id"]]["approval"]["by"]["kind"] == "human"
+
+
+@pytest.mark.parametrize("producer", ["langgraph"], indirect=True)
+def test_parallel_questions_get_each_its_own_answer(server: Server, client: Starts, run: str, ran: Any) -> None:
+    chat = client("inputs", wait=True)
+    answer(server, run, "Where does b go?", decision="answer", **{"answer-0": "1"})
+    answer(server, run, "Where does a go?", decision="answer", **{"answer-0": "0"})
+    result = chat.finish()
+    assert result["errors"] == [] and sorted(ran()) == [
+        ["book", "a", {"city": "Rome"}],
+        ["book", "b", {"city": "Oslo"}],
+    ]
+    assert {card["state"] for card in gating.calls(server, run).values()} == {"output-available"}
+
+
+@pytest.mark.parametrize("producer", ["langgraph"], indirect=True)
+def test_a_question_that_is_denied_gives_the_agent_no_value(server: Server, client: Starts, run: str, ran: Any) -> None:
+    chat = client("input", wait=True)
+    answer(server, run, "Where does a go?", decision="deny", reason="not now")
+    result = chat.finish()
+    ((_, _, value),) = ran()
+    assert result["errors"] == [] and value.get("__agui_cancelled__") is True, value
+    assert [card["state"] for card in gating.calls(server, run).values()] == ["output-available", "output-denied"]
+
+
+@pytest.mark.parametrize("producer", ["langgraph"], indirect=True)
+def test_a_question_answered_in_the_clients_chat_is_the_hosts(
+    server: Server, client: Starts, run: str, ran: Any
+) -> None:
+    entry = {"status": "resolved", "payload": {"city": "Rome"}}
+    result = client("input", answers={"undefined": entry, "null": entry}).finish()
+    assert (result["errors"], ran()) == ([], [["book", "a", {"city": "Rome"}]])
+    form = list(gating.calls(server, run).values())[1]
+    assert (form["state"], form["output"], form["approval"]["by"]["kind"]) == (
+        "output-available", {"city": "Rome"}, "host",
+    )  # fmt: skip
+
+
 def test_a_denial_here_beats_an_approval_there(
     server: Server, client: Starts, run: str, producer: str, ran: Any
 ) -> None:

@@ -20,6 +20,7 @@ from tests.clients import models, pip
 from tests.support import gating
 from tests.support.server import Server, until
 from tests.support.silent_server import Hole
+from tests.support.voter import Voter
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 AGENTS = Path(__file__).parent / "agents"
@@ -370,6 +371,71 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     run = agent.begin("parallel", "gate-sync")
     agent.end()
     assert settled(server, run)["call_m"]["state"] == "output-denied"
+
+
+def answer(server: Server, run: str, tool: str = "elicitation/create", **fields: str) -> dict[str, Any]:
+    """Fill in the form that waits in the run, as the inbox does; return its card."""
+    card: dict[str, Any] = until(lambda: next(
+        (each for each in gating.calls(server, run).values()
+         if each["tool"]["name"] == tool and each["state"] == "approval-requested"), None))  # fmt: skip
+    fields |= {"rev": str(card["rev"]), "args_sha256": card["approval"]["args_sha256"]}
+    status, page = Voter(server).post(f"/approvals/{card['approval']['id']}/vote", page="/approvals/", **fields)
+    assert status == 200, page[:500]
+    return card
+
+
+@pytest.mark.parametrize("kinds", ["respond", "respond+reject", "respond+per_call"])
+@pytest.mark.parametrize("mode", ["gate", "gate-sync"])
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_a_question_of_langchain_is_answered_in_the_inbox(
+    server: Server, agent: Program, mode: str, kinds: str
+) -> None:
+    run = agent.begin("question", mode, kinds=kinds)
+    form = answer(server, run, decision="answer", **{"answer-0": "1"})
+    result = agent.end()
+    cards = settled(server, run)
+    assert (form["input"]["message"], result["ran"], result["error"]) == ("Which city?", [], ""), result
+    assert result["saw"]["call_x"] == ["success", "Rome"]
+    assert (cards["call_x"]["state"], cards["call_x"]["output"], len(cards)) == ("output-available", "Rome", 2), cards
+    assert cards[form["call_id"]]["output"] == {"action": "accept", "content": {"choice": "Rome"}}
+    assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
+
+
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_a_question_and_an_approval_of_one_turn_are_answered_each_by_its_own(server: Server, agent: Program) -> None:
+    run = agent.begin("questions")
+    answer(server, run, decision="answer", **{"answer-0-text": "  <b>Ada</b> "})
+    gating.vote(server, run, "approve")
+    result = agent.end()
+    settled(server, run)
+    assert result["saw"]["call_y"] == ["success", "<b>Ada</b>"], result
+    assert result["ran"] == [["drop_table", "ask_b"]]
+
+
+@pytest.mark.parametrize(("kinds", "status"), [("respond", "success"), ("respond+reject", "error"),
+                                               ("respond+per_call", "success")])  # fmt: skip
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_the_model_reads_why_a_question_has_no_answer(server: Server, agent: Program, kinds: str, status: str) -> None:
+    run = agent.begin("question", kinds=kinds)
+    answer(server, run, decision="deny", reason="ask me tomorrow")
+    result = agent.end()
+    assert result["saw"]["call_x"][0] == status and "ask me tomorrow" in result["saw"]["call_x"][1], result
+    assert result["ran"] == [] and result["error"] == ""
+    states = [card["state"] for card in settled(server, run).values()]
+    assert states == ["output-available" if "per_call" in kinds else "output-denied", "output-denied"]
+
+
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_an_agent_that_is_stopped_takes_its_question_back(server: Server, agent: Program) -> None:
+    run = agent.begin("question-abort")
+    until(lambda: any(card["tool"]["name"] == "elicitation/create" and card["state"] == "approval-requested"
+                      for card in gating.calls(server, run).values()))  # fmt: skip
+    agent.stop_it()
+    agent.end()
+    cards = settled(server, run)
+    assert [card["state"] for card in cards.values()] == ["output-error", "output-error"], cards
+    waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
+    assert not [each for each in waiting if each.get("run") == run]
 
 
 @pytest.mark.parametrize("mode", ["alone", "alone-sync"])

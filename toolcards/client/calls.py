@@ -17,7 +17,9 @@ from .repair_loop import Reask
 if TYPE_CHECKING:
     from .stream import Run
 
-__all__ = ["Call"]
+__all__ = ["FORM", "Call"]
+
+FORM = "elicitation/create"  # the tool of forms, which people fill in; models are not offered it
 
 
 class Call:
@@ -119,7 +121,7 @@ class Call:
 
     def _repair(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
         """Return the repair of an invalid call, or the denial that ends it."""
-        offers = self.run.offers
+        offers = {} if self.tool == FORM else self.run.offers
         repair, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
         if trouble is None:
             return repair, None

@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import interrupt
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelResponse
@@ -42,6 +43,8 @@ SCRIPTS: dict[str, list[Call]] = {
         ("call_k", "slow", {"ms": 5}),
     ],
     "abort": [("call_l", "slow", {"ms": 60_000})],
+    "input": [("call_m", "book", {"trip": "a"})],
+    "inputs": [("call_m", "book", {"trip": "a"}), ("call_n", "book", {"trip": "b"})],
 }
 
 
@@ -131,12 +134,21 @@ async def fail(message: str) -> str:
 
 
 fail.handle_tool_error = True
+CITY = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome", "Oslo"]}}, "required": ["city"]}
+
+
+@tool
+async def book(trip: str) -> str:
+    """Book a trip; asks the user where to."""
+    answer = interrupt({"reason": "input_required", "message": f"Where does {trip} go?", "responseSchema": CITY})
+    RAN.append(["book", trip, answer])
+    return json.dumps(answer)
 
 
 def asking(**how: Any) -> Any:
     """A graph that asks before it deletes; the library's default is one question for all calls of a turn."""
     return create_agent(
-        Scripted(), tools=[tool(get_weather), tool(slow), tool(delete_file), fail], checkpointer=InMemorySaver(),
+        Scripted(), tools=[tool(get_weather), tool(slow), tool(delete_file), fail, book], checkpointer=InMemorySaver(),
         middleware=[HumanInTheLoopMiddleware(interrupt_on={"delete_file": True}, **how)],
     )  # fmt: skip
 

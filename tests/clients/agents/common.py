@@ -33,6 +33,9 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "ask": [[("call_h", "delete_file", {"path": "/ask/a"})]],
     "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
     "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],
+    "question": [[("call_x", "ask_user", {"question": "Which city?", "options": ["Paris", "Rome"]})]],
+    "question-abort": [[("call_aa", "ask_user", {"question": "Which city?"})]],
+    "questions": [[("call_y", "ask_user", {"question": "Name?"}), ("call_z", "drop_table", {"name": "ask_b"})]],
     "parallel": [
         [
             ("call_k", "slow", {"ms": 120}),
@@ -89,6 +92,12 @@ async def drop_table(name: str) -> dict[str, Any]:
     """Drop a table; the app itself wants a person to approve this."""
     RAN.append(["drop_table", name])
     return {"dropped": name}
+
+
+async def ask_user(question: str, options: list[str] | None = None) -> str:
+    """Ask the user; the answer comes from the pause, so this never runs."""
+    RAN.append(["ask_user", question])
+    return "nobody"
 
 
 INNER: list[Any] = []  # what plays `inner` as a sub-agent of the same run; each program puts its own here
@@ -155,7 +164,7 @@ async def _played(play: Any, cards: Toolcards, payload: dict[str, Any], fields: 
         while not BEGAN.is_set() and not playing.done():
             await asyncio.sleep(0.05)
         playing.cancel()
-    elif payload["scenario"] == "abort-asking":
+    elif payload["scenario"] in {"abort-asking", "question-abort"}:
         await asyncio.to_thread(sys.stdin.readline)
         playing.cancel()
     await playing

@@ -91,18 +91,28 @@ def _plain(function: Any) -> Any:
     return waits
 
 
-def build(scenario: str, gate: bool, middleware: Any = None) -> Any:
+def _pause(scenario: str, kinds: str) -> Any:
+    """The library's own pause; a scenario with a question lets a person answer in the tool's place."""
+    if scenario.startswith("own"):
+        return HumanInTheLoopMiddleware(interrupt_on={"drop_table": True})
+    allowed: Any = kinds.split("+") if kinds else ["respond"]
+    per_call: Any = {"interrupt_mode": "per_call"} if "per_call" in allowed else {}
+    config: Any = {"allowed_decisions": [kind for kind in allowed if kind != "per_call"]}
+    return HumanInTheLoopMiddleware(interrupt_on={"ask_user": config, "drop_table": True}, **per_call)
+
+
+def build(scenario: str, gate: bool, middleware: Any = None, kinds: str = "") -> Any:
     plain = (
         common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.drop_table,
-        common.delegate,
+        common.delegate, common.ask_user,
     )  # fmt: skip
     tools = [
         StructuredTool.from_function(func=_plain(each), coroutine=each, name=each.__name__, description=each.__doc__)
         for each in plain
     ]
     middleware = [Gate()] if gate and middleware is None else middleware or []
-    if scenario.startswith("own"):
-        middleware.append(HumanInTheLoopMiddleware(interrupt_on={"drop_table": True}))
+    if scenario.startswith(("own", "question")):
+        middleware.append(_pause(scenario, kinds))
     return create_agent(
         Scripted(turns=common.SCRIPTS[scenario]), tools=tools, middleware=middleware, checkpointer=InMemorySaver()
     )
@@ -116,7 +126,7 @@ async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]
     if payload["mode"] == "gate-sync":
         await asyncio.to_thread(_without_loop, cards, payload, fields)
         return
-    agent = build(payload["scenario"], gate)
+    agent = build(payload["scenario"], gate, kinds=payload.get("kinds", ""))
     common.INNER.append(lambda: build("inner", gate).ainvoke({"messages": [{"role": "user", "content": "go"}]}, INNER))
     with cards.run(payload["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
         config = watched(run, {"configurable": {"thread_id": payload["run"]}})
@@ -152,7 +162,7 @@ async def _alone(cards: Toolcards, payload: dict[str, Any], fields: dict[str, An
 
 
 def _without_loop(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
-    agent = build(payload["scenario"], True)
+    agent = build(payload["scenario"], True, kinds=payload.get("kinds", ""))
     with cards.run(payload["run"], agent="scribe", offline=common.OFFLINE) as run:
         config = watched(run, {"configurable": {"thread_id": payload["run"]}})
         result = agent.invoke({"messages": [{"role": "user", "content": "go"}]}, config)

@@ -164,6 +164,20 @@ def test_a_rule_that_denies_forms_holds(ann: Client, policy: Any, a_form: Any) -
     assert a_form(FORM).state == "output-denied"
 
 
+def test_a_form_of_a_run_that_announced_its_tools_is_no_tool_of_its_model(ann: Client, source: Any) -> None:
+    from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
+    from toolcards.gate.writer import group_commit
+
+    offers = [{"name": "ask_user", "input_schema": {"type": "object"}}]
+    group_commit.execute(DecideCall(source, DecisionRequest("run-1", "c-1", "ask_user", {}, tools=offers)))
+    group_commit.execute(DecideCall(source, DecisionRequest("run-1", "form-1", "elicitation/create", FORM)))
+    call = ToolCall.objects.get(call_id="form-1")
+    assert call.as_card().decision.reason == "The agent asks its user."
+    assert send(ann, call, **FIELDS).status_code == 200
+    call.refresh_from_db()
+    assert call.as_card().input == FORM | {"answers": ANSWERS}
+
+
 def test_two_people_answer_where_a_rule_wants_two(ann: Client, policy: Any, a_form: Any, a_person: Any) -> None:
     ask = {"id": "q", "effect": "ask", "match": {"tool": ["elicitation/create"]}, "ask": {"quorum": 2}}
     other = Client()

@@ -4,106 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
+import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support import gating
+from tests.support.ag_ui_agent import FakeAgent, asking, begun, call, finished, post, requesting, sse
 from tests.support.server import PATIENCE, Server, until
 from tests.support.voter import Voter
-
-
-class FakeAgent:
-    """An AG-UI endpoint: answers with `events`, keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[dict[str, Any], dict[str, str]]] = []
-        self.events: list[Any] = []
-        self.status, self.breaks_off = 200, False
-        self.headers: dict[str, str] = {}
-        self.hold, self.gone = threading.Event(), threading.Event()
-        agent = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                agent.asked.append((body, {name.lower(): value for name, value in self.headers.items()}))
-                self.send_response(agent.status)
-                for name, value in agent.headers.items():
-                    self.send_header(name, value)
-                if "Content-Type" not in agent.headers:
-                    self.send_header("Content-Type", "text/event-stream" if agent.status == 200 else "text/plain")
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                try:
-                    for event in agent.events:
-                        if event == "hold":
-                            while not agent.hold.wait(0.05):
-                                self.write(b": still here\n\n")
-                        else:
-                            self.write(event if isinstance(event, bytes) else sse(event))
-                    if not agent.breaks_off:
-                        self.wfile.write(b"0\r\n\r\n")
-                except OSError:
-                    agent.gone.set()
-                self.close_connection = True
-
-            def write(self, data: bytes) -> None:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-                self.wfile.flush()
-
-            def log_message(self, *args: Any) -> None:
-                """Quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/agui/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def reset(self, *events: Any, **headers: str) -> None:
-        self.asked.clear()
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.events, self.status, self.breaks_off = list(events), 200, False
-        self.hold.clear()
-        self.gone.clear()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def sse(event: dict[str, Any]) -> bytes:
-    return f": a comment\ndata: {json.dumps(event)}\n\n".encode()
-
-
-def call(call_id: str, tool: str = "delete_file", value: Any = None) -> list[dict[str, Any]]:
-    return [
-        {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": tool},
-        {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": json.dumps(value or {"path": "/a"})},
-        {"type": "TOOL_CALL_END", "toolCallId": call_id},
-    ]
-
-
-def begun(run: str) -> dict[str, Any]:
-    return {"type": "RUN_STARTED", "threadId": run, "runId": f"{run}-1"}
-
-
-def asking(run: str, *call_ids: str, **metadata: Any) -> dict[str, Any]:
-    interrupts = [
-        {"id": f"int-{one}", "reason": "tool_call", "toolCallId": one, "metadata": metadata} for one in call_ids
-    ]
-    outcome = {"type": "interrupt", "interrupts": interrupts}
-    return {"type": "RUN_FINISHED", "threadId": run, "runId": f"{run}-1", "outcome": outcome}
-
-
-def finished(run: str) -> dict[str, Any]:
-    return {"type": "RUN_FINISHED", "threadId": run, "runId": f"{run}-1"}
 
 
 @pytest.fixture(scope="module")
@@ -121,19 +33,13 @@ def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Itera
         yield running
 
 
-def post(here: Server, run: str, name: str = "planner", headers: Any = None, **more: Any) -> tuple[int, Any]:
-    fields = {"threadId": run, "runId": f"{run}-n", "messages": [], **more}
-    status, body, _ = here.request("POST", f"/api/v1/ag-ui/{name}", fields, **(headers or {}))
-    return status, body
-
-
 def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> None:
     one = until(lambda: gating.calls(here, run).get(call_id))
     fields |= {"rev": str(one["rev"]), "args_sha256": one["approval"]["args_sha256"]}
     status, page = Voter(here).post(
         f"/approvals/{one['approval']['id']}/vote", page="/approvals/", decision=decision, **fields
     )
-    assert status == 200, page[:500]
+    assert status == 200, page
 
 
 def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upstream: FakeAgent) -> None:
@@ -311,3 +217,108 @@ def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: 
     status, result = post(here, "away", "nobody")
     assert (status, result["error"]["code"]) == (502, "upstream")
     assert len(here.get("/api/v1/ag-ui/planner/resume?run=away")["resume"]) == 1
+
+
+# ---------------------------------------------------------------- questions for a value
+
+
+def outcomes(here: Server, run: str) -> list[tuple[str, Any]]:
+    assert not [card["anomalies"] for card in gating.calls(here, run).values() if card["anomalies"]]
+    return [(card["state"], card["output"]) for card in gating.calls(here, run).values()]
+
+
+def test_a_question_is_answered_in_the_inbox_and_the_agent_gets_the_value_once(
+    here: Server, upstream: FakeAgent
+) -> None:
+    upstream.reset(*requesting("value"))
+    post(here, "value")
+    vote(here, "value", "value-1:ask", "answer", **{"answer-0": "1"})
+    entry = {"interruptId": "ask", "status": "resolved", "payload": {"city": "Oslo"}}
+    assert here.get("/api/v1/ag-ui/planner/resume?run=value")["resume"] == [entry]
+    upstream.reset(*requesting("value", 2))  # the same id in a later run is another question
+    post(here, "value", resume=[entry])
+    assert upstream.asked[0][0]["resume"] == [entry]
+    assert outcomes(here, "value") == [("output-available", {"city": "Oslo"}), ("approval-requested", None)]
+    assert here.get("/api/v1/ag-ui/planner/resume?run=value") == {"run": "value", "waiting": 1, "resume": []}
+    vote(here, "value", "value-2:ask", "deny", reason="not now")
+    upstream.reset(begun("value"), finished("value"))
+    post(here, "value")
+    assert upstream.asked[0][0]["resume"] == [{"interruptId": "ask", "status": "cancelled"}]
+    post(here, "value")
+    assert "resume" not in upstream.asked[1][0]
+    assert [state for state, _ in outcomes(here, "value")] == ["output-available", "output-denied"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "outcome"),
+    [
+        ({"status": "resolved", "payload": {"city": "Rome"}}, ("output-available", {"city": "Rome"})),
+        ({"status": "resolved", "payload": {"approved": False}}, ("output-available", {"approved": False})),
+        ({"status": "cancelled"}, ("output-denied", None)),
+    ],
+)
+def test_a_question_answered_in_the_clients_chat_ends_its_card(
+    here: Server, upstream: FakeAgent, entry: Any, outcome: Any
+) -> None:
+    run = f"chat-{outcome[0]}-{len(str(entry))}"
+    upstream.reset(*requesting(run))
+    post(here, run)
+    upstream.reset(begun(run), finished(run))
+    post(here, run, resume=[{"interruptId": "ask", **entry}])
+    assert outcomes(here, run) == [outcome]
+    assert upstream.asked[0][0]["resume"][0] == {"interruptId": "ask", **entry}
+    assert here.get(f"/api/v1/ag-ui/planner/resume?run={run}")["resume"] == []
+
+
+def test_an_answer_here_beats_another_one_in_the_chat(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("first"))
+    post(here, "first")
+    vote(here, "first", "first-1:ask", "answer", **{"answer-0": "0"})
+    upstream.reset(begun("first"), finished("first"))
+    post(here, "first", resume=[{"interruptId": "ask", "status": "resolved", "payload": {"city": "Oslo"}}])
+    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert outcomes(here, "first") == [("output-available", {"city": "Rome"})]
+
+
+def test_an_answer_that_did_not_reach_the_agent_is_kept(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("kept"))
+    post(here, "kept")
+    vote(here, "kept", "kept-1:ask", "answer", **{"answer-0": "0"})
+    assert post(here, "kept", "nobody")[0] == 502
+    upstream.reset(begun("kept"), finished("kept"))
+    upstream.status = 503
+    assert post(here, "kept")[0] == 503
+    upstream.reset(begun("kept"), finished("kept"))
+    post(here, "kept")
+    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert outcomes(here, "kept") == [("output-available", {"city": "Rome"})]
+
+
+def test_a_question_that_no_one_answers_in_time_gives_the_agent_no_value(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("late", expiresAt=datetime.fromtimestamp(time.time() + 1, UTC).isoformat()))
+    post(here, "late")
+    path = "/api/v1/ag-ui/planner/resume?run=late&wait=5"
+    resume = until(lambda: here.get(path)["resume"])
+    assert resume == [{"interruptId": "ask", "status": "cancelled"}]
+    assert outcomes(here, "late") == [("output-denied", None)]
+
+
+def test_a_question_of_the_agent_is_answered_unless_a_rule_denies_it(here: Server, upstream: FakeAgent) -> None:
+    rule = {"id": "n", "effect": "deny", "match": {"tool": ["elicitation/create"]}}
+    upstream.reset(*requesting("strict"))
+    post(here, "strict")
+    try:
+        gating.activate(here, {"v": 1, "default": "deny", "rules": [rule]})
+        with pytest.raises(AssertionError, match="The policy denies the edited call"):
+            vote(here, "strict", "strict-1:ask", "answer", **{"answer-0": "0"})
+        gating.activate(here, {"v": 1, "default": "deny", "rules": []})
+        vote(here, "strict", "strict-1:ask", "answer", **{"answer-0": "0"})
+    finally:
+        gating.activate(here, {"v": 1, "default": "ask", "rules": []})
+    assert len(here.get("/api/v1/ag-ui/planner/resume?run=strict")["resume"]) == 1
+
+
+def test_a_form_that_cannot_be_shown_is_left_to_the_client(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(*requesting("hidden", responseSchema={"properties": {"x": {"type": "object"}}}))
+    post(here, "hidden")
+    assert gating.calls(here, "hidden") == {}

@@ -54,7 +54,7 @@ class RunFinishedEvent(AgUiEvent):
         outcome = self.outcome or RunOutcome()
         outcome_kind: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
         interrupts = outcome.interrupts if outcome_kind == "interrupt" else []
-        requests = [fact for interrupt in interrupts for fact in interrupt.to_facts()]
+        requests = [fact for interrupt in interrupts for fact in interrupt.to_facts(self.run_id)]
         is_tanstack = bool(self.tanstack) or any(interrupt.is_tanstack() for interrupt in interrupts)
         return [
             *requests,

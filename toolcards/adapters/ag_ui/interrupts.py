@@ -2,18 +2,21 @@
 
 Source: AG-UI 1.0 concept "interrupts", and its three producers as recorded: Pydantic AI 2.68 (`{"approved": …}`),
 LangGraph 0.0.47 (LangChain decisions, one interrupt for one call or for a batch without call ids) and
-TanStack AI 0.58 (only `approved`). `reply_to` names the producer that asked.
+TanStack AI 0.58 (only `approved`). `reply_to` names the producer that asked. Interrupts that ask for a value are
+questions (`input_requests`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from toolcards.adapters.ag_ui import input_requests
 from toolcards.adapters.base import ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.frames import ProtocolFrame
 from toolcards.adapters.strict import loads
@@ -30,15 +33,25 @@ class Interrupt(ProtocolFrame):
     tool_call_id: str | None = None
     expires_at: str | None = None
     metadata: dict[str, Any] | None = None
+    response_schema: Any = None
 
-    def to_facts(self) -> Facts:
+    def to_facts(self, run_id: str = "") -> Facts:
+        """Return the requests in the interrupt, which ends this run."""
         if self._is_client_tool():
             return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
+        if input_requests.asks_for_input(self.reason, self.tool_call_id, self.response_schema):
+            return self._read_input_request(run_id)
         requests = _read_langchain(self._get_langgraph_request(), self.id)
         if requests is None:
             call_id = self.tool_call_id or ""
             requests = [f.ApprovalRequested(call_id, self.id, reply_to=self._build_reply_to())] if call_id else []
         return [self._add_details(question) for question in requests]
+
+    def _read_input_request(self, run_id: str) -> Facts:
+        form = input_requests.read_request(
+            self.id, run_id, self.message, self.response_schema, is_langgraph="langgraph" in (self.metadata or {})
+        )
+        return [replace(self._add_details(form), reason=input_requests.REQUEST)] if form is not None else []
 
     def is_tanstack(self) -> bool:
         """Return whether TanStack AI wrote the interrupt."""
@@ -78,6 +91,8 @@ def read_legacy(value: Any, interrupt_id: str = "") -> Facts:
 def encode(answer: ApprovalAnswer) -> dict[str, Any]:
     """Return the `ResumeEntry` that answers one interrupt, in its producer's style."""
     reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
+    if reply_to.get("style") == input_requests.STYLE:
+        return input_requests.encode(answer, reply_to)
     payload = _STYLES[reply_to.get("style", "approval")](answer, reply_to)
     return {"interruptId": reply_to.get("interruptId") or answer.source_id, "status": "resolved", "payload": payload}
 
@@ -88,9 +103,13 @@ def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
     for answer in sorted(answers, key=_get_place):
         entry = encode(answer)
         first = entries.setdefault(entry["interruptId"], entry)
-        if first is not entry and "decisions" in first["payload"]:
+        if first is not entry and _get_style(answer) == "langgraph-batch":
             first["payload"]["decisions"] += entry["payload"]["decisions"]
     return list(entries.values())
+
+
+def _get_style(answer: ApprovalAnswer) -> str:
+    return str(answer.reply_to.get("style", "")) if isinstance(answer.reply_to, dict) else ""
 
 
 def _get_place(answer: ApprovalAnswer) -> int:

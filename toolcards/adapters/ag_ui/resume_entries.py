@@ -8,29 +8,56 @@ runs in the client: the client adds a tool message to `messages` of its next req
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcards.adapters import strict
+from toolcards.adapters.ag_ui import input_requests
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
 
 _APPROVING = frozenset({"approve", "edit", "respond", "accept"})
 _DENYING = frozenset({"reject", "ignore"})
 _TANSTACK_ANSWERS = frozenset({"User approved this action", "User denied this action"})  # in place of a result
+GIVEN_UP = {"__agui_cancelled__": True}  # LangGraph's payload of a cancelled entry, where there are several
+CANCELLED_REASON = "Cancelled where the agent runs."
+CANCELLED = object()  # in place of the payload of an entry that was cancelled
 _CALL_PREFIX = "approval_"  # prefix of the ids of TanStack AI's interrupts; the call id follows
 
 
-def read_answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
-    """Return a request's answers; `batch`: approval ids for decisions without ids."""
+# Questions for values by the interrupt's id: input and `reply_to`, None where a person has answered.
+Forms = Mapping[str, tuple[Any, Any] | None]
+
+
+def read_answers(request: dict[str, Any], batch: list[str] | None = None, forms: Forms | None = None) -> Facts:
+    """Return a request's answers.
+
+    `batch`: approval ids for decisions without ids; `forms`: the questions for values that wait.
+    """
+    forms = forms or {}
     return [
-        fact for source_id, payload in _list_entries(request, batch or []) if (fact := _read_answer(source_id, payload))
+        fact
+        for source_id, payload in _list_entries(request, batch or [], forms)
+        if (fact := _read_form(payload, forms[source_id]) if source_id in forms else _read_answer(source_id, payload))
     ]
 
 
-def read_request(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
+def read_request(request: dict[str, Any], batch: list[str] | None = None, forms: Forms | None = None) -> Facts:
     """Return a request's answers and its results of client-side tools."""
-    return [*read_answers(request, batch), *_read_results(request)]
+    return [*read_answers(request, batch, forms), *_read_results(request)]
+
+
+def _read_form(payload: Any, form: tuple[Any, Any] | None) -> f.ApprovalAnswered | None:
+    """Return the client's answer to a question for a value, whatever the value says."""
+    if form is None:
+        return None
+    value, reply_to = form
+    source_id = str(reply_to.get("interruptId"))
+    if payload is CANCELLED:
+        return f.ApprovalAnswered("", False, source_id, reason=CANCELLED_REASON)
+    return f.ApprovalAnswered(
+        "", True, source_id, input=input_requests.add_payload(value, payload, reply_to), has_input=True
+    )
 
 
 def _read_results(request: dict[str, Any]) -> Facts:
@@ -48,19 +75,31 @@ def _read_results(request: dict[str, Any]) -> Facts:
     return results
 
 
-def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the request with these entries in place of its own."""
+def add_entries(
+    request: dict[str, Any], entries: list[dict[str, Any]], *, is_langgraph: bool = False
+) -> dict[str, Any]:
+    """Return the request with these entries in place of its own.
+
+    `is_langgraph`: they answer interrupts of LangGraph.
+    """
     if not entries:
         return request
     replaced_ids = {entry["interruptId"] for entry in entries}
     entries_before = _as_list(request.get("resume"))
     other_entries = [entry for entry in entries_before if _as_dict(entry).get("interruptId") not in replaced_ids]
     payloads = [_as_dict(entry.get("payload")) for entry in entries]
-    if all("decisions" in payload for payload in payloads) and len(payloads) == 1:
+    if len(payloads) == 1 and _is_batch(payloads[0]):
         return _add_command(request, payloads[0])
-    if all("type" in payload for payload in payloads) and len(payloads) > 1 and not other_entries:
-        return _add_command(request, {entry["interruptId"]: entry["payload"] for entry in entries})
+    is_by_command = is_langgraph or all("type" in payload for payload in payloads)
+    if is_by_command and len(payloads) > 1 and not other_entries:
+        return _add_command(request, {entry["interruptId"]: entry.get("payload", GIVEN_UP) for entry in entries})
     return request | {"resume": [*other_entries, *entries]}
+
+
+def _is_batch(payload: dict[str, Any]) -> bool:
+    """Return whether the payload holds LangChain's decisions; a form may have a field of that name."""
+    decisions = payload.get("decisions")
+    return isinstance(decisions, list) and bool(decisions) and all(isinstance(each, dict) for each in decisions)
 
 
 def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
@@ -71,18 +110,21 @@ def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, A
     return remaining | {"forwardedProps": forwarded | {"command": command}}
 
 
-def _list_entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[str, Any]]:
+def _list_entries(request: dict[str, Any], batch: list[str], forms: Forms) -> Iterator[tuple[str, Any]]:
     for entry in _as_list(request.get("resume")):
         entry_data = _as_dict(entry)
         source_id, payload = entry_data.get("interruptId"), entry_data.get("payload")
         if isinstance(source_id, str) and source_id:
-            yield from _split_batch(source_id, False if entry_data.get("status") == "cancelled" else payload, [])
+            payload = CANCELLED if entry_data.get("status") == "cancelled" else payload
+            yield from [(source_id, payload)] if source_id in forms else _split_batch(source_id, payload, [])
     command = _as_dict(_as_dict(request.get("forwardedProps")).get("command")).get("resume")
-    if isinstance(command, dict) and isinstance(command.get("decisions"), list):
+    if command is not None and len(forms) == 1 and not forms.keys() & _as_dict(command).keys() and not batch:
+        yield next(iter(forms)), command  # LangGraph: the value itself answers the only question
+    elif isinstance(command, dict) and isinstance(command.get("decisions"), list):
         yield from _split_batch("", command, batch)
     elif isinstance(command, dict):
         for source_id, payload in command.items():
-            yield from _split_batch(source_id, payload, [])
+            yield from [(source_id, payload)] if source_id in forms else _split_batch(source_id, payload, [])
 
 
 def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[str, Any]]:
@@ -99,10 +141,11 @@ def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tup
 
 def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
     """Return the answer in a payload; None if it neither approves nor denies."""
-    if payload is False and source_id.startswith(_CALL_PREFIX):  # TanStack AI: neither approved nor denied
-        return f.CallClosed(source_id.removeprefix(_CALL_PREFIX), "cancelled", reason="Cancelled where the agent runs.")
-    if payload is False:
-        return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
+    is_cancelled = payload is CANCELLED or payload is False
+    if is_cancelled and source_id.startswith(_CALL_PREFIX):  # TanStack AI: neither approved nor denied
+        return f.CallClosed(source_id.removeprefix(_CALL_PREFIX), "cancelled", reason=CANCELLED_REASON)
+    if is_cancelled:
+        return f.ApprovalAnswered("", False, source_id, reason=CANCELLED_REASON)
     response = _as_dict(payload)
     approved, kind = response.get("approved"), response.get("type")
     if not isinstance(approved, bool):

@@ -90,7 +90,8 @@ class ReleaseDelivery(Command):
         card = approval_rows.get_card(memory, row)
         if card.approval is None or card.approval.id != row.id:
             return
-        if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
+        is_kept = row.opener == "agent" and card.soft  # its run broke off; the next one has the answer
+        if card.finished and card.state is not ToolCallState.OUTPUT_DENIED and not is_kept:
             return  # the call ended without this answer; a denied call ended because of it
         if row.state == "claimed":
             tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)

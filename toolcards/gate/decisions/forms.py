@@ -1,4 +1,4 @@
-"""Forms that a tool's server shows its user: a person fills them in, whatever policy allows."""
+"""Forms that a tool's server or an agent shows its user: a person fills them in, whatever policy allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, Pol
 
 # The server asks its own user, so the person that the agent works for may answer.
 TERMS = AskTerms(allow_requester=True, editable=(), grants=("once",))
-REASON = "The server asks its user."
+REASON, REASON_OF_AGENT = "The server asks its user.", "The agent asks its user."
 UNREADABLE = (
     f"The form cannot be shown: it has more than {elicitation.MAX_FIELDS} fields or {elicitation.MAX_CHOICES} options, "
     "or fields of unknown types."
@@ -34,7 +34,7 @@ def require_answer(
         decision = decision.with_changes(
             effect=Effect.ASK,
             code="question",
-            reason=REASON,
+            reason=REASON if request.source else REASON_OF_AGENT,
             rule="",
             rules=(),
             by=Actor("default"),

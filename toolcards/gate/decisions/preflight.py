@@ -17,7 +17,7 @@ from django.conf import settings
 from toolcards import hooks
 from toolcards.client.common.canonical_json import NotCanonical, canonicalize
 from toolcards.core.calls import facts as f
-from toolcards.core.calls import tool_events
+from toolcards.core.calls import questions, tool_events
 from toolcards.core.calls.card import BY_SOURCE, Card
 from toolcards.core.schemas import input_repair
 from toolcards.core.schemas.input_repair import Offer, Trouble
@@ -80,6 +80,8 @@ def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
 
 
 def _repair_input(tx: Transaction, memory: RunMemory, card: Card, now: float) -> Card:
+    if questions.is_form(card.tool.name):  # of the agent's program: no tool that its model is offered
+        return card
     tools = get_offered_tools(memory)
     trouble = input_repair.check(card.tool.name, card.input, tools, has_input=card.has_input or not len(card.text))
     if trouble is None:

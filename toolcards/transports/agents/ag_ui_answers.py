@@ -7,7 +7,9 @@ from typing import Any
 from django.conf import settings
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
+from toolcards.adapters.ag_ui import input_requests
 from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
 from toolcards.database import retry_reads
 from toolcards.models import Approval
 
@@ -24,7 +26,15 @@ class PendingAnswers:
         self.waiting = len(rows) - len(ready)
         self.ids = [row.id for row in ready]
         self.answers = [answer for row in ready if (answer := _build_answer(row)) is not None]
+        self.form_results = [result for row in ready if (result := _build_form_result(row)) is not None]
         approvals = [row.call.as_card().approval for row in rows]
+        replies = [request.reply_to for request in approvals if request]
+        self.is_langgraph = bool(replies) and all(_is_of_langgraph(reply_to) for reply_to in replies)
+        self.forms = {
+            request.source_id: (row.call.as_card().input, request.reply_to) if row.state == "pending" else None
+            for row, request in zip(rows, approvals, strict=True)
+            if request and input_requests.is_form(request.reply_to)
+        }
         batched = [request for request in approvals if request and _get_style(request.reply_to) == "langgraph-batch"]
         self.batch = [
             request.source_id for request in sorted(batched, key=lambda request: request.reply_to.get("place", 0))
@@ -37,6 +47,19 @@ def _is_held_back(row: Approval) -> bool:
 
 def _get_style(reply_to: Any) -> str:
     return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
+
+
+def _is_of_langgraph(reply_to: Any) -> bool:
+    is_form = isinstance(reply_to, dict) and reply_to.get("langgraph") is True
+    return is_form or _get_style(reply_to).startswith("langgraph")
+
+
+def _build_form_result(row: Approval) -> f.OutputReady | None:
+    """Return the result of an answered question: the value itself, since no tool runs."""
+    card = row.call.as_card()
+    if row.state != "approved" or card.approval is None or not input_requests.is_form(card.approval.reply_to):
+        return None
+    return f.OutputReady(card.call_id, output=input_requests.read_payload(card.input, card.approval.reply_to))
 
 
 def _build_answer(row: Approval) -> ApprovalAnswer | None:

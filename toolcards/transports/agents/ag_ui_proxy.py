@@ -69,6 +69,8 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
         if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
             mirror.over = True  # for example protobuf: relayed, not recorded
             await mirror.release_answers()
+        else:
+            mirror.record_form_results()
         headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
         headers |= {"Content-Encoding": coding} if coding != "identity" else {}
         return StreamingHttpResponse(StreamRelay(exchange, mirror), status=exchange.status, headers=headers)
@@ -144,6 +146,7 @@ class RunMirror:
         self._connection = AgentConnection(caller)
         self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
         self._claimed_approvals: list[str] = []
+        self._form_results: list[f.OutputReady] = []
         try:
             self._intake = Intake(
                 caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
@@ -163,7 +166,8 @@ class RunMirror:
         row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         if row is None:
             return agent_input
-        client_answers = resume_entries.read_request(agent_input, (await aload_pending_answers(row.pk)).batch)
+        pending = await aload_pending_answers(row.pk)
+        client_answers = resume_entries.read_request(agent_input, pending.batch, pending.forms)
         if client_answers:
             stream.push([*client_answers])
             await stream.wait_until_committed()
@@ -173,7 +177,14 @@ class RunMirror:
         for approval in pending.ids:
             if await gate.aclaim_delivery(approval) is not None:
                 self._claimed_approvals.append(approval)
-        return resume_entries.add_entries(agent_input, encode_entries(pending.answers))
+        self._form_results = pending.form_results
+        entries = encode_entries(pending.answers)
+        return resume_entries.add_entries(agent_input, entries, is_langgraph=pending.is_langgraph)
+
+    def record_form_results(self) -> None:
+        """Record the answers that the agent got: nothing else ends questions."""
+        if self._intake.stream is not None and self._form_results:
+            self._intake.stream.push([*self._form_results])
 
     async def release_answers(self) -> None:
         """Release the answers that the agent did not receive."""
