@@ -45,6 +45,7 @@ RUN_PAGES = [
     ),
     path("calls/<number:run>-<number:ordinal>/call.md", call_text.show_markdown, name="call-markdown"),
     path("calls/<number:run>-<number:ordinal>/call.json", call_text.show_json, name="call-json"),
+    path("calls/<number:run>-<number:ordinal>/call.sh", call_text.show_curl, name="call-curl"),
     path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
     path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
 ]

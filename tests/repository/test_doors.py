@@ -86,6 +86,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/call.md": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/call.json": (VIEWER, NO),
+    "calls/<number:run>-<number:ordinal>/call.sh": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/why/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/rule/": (ADMIN, NO),
     "calls/<number:run>-<number:ordinal>/settle": (NO, APPROVER),
