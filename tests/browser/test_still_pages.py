@@ -199,9 +199,32 @@ def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Se
     assert page.locator("button[data-held]").count() == 0
 
 
+def test_the_numbers_of_tools_change_in_place_and_new_tools_wait(server: Server, visit: Open, run: str) -> None:
+    old, new = f"{run}-old".replace("/", "-"), f"{run}-new".replace("/", "-")
+    call = {"type": "tool.input.available", "tool": old, "input": {}}
+    for n in range(3):
+        tell(
+            server, run, call | {"call_id": f"a{n}"}, {"type": "tool.output.available", "call_id": f"a{n}", "output": 1}
+        )
+    page = visit("/calls/tools/", viewport={"width": 1280, "height": 800})
+    page.evaluate(WATCH_SHIFTS)
+    row = page.locator(f"tr:has-text('{old}')")
+    place, numbers = row.bounding_box(), row.locator("td")
+    assert numbers.first.inner_text() == "3"
+    tell(server, run, *[call | {"call_id": f"b{n}"} for n in range(9)], call | {"call_id": "c", "tool": new})
+    page.wait_for_selector(f"tr:has-text('{old}') td:has-text('12')")
+    page.wait_for_selector("button[data-held='1'] >> text=1 new row")
+    assert row.bounding_box() == place and page.locator(f"tr:has-text('{new}')").count() == 0
+    assert row.locator("a:text-is('Add rule')").is_visible()
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    page.keyboard.press(".")
+    page.wait_for_selector(f"tr:has-text('{new}')")
+
+
 def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *done("first"))
     paths = ["/", "/approvals/", "/runs/", "/calls/", "/sources/", "/policy/", path_of(run)]
+    paths += ["/calls/tools/", "/calls/agents/"]
     pages = {path: visit(path, viewport={"width": 1280, "height": 800}) for path in paths}
     for page in pages.values():
         page.evaluate(WATCH_SHIFTS)
