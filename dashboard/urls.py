@@ -18,7 +18,7 @@ from dashboard.policy import call_policy, draft_views, dry_run_views, emergency,
 from dashboard.policy import views as policy
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
-from dashboard.runs import call_text, call_views, export, manual_outcome, overview, statistics_views
+from dashboard.runs import call_text, call_views, export, manual_outcome, overview, saved_filters, statistics_views
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
@@ -34,6 +34,9 @@ RUN_PAGES = [
     path("export/runs/<number:run>/calls.csv", export.export_csv, name="export-csv"),
     path("export/runs/<number:run>/run.html", export.export_html, name="export-html"),
     path("calls/", call_views.calls, name="calls"),
+    path("filters/", saved_filters.save_filter, name="filter-save"),
+    path("filters/<number:pk>/rename", saved_filters.rename_filter, name="filter-rename"),
+    path("filters/<number:pk>/delete", saved_filters.delete_filter, name="filter-delete"),
     path("calls/tools/", statistics_views.tools, name="tools"),
     path("calls/agents/", statistics_views.agents, name="agents"),
     path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
@@ -42,6 +45,7 @@ RUN_PAGES = [
     ),
     path("calls/<number:run>-<number:ordinal>/call.md", call_text.show_markdown, name="call-markdown"),
     path("calls/<number:run>-<number:ordinal>/call.json", call_text.show_json, name="call-json"),
+    path("calls/<number:run>-<number:ordinal>/call.sh", call_text.show_curl, name="call-curl"),
     path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
     path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
 ]

@@ -85,6 +85,7 @@ CLEAR = {
     "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"},
     "PolicyVersion": {"document", "text", "note"},
     "DraftRule": {"body"}, "Draft": {"head", "text"}, "Webhook": {"events", "sources", "escalated_to"},
+    "SavedFilter": {"query"},
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dashboard.inbox import views as inbox_views
 from dashboard.live import waiting_badge
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
+from dashboard.live.statistics_board import StatisticsBoard
 from dashboard.runs import overview, tables
 from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.sources import checklist
@@ -238,4 +239,6 @@ BOARDS: dict[str, Callable[[str], LiveBoard]] = {
     "calls": CallsBoard,
     "runs": RunsBoard,
     "connect": ChecklistBoard,
+    "tools": lambda query: StatisticsBoard("tools", query),
+    "agents": lambda query: StatisticsBoard("agents", query),
 }

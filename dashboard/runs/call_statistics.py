@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,11 @@ class CallStatistics:
         has_duration = record.state in _FINAL_STATES and not record.soft and record.requested_at is None
         if has_duration and record.started_at and record.finished_at:
             self.durations.append(max(0.0, (record.finished_at - record.started_at).total_seconds()))
+
+    @property
+    def row_id(self) -> str:
+        """Return the id of its row on a page."""
+        return f"row-{hashlib.sha256(self.name.encode(errors='surrogatepass')).hexdigest()[:20]}"
 
     @property
     def failure_rate(self) -> str:

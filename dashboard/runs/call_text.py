@@ -1,16 +1,18 @@
-"""A call as text to paste elsewhere: Markdown for issues and chats, or its JSON of the API.
+"""A call as text to paste elsewhere: Markdown for issues and chats, its JSON of the API, or a curl command.
 
-Both hold what the call's page shows, with masked secrets. Nothing that an agent wrote acts as Markdown: it stands in
-code spans and code blocks.
+All hold what the call's page shows, with masked secrets. Nothing that an agent wrote acts as Markdown: it stands in
+code spans and code blocks. Nothing of it acts in a shell: it stands as ASCII JSON in a here-document, which is not
+expanded.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
@@ -42,6 +44,17 @@ def show_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     return _build_response(json.dumps(payload, indent=2) + "\n", "application/json")
 
 
+@require_GET
+@needs()
+def show_curl(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """Return a shell command that asks for the call again."""
+    call, card = _load_call(run, ordinal)
+    if not card.has_input:
+        raise Http404("The call has no complete input.")
+    command = build_curl_command(call, card, request.build_absolute_uri("/api/v1/calls/decide"))
+    return _build_response(command, "text/plain; charset=utf-8")
+
+
 def _load_call(run: int, ordinal: int) -> tuple[ToolCall, Card]:
     calls = ToolCall.objects.not_removed().select_related("run", "run__source")
     call = get_object_or_404(calls, run_id=run, ordinal=ordinal)
@@ -71,6 +84,25 @@ def build_markdown(call: ToolCall, card: Card, page: str) -> str:
         if cut_length:
             blocks.append(f"{cut_length:,} more characters are in the JSON.")
     return "\n\n".join(blocks) + "\n"
+
+
+def build_curl_command(call: ToolCall, card: Card, url: str) -> str:
+    """Return a shell command that posts the call's question to `url`.
+
+    It asks in a run of its own, so that the run of the call does not change.
+    """
+    body: dict[str, Any] = {"run": f"copy-of-{call.public_id}", "call_id": card.call_id}
+    if card.agent_path:
+        body["agent_path"] = list(card.agent_path)
+    tool = {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind, "title": card.tool.title}
+    body |= {"tool": {name: value for name, value in tool.items() if value}, "args": card.input}
+    # JSON escapes all line breaks in texts, so no line of them ends the here-document. It leaves DEL alone, which a
+    # terminal takes for a key.
+    text = json.dumps(body, indent=2).replace("\x7f", "\\u007f")
+    return (
+        'curl -sS -H "Authorization: Bearer $TOOLCARDS_AGENT_KEY" -H "Content-Type: application/json" \\\n'
+        f"  --data-binary @- {shlex.quote(url)} <<'JSON'\n{text}\nJSON\n"
+    )
 
 
 def _list_facts(call: ToolCall, card: Card, description: dict[str, Any], page: str) -> list[str]:

@@ -10,7 +10,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import event_log, labels
 from dashboard.cards.payloads import media
-from dashboard.runs import tables
+from dashboard.runs import saved_filters, tables
 from dashboard.runs.filters import CallFilters
 from dashboard.runs.views import read_query_number
 from toolcards.core.calls.card import KINDS
@@ -29,6 +29,7 @@ def calls(request: HttpRequest) -> HttpResponse:
         "states": [(str(state), label.word) for state, label in labels.STATE_LABELS.items()],
         "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
         "any": bool(page.calls) or ToolCall.objects.exists(),
+        "saved": saved_filters.list_saved_filters(request, "calls", filters),
     }  # fmt: skip
     return render(request, "calls/calls.html", context)
 

@@ -36,11 +36,10 @@ _ACTIVE = ("running", "waiting")
 @needs()
 def now(request: HttpRequest) -> HttpResponse:
     """Everything at a glance."""
-    return render(
-        request,
-        "now/now.html",
-        build_overview() | {"calls": list_first_waiting_calls(), "base": _get_base_url(request)},
-    )
+    calls = list_first_waiting_calls()
+    more = ToolCall.objects.waiting().count() - len(calls) if len(calls) == FIRST_WAITING_CALLS else 0
+    waiting = {"calls": calls, "more_waiting": max(0, more)}
+    return render(request, "now/now.html", build_overview() | waiting | {"base": _get_base_url(request)})
 
 
 def list_first_waiting_calls() -> list[ToolCall]:

@@ -12,7 +12,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import call_trace, timeline
 from dashboard.cards.timeline_window import TimeWindow
-from dashboard.runs import narration, tables
+from dashboard.runs import narration, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source, ToolCall
 
@@ -29,6 +29,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     context = {
         "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents, "statuses": STATUSES,
         "sources": Source.objects.order_by("name").values_list("name", flat=True)[:200],
+        "saved": saved_filters.list_saved_filters(request, "runs", filters),
     }  # fmt: skip
     return render(request, "runs/runs.html", context)
 

@@ -8,6 +8,7 @@ import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
 import {releaseRows} from './runs_table.js';
+import {loadNewRows} from './statistics_table.js';
 import {findToastUndo} from './toast.js';
 import {openCard} from './waiting_slots.js';
 
@@ -116,7 +117,7 @@ function openPage() {
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
   arrowdown: () => step(1), arrowup: () => step(-1), b: goToBar,
-  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
+  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows() && !loadNewRows()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
 

@@ -7,6 +7,7 @@ import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
 import {holdCard} from './held_cards.js';
 import {renewRows} from './runs_table.js';
+import {renewNumbers} from './statistics_table.js';
 import {fillSlot, hasSlots, renewSpare} from './waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
@@ -80,6 +81,10 @@ export function registerExtension() {
     handle_swap(style, target, fragment) {
       if (style === 'rows') {
         renewRows(/** @type {HTMLElement} */ (target), fragment, (row, next) => htmxApi.morph(row, next, false));
+        return [];
+      }
+      if (style === 'numbers') {
+        renewNumbers(fragment);
         return [];
       }
       if (style !== 'place' && style !== 'renew') return false;

@@ -1,16 +1,21 @@
 // Now: the newest calls that wait have three slots, one line each. No line moves; a free slot takes the next call.
+// A phone has as many slots as calls waited when it opened the page, at least one: empty ones would fill its screen.
 import {armCard} from './approve_guard.js';
 import {flash} from './boards.js';
 import {isOutdated, rankCard} from './card_order.js';
 import {wasLive} from './connection.js';
 
 const SLOTS = 3;
+const PHONE = matchMedia('(width < 640px)');  // as in now.css
 
 /** @type {Map<string, HTMLElement>} cards without a slot */
 const spareCards = new Map();
 
 /** @param {Element | null | undefined} list */
 export const hasSlots = list => /** @type {HTMLElement} */ (list)?.dataset.board === 'now';
+
+/** @param {HTMLElement} list */
+const countSlots = list => (PHONE.matches ? Number(list.dataset.slots) : SLOTS);
 
 /** @param {HTMLElement} card */
 function makePlace(card) {
@@ -53,7 +58,7 @@ function findFirstSpare(order) {
  * @param {HTMLElement} card
  */
 export function fillSlot(list, card) {
-  if (list.children.length >= SLOTS) {
+  if (list.children.length >= countSlots(list)) {
     keepSpare(card);
     return null;
   }
@@ -112,8 +117,34 @@ function handleClick(event) {
   }
 }
 
+/**
+ * Say how many calls wait that have no slot.
+ * @param {HTMLElement} list
+ * @param {HTMLElement} badge
+ */
+function showMore(list, badge) {
+  const link = document.getElementById('all-waiting');
+  const more = Number(badge.dataset.waitingCount) - list.querySelectorAll('.card[data-waiting]').length;
+  const text = more > 0 ? `${more} more waiting` : 'All approvals';
+  if (link.textContent.trim() !== text) link.textContent = text;
+}
+
+/**
+ * Give up the empty slots, which moves what is below them: only while no one looks.
+ * @param {HTMLElement} list
+ */
+function dropEmptySlots(list) {
+  if (document.hidden) list.dataset.slots = String(Math.max(1, list.children.length));
+}
+
 /** Let the lines open, on the page that has them. Must run before the guard of Approve. */
 export function startSlots() {
   const list = document.getElementById('board');
-  if (hasSlots(list)) document.addEventListener('click', handleClick, true);
+  const badge = document.getElementById('waiting-count');
+  if (!hasSlots(list) || !badge) return;
+  document.addEventListener('click', handleClick, true);
+  document.addEventListener('visibilitychange', () => dropEmptySlots(list));
+  const observer = new MutationObserver(() => showMore(list, badge));
+  observer.observe(list, {subtree: true, childList: true, attributeFilter: ['data-waiting']});
+  observer.observe(badge, {attributeFilter: ['data-waiting-count']});
 }

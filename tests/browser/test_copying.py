@@ -6,7 +6,7 @@ import json
 from urllib.parse import quote
 
 from tests.support.browser_pages import NEEDS_BROWSER, Open, tell
-from tests.support.server import Server
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
@@ -27,8 +27,11 @@ def test_a_press_copies_the_call_and_stays_on_the_page(server: Server, visit: Op
     text = page.evaluate(READ)
     assert text.startswith("### `Read`") and f"- Page: <{server.base}{path}>\n" in text
     page.click("text=Copy JSON")
-    page.wait_for_function(f"{READ}.then(text => text.startsWith('{{'))")
+    until(lambda: page.evaluate(READ).startswith("{"))
     assert json.loads(page.evaluate(READ))["call_id"] == "c"
+    page.click("text=Copy curl")
+    until(lambda: page.evaluate(READ).startswith("curl "))
+    assert f"{server.base}/api/v1/calls/decide <<'JSON'\n" in page.evaluate(READ)
     assert page.url.endswith(path)
 
 

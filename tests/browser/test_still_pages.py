@@ -18,6 +18,10 @@ new PerformanceObserver(list => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts.push(entry.value);
 }).observe({type: 'layout-shift'});
 """
+HIDE_PAGE = """
+Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+document.dispatchEvent(new Event('visibilitychange'));
+"""
 SUM_SHIFTS = "window.shifts.reduce((sum, value) => sum + value, 0)"
 
 
@@ -130,6 +134,37 @@ def test_a_line_leaves_though_a_finger_touched_it_last(server: Server, visit: Op
     withdraw_all(server)
 
 
+@pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.parametrize("waiting_before", [0, 1, 3, 5])
+def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
+    server: Server, visit: Open, run: str, width: int, waiting_before: int
+) -> None:
+    withdraw_all(server)
+    tell(server, run, *done("a"))
+    for n in range(waiting_before):
+        ask(server, run, call_id=f"{run}-{n}")
+    page = visit("/", viewport={"width": width, "height": 640})
+    lines, shown = max(1, min(3, waiting_before)), page.locator("article[data-waiting]")
+    link, section = page.locator("#all-waiting"), page.locator(".waits")
+    assert shown.count() == min(3, waiting_before)
+    assert link.inner_text() == ("2 more waiting" if waiting_before == 5 else "All approvals")
+    height = section.bounding_box()["height"]
+    assert height < 30 + lines * 124
+    page.evaluate(WATCH_SHIFTS)
+    for n in range(4):
+        ask(server, run, call_id=f"{run}-new{n}")
+    page.wait_for_selector(f"#all-waiting:text-is('{waiting_before + 4 - lines} more waiting')")
+    page.wait_for_timeout(1000)
+    assert shown.count() == lines and section.bounding_box()["height"] == height
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    withdraw_all(server)
+    page.wait_for_selector(".waits .calm:visible", timeout=20_000)
+    assert link.inner_text() == "All approvals" and section.bounding_box()["height"] == height
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    page.evaluate(HIDE_PAGE)  # no one looks: empty lines go
+    assert section.bounding_box()["height"] < 30 + 124
+
+
 def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Server, visit: Open, run: str) -> None:
     withdraw_all(server)
     body = {"run": run, "call_id": run, "tool": "delete_file", "args": {"path": "a.txt"}}
@@ -164,9 +199,32 @@ def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Se
     assert page.locator("button[data-held]").count() == 0
 
 
+def test_the_numbers_of_tools_change_in_place_and_new_tools_wait(server: Server, visit: Open, run: str) -> None:
+    old, new = f"{run}-old".replace("/", "-"), f"{run}-new".replace("/", "-")
+    call = {"type": "tool.input.available", "tool": old, "input": {}}
+    for n in range(3):
+        tell(
+            server, run, call | {"call_id": f"a{n}"}, {"type": "tool.output.available", "call_id": f"a{n}", "output": 1}
+        )
+    page = visit("/calls/tools/", viewport={"width": 1280, "height": 800})
+    page.evaluate(WATCH_SHIFTS)
+    row = page.locator(f"tr:has-text('{old}')")
+    place, numbers = row.bounding_box(), row.locator("td")
+    assert numbers.first.inner_text() == "3"
+    tell(server, run, *[call | {"call_id": f"b{n}"} for n in range(9)], call | {"call_id": "c", "tool": new})
+    page.wait_for_selector(f"tr:has-text('{old}') td:has-text('12')")
+    page.wait_for_selector("button[data-held='1'] >> text=1 new row")
+    assert row.bounding_box() == place and page.locator(f"tr:has-text('{new}')").count() == 0
+    assert row.locator("a:text-is('Add rule')").is_visible()
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    page.keyboard.press(".")
+    page.wait_for_selector(f"tr:has-text('{new}')")
+
+
 def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *done("first"))
     paths = ["/", "/approvals/", "/runs/", "/calls/", "/sources/", "/policy/", path_of(run)]
+    paths += ["/calls/tools/", "/calls/agents/"]
     pages = {path: visit(path, viewport={"width": 1280, "height": 800}) for path in paths}
     for page in pages.values():
         page.evaluate(WATCH_SHIFTS)

@@ -13,6 +13,7 @@ from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.pulse import Pulse
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
+from toolcards.models.saved_filters import SavedFilter
 from toolcards.models.sources import (
     EVERY_SCOPE,
     READ_ALL,
@@ -58,6 +59,7 @@ __all__ = [
     "ReceiptPart",
     "Run",
     "RunQuerySet",
+    "SavedFilter",
     "SeenTool",
     "Source",
     "ToolCall",

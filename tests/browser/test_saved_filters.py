@@ -1,0 +1,50 @@
+"""Saved filters in a browser: the list under one stays live, and many of them fit every screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser_pages import NEEDS_BROWSER, Open, card, tell
+from tests.support.server import Server
+
+pytestmark = NEEDS_BROWSER
+
+
+def save(page: object, name: str) -> None:
+    page.click(".saved-change > summary")  # type: ignore[attr-defined]
+    page.fill(".saved-change [name=name]", name)  # type: ignore[attr-defined]
+    page.click(".saved-change button:has-text('Save')")  # type: ignore[attr-defined]
+    page.wait_for_selector(".saved a[aria-current]:not(:text-is('All'))")  # type: ignore[attr-defined]
+
+
+def test_the_list_under_a_saved_filter_takes_in_new_calls(server: Server, visit: Open, run: str) -> None:
+    page = visit("/calls/?tool=Launch")
+    save(page, "Launches")
+    page.wait_for_selector("body[data-live=up]")
+    page.check("[data-follow]")
+    for tool in ("Read", "Launch"):
+        tell(server, run, {"type": "tool.input.started", "call_id": f"{run}-{tool}", "tool": tool})
+    page.wait_for_selector(f"article[data-call-id='{run}-Launch']")
+    assert card(page, f"{run}-Read").count() == 0
+    page.uncheck("[data-follow]")
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
+def test_twenty_long_names_fit_without_script(server: Server, visit: Open, width: int) -> None:
+    page = visit(
+        "/runs/?status=waiting", live=False, viewport={"width": width, "height": 700}, java_script_enabled=False
+    )
+    statuses = ("waiting", "running", "finished", "error", "aborted")
+    for number in range(20):
+        page.goto(f"{server.base}/runs/?status={statuses[number % 5]}&agent=agent-{number}")
+        if page.locator("summary:has-text('Save this filter')").count():
+            save(page, f"{number} a name as long as it may be, which is sixty characters, yes"[:60])
+    page.click(".saved-change > summary")
+    assert (
+        page.locator("button:has-text('Rename')").is_visible()
+        and page.locator("button:has-text('Delete')").is_visible()
+    )
+    nav = page.locator(".saved > nav").bounding_box()
+    assert nav["x"] >= 0 and nav["x"] + nav["width"] <= width
+    assert page.locator("html").bounding_box()["width"] <= width
+    assert page.locator(".saved a").count() == 21
