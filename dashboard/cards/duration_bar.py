@@ -12,6 +12,9 @@ _PHASE_WORDS = {"write": "writing", "wait": "waiting", "run": "running"}
 _NEVER_RAN = ("not-executed", "incomplete-input", "superseded")
 
 
+OPEN_SHARE = 60.0  # of the line, for a phase that has not ended and so has no length yet
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One part of the duration bar: its place on a line of 100, and its meaning."""
@@ -23,26 +26,34 @@ class Segment:
 
 
 def compute_segments(card: Card) -> list[Segment]:
-    """Return the finished phases: writing, waiting for a person, running."""
+    """Return the phases: writing, waiting for a person, running.
+
+    Those that ended have widths by their lengths. A call that waits ends with an open segment of a fixed width, so that
+    the picture depends on the card alone and not on the clock.
+    """
     parts = [(name, length) for name, length in _list_phases(card) if length is not None and length > 0]
     total = sum(length for _, length in parts) or 1
     widths = [max(2.0, length / total * 100) for _, length in parts]
+    room = 100 - OPEN_SHARE if card.waiting else 100.0
     segments, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
-        share = width / sum(widths) * 100
+        share = width / sum(widths) * room
         segments.append(
             Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.format_duration(length)}")
         )
         x += share
+    if card.waiting:
+        segments.append(Segment("wait", round(x, 1), round(100 - x, 1), _PHASE_WORDS["wait"]))
     return segments
 
 
 def _list_phases(card: Card) -> list[tuple[str, float | None]]:
     times = card.times
-    ran = card.state is not S.OUTPUT_DENIED and not (card.soft and card.cause in _NEVER_RAN)
+    stopped_waiting = card.soft and bool(times.requested) and not times.decided
+    ran = card.state is not S.OUTPUT_DENIED and not stopped_waiting and not (card.soft and card.cause in _NEVER_RAN)
     return [
         ("write", _measure(times.started, times.available)),
-        ("wait", _measure(times.requested, times.decided)),
+        ("wait", _measure(times.requested, times.decided or times.finished)),
         ("run", _measure(max(times.decided, times.available), times.finished) if ran else None),
     ]
 
