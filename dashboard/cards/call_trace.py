@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from django.utils.safestring import SafeString
+
 from dashboard import url_helpers
+from dashboard.cards.trace_row import render_trace_row
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
 from toolcards.gate import TraceStep, iterate_steps
@@ -38,6 +41,11 @@ class TraceLine:
     link: str
     length: str
     details: list[tuple[str, str]]
+
+    @property
+    def html(self) -> SafeString:
+        """The row of the table."""
+        return render_trace_row(self)
 
 
 def list_trace_lines(run: Run) -> dict[str, Any]:
