@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cards.call_trace import TraceLine
-from dashboard.cards.trace_row import render_trace_row
+from dashboard.cards.trace_row import TraceLine
 from toolcards.gate import TraceStep
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e\x00"
@@ -18,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>\"'&\u202e\x00"
 def row_of(details: list[tuple[str, str]] | None = None, **fields: Any) -> str:
     link = fields.pop("link", "/calls/7-1/")
     step = TraceStep(**{"phase": "execute", "at": 1.7e9, "outcome": "ok", "tool": "Read", **fields})
-    return str(render_trace_row(TraceLine(step, "Tool ran", "ok", link, "0.2 s", details or [])))
+    return str(TraceLine(step, "Tool ran", "ok", link, "0.2 s", details or []).html)
 
 
 def text_of(html: str) -> str:
