@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from dashboard import url_helpers
+from dashboard.cards.trace_row import TraceLine
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
 from toolcards.gate import TraceStep, iterate_steps
@@ -26,18 +26,6 @@ _STATUS_COLORS = {
     "waiting": "ask",
     "ask": "ask", "aborted": "off", "unknown": "off", "truncated": "off", "repaired": "run",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class TraceLine:
-    """A phase in words."""
-
-    step: TraceStep
-    words: str
-    st: str
-    link: str
-    length: str
-    details: list[tuple[str, str]]
 
 
 def list_trace_lines(run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.cards.card_html import CardHtml
 from dashboard.cards.card_view import CardView
+from dashboard.cards.plain_card import is_plain, render_plain_card
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
@@ -32,9 +33,9 @@ class CardCache:
 
     def get_html(self, call: ToolCall) -> str:
         """Return the card's HTML, rendered now if this revision is not cached."""
-        if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
-            return render_uncached(call)  # undo ends by the clock, not with a revision
-        key = (call.run_id, call.ordinal, call.rev, call.seq)  # an agent that disconnects changes no revision
+        if not _is_cacheable(call):
+            return render_uncached(call)
+        key = _get_key(call)
         with self._lock:
             html = self._html_by_key.get(key)
             if html is not None:
@@ -48,13 +49,36 @@ class CardCache:
                 self._html_by_key.popitem(last=False)
         return html
 
+    def has_html(self, call: ToolCall) -> bool:
+        """Return whether this revision is cached."""
+        return _is_cacheable(call) and _get_key(call) in self._html_by_key
+
     def clear(self) -> None:
         """Forget everything (tests)."""
         with self._lock:
             self._html_by_key.clear()
 
 
+def _is_cacheable(call: ToolCall) -> bool:
+    """Return whether only revisions change the card; undo ends by the clock."""
+    return not (call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds)
+
+
+def _get_key(call: ToolCall) -> tuple[int, int, int, int]:
+    return call.run_id, call.ordinal, call.rev, call.seq  # an agent that disconnects changes no revision
+
+
 card_cache = CardCache()
+
+
+def load_for_rendering(calls: list[ToolCall]) -> list[ToolCall]:
+    """Return the calls with their sealed columns, where they are needed.
+
+    `calls` come without `card` and `text`: those that are cached as HTML stay so, the others are read again whole.
+    """
+    uncached = [call.pk for call in calls if not (call.removed or card_cache.has_html(call))]
+    whole_calls = ToolCall.objects.in_bulk(uncached)
+    return [whole_calls.get(call.pk, call) for call in calls]
 
 
 def render(call: ToolCall) -> str:
@@ -71,6 +95,11 @@ def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = Tru
     `full` renders whole payloads. Pass `is_masked=False` only for a person who may reveal, and record the act.
     """
     view = CardView(call.as_shown_card() if is_masked else call.as_card(), full=full)
+    return render_plain_card(CardHtml(call, view)) if is_plain(view) else render_template(call, view)
+
+
+def render_template(call: ToolCall, view: CardView) -> str:
+    """Return any card as its templates draw it."""
     state = view.card.state or ToolCallState.INPUT_STREAMING
     context = {
         "call": call, "card": view.card, "view": view, "dom": f"c-{call.public_id}", "html": CardHtml(call, view),
@@ -87,9 +116,12 @@ def render_for_reader(
     `token` protects its forms, `back` is the address that a form without scripts returns to, `notice` is shown above.
     """
     html = render_uncached(call, full=True) if full else render(call)
-    fields = [("csrfmiddlewaretoken", token), ("next", back)]
-    inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', (pair for pair in fields if pair[1]))
-    html = html.replace(TOKEN, str(inputs))
+    if TOKEN in html:
+        fields = [("csrfmiddlewaretoken", token), ("next", back)]
+        inputs = format_html_join(
+            "", '<input type="hidden" name="{}" value="{}">', (pair for pair in fields if pair[1])
+        )
+        html = html.replace(TOKEN, str(inputs))
     if notice:
         html = html.replace(
             "<!--told-->", str(format_html('<p class="notice told" data-told data-st="ask">{}</p>', notice))

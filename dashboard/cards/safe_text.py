@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from html import escape
 
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from toolcards.core.redaction.invisible_characters import INVISIBLE, name_character, replace_invisible

@@ -45,7 +45,8 @@ class RunBoard(LiveBoard):
             )
         if self.view:
             return {}
-        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(self.run, removed=True)}
+        run = Run.objects.select_related("source").get(pk=self.run)
+        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(run, removed=True)}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count
 
 from dashboard import url_helpers
-from dashboard.cards import labels, safe_text, skipped_frames
+from dashboard.cards import labels, rendering, safe_text, skipped_frames
 from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
@@ -23,14 +23,19 @@ NO_RESULT = "no-result"  # in state bars: calls that ended with their run, so no
 _ACTIVE = ("running", "waiting")
 
 
-def list_run_cards(run: int, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
+def list_run_cards(run: Run, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
     """Return the run's newest calls (before that ordinal), oldest first.
 
-    `removed` with those that are gone.
+    `removed` with those that are gone. The source of `run` must be loaded. Cards that were rendered before are not
+    decrypted.
     """
-    rows = ToolCall.objects.filter(run=run).select_related("run", "run__source").order_by("-ordinal")
+    rows = ToolCall.objects.filter(run=run)
     rows = rows if removed else rows.filter(removed=False)
-    return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))
+    page = (rows.filter(ordinal__lt=before) if before else rows).order_by("-ordinal")[:CARDS]
+    calls = rendering.load_for_rendering(list(reversed(page.defer("card", "text"))))
+    for call in calls:
+        call.run = run
+    return calls
 
 
 def list_calls(filters: CallFilters, *, before: int = 0) -> CallListPage:

@@ -69,7 +69,7 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
         return context | timeline.build_timeline(run, around, window) | {"around": around}
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
-    calls = tables.list_run_cards(run.pk, before=before)
+    calls = tables.list_run_cards(run, before=before)
     first = calls[0].ordinal if calls else 0
     older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
     texts = narration.Narration(run.pk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
 
 from dashboard.cards.payloads.ansi import strip_colors
@@ -54,9 +55,22 @@ def format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return _indent(value, "\n")
     except (ValueError, TypeError, RecursionError):
         return str(type(value).__name__)
+
+
+def _indent(value: Any, line_start: str) -> str:
+    """Return what `json.dumps(value, indent=2, ensure_ascii=False)` does, which is written in slow Python."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    inner = line_start + "  "
+    if isinstance(value, dict) and value:
+        parts = [f"{inner}{encode_basestring(name)}: {_indent(part, inner)}" for name, part in value.items()]
+        return "{" + ",".join(parts) + line_start + "}"
+    if isinstance(value, (list, tuple)) and value:
+        return "[" + ",".join([inner + _indent(part, inner) for part in value]) + line_start + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def diff_lines(before: Any, after: Any) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 
 from pygments.lexer import Lexer
@@ -44,13 +44,25 @@ def render_code_lines(text: str, path: str) -> list[str]:
     rendered, lexed = [""], ""
     for kind, part in lexer.get_tokens(text):
         lexed += part
-        css = next((name for parent, name in _CLASSES if kind in parent), "")
+        css = _get_class(kind)
         for number, piece in enumerate(part.split("\n")):
-            rendered += [""] * (number > 0)
-            html = mark_html(piece)
-            rendered[-1] += f'<span class="{css}">{html}</span>' if css and piece else html
+            if number:
+                rendered.append("")
+            if piece:
+                rendered[-1] += f'<span class="{css}">{_mark_piece(piece)}</span>' if css else _mark_piece(piece)
     # A lexer that changes the text would show something other than what runs.
     return rendered if lexed == text else [mark_html(line) for line in lines]
+
+
+@cache
+def _get_class(kind: _TokenType) -> str:
+    return next((name for parent, name in _CLASSES if kind in parent), "")
+
+
+@lru_cache(maxsize=2_048)
+def _mark_piece(piece: str) -> str:
+    """Return a token as HTML; most are short and come again: names, signs and blanks."""
+    return mark_html(piece)
 
 
 @cache

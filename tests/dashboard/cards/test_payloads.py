@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.cards import rendering
-from dashboard.cards.payloads import ansi, markdown, media, patch, syntax
+from dashboard.cards.payloads import ansi, markdown, media, patch, payload_view, syntax
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import CardError, CardTool, ToolCallState
 
@@ -291,3 +291,21 @@ def test_whatever_comes_is_escaped(value: Any, kind: str, full: bool) -> None:
 def test_a_long_value_is_cut_and_says_how_much_is_left() -> None:
     html = render_output({"text": "line\n" * 5_000, "tail": "hidden"}, full=False)
     assert "not shown here" in html and html.count("line") < 1_000 and "<dt>text</dt>" in html
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+)
+
+
+@given(JSON_VALUES)
+def test_values_are_indented_as_json_indents_them(value: Any) -> None:
+    assert payload_view.format_value(value) == (
+        value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    )
+
+
+@pytest.mark.parametrize("value", [{1: "a"}, {"a": object()}, {"a": {1, 2}}])
+def test_what_is_no_json_is_named_by_its_type(value: Any) -> None:
+    assert payload_view.format_value(value) == "dict"

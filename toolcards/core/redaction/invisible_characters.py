@@ -37,7 +37,9 @@ def replace_invisible(text: str, mark: Callable[[str], str] = name_character) ->
 
     A text without such characters is returned as it is.
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
+        return text
+    if INVISIBLE.search(text) is None:
         return text
     visible_positions = {match.start() for match in VISIBLE_JOINERS.finditer(text)}
     return INVISIBLE.sub(lambda match: match[0] if match.start() in visible_positions else mark(match[0]), text)
