@@ -45,12 +45,13 @@ def _build_table(request: HttpRequest, column: str) -> dict[str, Any]:
     order = request.GET.get("sort", "")
     order = order if order in SORT_ORDERS else "calls"
     length = RANGES[range_name]
-    records = call_statistics.fetch_records(column, timezone.now() - length if length else None)
+    groups = call_statistics.fetch_groups(column, timezone.now() - length if length else None)
     links = [(name, label, urlencode({"range": range_name, "sort": name})) for name, label in SORT_LABELS.items()]
-    rows = call_statistics.compute_statistics(records, order)
+    counted = sum(group.calls for group in groups)
+    rows = call_statistics.compute_statistics(groups, order)
     return {
         "rows": rows[:MAX_ROWS], "left_out": len(rows) - MAX_ROWS if len(rows) > MAX_ROWS else 0, "order": order,
-        "range": range_name, "counted": len(records), "limit": call_statistics.MAX_CALLS,
+        "range": range_name, "counted": counted, "limit": call_statistics.MAX_CALLS,
         "ranges": [(name, label, urlencode({"range": name, "sort": order})) for name, label in RANGE_LABELS.items()],
-        "orders": links, "any": bool(records) or ToolCall.objects.exists(),
+        "orders": links, "any": bool(groups) or ToolCall.objects.exists(),
     }  # fmt: skip
