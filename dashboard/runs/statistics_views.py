@@ -59,9 +59,9 @@ class TableChoice:
     def compute(self) -> Table:
         """Count the calls and return the table."""
         length = RANGES[self.range]
-        records = call_statistics.fetch_records(COLUMNS[self.page], timezone.now() - length if length else None)
-        rows = call_statistics.compute_statistics(records, self.order)
-        return Table(rows[:MAX_ROWS], max(0, len(rows) - MAX_ROWS), len(records))
+        groups = call_statistics.fetch_groups(COLUMNS[self.page], timezone.now() - length if length else None)
+        rows = call_statistics.compute_statistics(groups, self.order)
+        return Table(rows[:MAX_ROWS], max(0, len(rows) - MAX_ROWS), sum(group.calls for group in groups))
 
 
 @require_GET

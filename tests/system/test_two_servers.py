@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -57,6 +58,21 @@ def test_a_run_may_come_in_through_both(two: tuple[Server, Server]) -> None:
     assert [call["state"] for call in calls] == ["output-available"] * 20
     assert two[1].get("/api/v1/runs/both")["counts"] == {"output-available": 20}
     assert two[0].manage("replay", "--check").returncode == 0
+
+
+def test_postgresql_counts_the_calls_of_the_pages_of_tools_and_agents(two: tuple[Server, Server]) -> None:
+    frames = [
+        {"type": "tool.input.available", "call_id": "c", "tool": "measured", "input": {}},
+        {"type": "tool.output.available", "call_id": "c", "output": 1},
+    ]
+    body = "".join(json.dumps(frame) + "\n" for frame in frames)
+    address = "/api/v1/ingest?protocol=native&run=measured&agent=bot"
+    assert two[0].request("POST", address, body, Content_Type="application/x-ndjson")[0] == 200
+    person = Voter(two[1])
+    for page, name in (("tools", "measured"), ("agents", "bot")):
+        html = person.get(f"/calls/{page}/?range=all")
+        row = html.split(f">{name}<")[1].split("</tr>")[0]
+        assert re.search(r"\d+ ms|\d+\.\d s", row), row
 
 
 def test_an_answer_given_at_one_server_reaches_the_agent_at_the_other(two: tuple[Server, Server]) -> None:

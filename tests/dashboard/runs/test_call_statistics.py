@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,52 +15,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.runs import call_statistics
-from dashboard.runs.call_statistics import CallRecord, compute_percentile, compute_statistics
+from dashboard.runs.call_statistics import CallGroup, compute_percentile, compute_statistics
 from toolcards.models import Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def record(
+def group(
     name: str = "bash",
     state: str = "output-available",
     *,
     seconds: float = 1.0,
     soft: bool = False,
     asked: bool = False,
-) -> CallRecord:
-    return CallRecord(name, state, soft, START, START if asked else None, START + timedelta(seconds=seconds))
+) -> CallGroup:
+    return CallGroup(name, state, soft, asked, is_open=False, microseconds=round(seconds * 1e6))
 
 
 def test_each_end_counts_once_under_its_own_name() -> None:
-    records = [
-        record(), record(state="output-error"), record(state="output-error", soft=True),
-        record(state="output-denied", asked=True), record("edit"),
-        CallRecord("bash", "input-streaming", False, START, None, None),
+    groups = [
+        group(), group(state="output-error"), group(state="output-error", soft=True),
+        group(state="output-denied", asked=True), group("edit"),
+        CallGroup("bash", "input-streaming", False, False, True),
     ]  # fmt: skip
-    bash, edit = compute_statistics(records)
+    bash, edit = compute_statistics(groups)
     assert (bash.name, bash.calls, bash.failed, bash.approvals, bash.denied, bash.open) == ("bash", 5, 1, 1, 1, 1)
     assert bash.failure_rate == "25 %" and (edit.name, edit.calls, edit.failure_rate) == ("edit", 1, "0 %")
 
 
 def test_a_call_that_waited_for_a_person_or_never_ended_has_no_duration() -> None:
-    records = [record(seconds=100, asked=True), record(state="output-denied"), record(state="output-error", soft=True)]
-    (row,) = compute_statistics(records)
+    groups = [group(seconds=100, asked=True), group(state="output-denied"), group(state="output-error", soft=True)]
+    (row,) = compute_statistics(groups)
     assert row.durations == [] and row.p50 == row.p95 == "" and row.histogram == []
 
 
 def test_the_bars_of_a_histogram_hold_every_duration() -> None:
     seconds = (0.0, 0.01, 0.02, 0.5, 9, 59, 61, 5_000)
-    (row,) = compute_statistics(record(seconds=value) for value in seconds)
+    (row,) = compute_statistics(group(seconds=value) for value in seconds)
     assert [bar.count for bar in row.histogram] == [2, 1, 1, 1, 1, 2]
     assert all(bar.y >= 0 and bar.y + bar.height == pytest.approx(16) for bar in row.histogram)
 
 
 @pytest.mark.parametrize("order", call_statistics.SORT_ORDERS)
 def test_the_rows_are_sorted_by_each_column(order: str) -> None:
-    most = [record("most", "output-error"), record("most", "output-denied", asked=True), record("most", seconds=9)]
-    rows = compute_statistics([record("least"), *most, record("least", seconds=0.1)], order)
+    most = [group("most", "output-error"), group("most", "output-denied", asked=True), group("most", seconds=9)]
+    rows = compute_statistics([group("least"), *most, group("least", seconds=0.1)], order)
     assert [row.name for row in rows] == ["most", "least"]
 
 
@@ -71,6 +72,40 @@ def test_a_percentile_is_a_value_that_so_many_do_not_exceed(values: list[float],
     assert sum(other < value for other in values) < share * len(values) + 1e-9
     if len(values) % 2:
         assert compute_percentile(values, 0.5) == statistics.median(values)
+
+
+def test_calls_that_are_alike_count_each() -> None:
+    alike = group(seconds=2)._replace(calls=3)
+    (row,) = compute_statistics([alike, group(state="output-error", soft=True)._replace(calls=2), group(seconds=1)])
+    assert (row.calls, row.failed, row.durations) == (6, 0, [1.0, 2.0, 2.0, 2.0])
+
+
+@pytest.mark.django_db
+def test_the_database_counts_and_measures_to_the_microsecond(a_call: Callable[..., ToolCall]) -> None:
+    spans = [timedelta(0), timedelta(microseconds=1), timedelta(seconds=61, microseconds=999_999), timedelta(days=40)]
+    starts = [START, START + timedelta(microseconds=120_000), datetime(2025, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)]
+    expected = []
+    for number, (start, span) in enumerate(product(starts, [*spans, timedelta(seconds=-1)])):
+        call = a_call("output-available", call_id=f"c{number}")
+        with allow_log_writes():
+            ToolCall.objects.filter(pk=call.pk).update(started_at=start, finished_at=start + span)
+        expected.append(span // timedelta(microseconds=1))
+    groups = call_statistics.fetch_groups("tool", None)
+    assert sorted(group.microseconds for group in groups for _ in range(group.calls)) == sorted(expected)
+    assert len(groups) == 5 and {group[:5] for group in groups} == {("bash", "output-available", False, False, False)}
+
+
+@pytest.mark.django_db
+def test_calls_without_a_duration_are_counted_without_one(a_call: Callable[..., ToolCall]) -> None:
+    for number, state in enumerate(("input-streaming", "output-denied", "output-error", "input-available")):
+        a_call(state, call_id=f"c{number}")
+    a_call("approval-requested", call_id="waits")
+    groups = {group.state: group for group in call_statistics.fetch_groups("tool", None)}
+    assert [state for state, group in groups.items() if group.microseconds is not None] == ["output-error"]
+    assert {state for state, group in groups.items() if group.is_open} == {
+        "input-streaming", "input-available", "approval-requested",
+    }  # fmt: skip
+    assert groups["approval-requested"].was_asked and not groups["input-available"].was_asked
 
 
 # ---------------------------------------------------------------- pages
