@@ -26,7 +26,7 @@ SORT_ORDERS = ("calls", "failed", "p50", "p95", "approvals", "denied")
 _FINAL_STATES = {ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR}
 
 
-class CallGroup(NamedTuple):
+class CountedCalls(NamedTuple):
     """Calls that are alike in all that is counted. `microseconds`: from begin to end, None where that says nothing."""
 
     name: str
@@ -89,7 +89,7 @@ class CallStatistics:
     open: int = 0
     durations: list[float] = field(default_factory=list)
 
-    def add(self, group: CallGroup) -> None:
+    def add(self, group: CountedCalls) -> None:
         """Count the calls of a group.
 
         A call that ended with its run has no result, but did not fail. The duration runs from the beginning of the
@@ -161,7 +161,7 @@ def compute_percentile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def compute_statistics(groups: Iterable[CallGroup], order: str = "calls") -> list[CallStatistics]:
+def compute_statistics(groups: Iterable[CountedCalls], order: str = "calls") -> list[CallStatistics]:
     """Return the numbers of each name, the highest first."""
     rows: dict[str, CallStatistics] = {}
     for group in groups:
@@ -173,10 +173,10 @@ def compute_statistics(groups: Iterable[CallGroup], order: str = "calls") -> lis
     return sorted(rows.values(), key=lambda row: (-row.get_sort_value(order), -row.calls, row.name))
 
 
-def fetch_groups(column: str, earliest: datetime | None) -> list[CallGroup]:
-    """Return the newest calls that began after `earliest`, at most MAX_CALLS, counted by the database.
+def fetch_groups(column: str, earliest: datetime | None) -> list[CountedCalls]:
+    """Return the newest calls in groups, counted by the database.
 
-    `column`: of the name, such as "tool" or "run__agent".
+    They began after `earliest` and are at most MAX_CALLS. `column`: of the name, such as "tool" or "run__agent".
     """
     newest = ToolCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
     rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS).order_by()
@@ -191,4 +191,4 @@ def fetch_groups(column: str, earliest: datetime | None) -> list[CallGroup]:
         microseconds=Case(When(has_duration, then=Microseconds("started_at", "finished_at"))),
     )
     groups = marked_rows.values_list(column, "state", "soft", "was_asked", "is_open", "microseconds")
-    return [CallGroup(*row) for row in groups.annotate(calls=Count("pk"))]
+    return [CountedCalls(*row) for row in groups.annotate(calls=Count("pk"))]

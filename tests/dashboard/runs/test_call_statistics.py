@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.runs import call_statistics
-from dashboard.runs.call_statistics import CallGroup, compute_percentile, compute_statistics
+from dashboard.runs.call_statistics import CountedCalls, compute_percentile, compute_statistics
 from toolcards.models import Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
@@ -29,15 +29,15 @@ def group(
     seconds: float = 1.0,
     soft: bool = False,
     asked: bool = False,
-) -> CallGroup:
-    return CallGroup(name, state, soft, asked, is_open=False, microseconds=round(seconds * 1e6))
+) -> CountedCalls:
+    return CountedCalls(name, state, soft, asked, is_open=False, microseconds=round(seconds * 1e6))
 
 
 def test_each_end_counts_once_under_its_own_name() -> None:
     groups = [
         group(), group(state="output-error"), group(state="output-error", soft=True),
         group(state="output-denied", asked=True), group("edit"),
-        CallGroup("bash", "input-streaming", False, False, True),
+        CountedCalls("bash", "input-streaming", False, False, True),
     ]  # fmt: skip
     bash, edit = compute_statistics(groups)
     assert (bash.name, bash.calls, bash.failed, bash.approvals, bash.denied, bash.open) == ("bash", 5, 1, 1, 1, 1)
