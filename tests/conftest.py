@@ -106,7 +106,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin both halves of the list with the tests of whole servers: each of two workers ends with short tests."""
+    """Begin the share of each worker with tests of whole servers, so that it ends with short tests."""
     long: dict[Path, list[pytest.Item]] = {}
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
@@ -114,13 +114,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_long = has_server or any(map(item.get_closest_marker, LONG))
         if is_long and not item.get_closest_marker("django_db"):
             long.setdefault(item.path, []).append(item)
-    halves: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
-    for group in sorted(long.values(), key=len, reverse=True):
-        min(halves, key=len).extend(group)
-    moved = {id(item) for half in halves for item in half}
-    rest = [item for item in items if id(item) not in moved]
-    middle = max(0, len(items) // 2 - len(halves[0]))
-    items[:] = [*halves[0], *rest[:middle], *halves[1], *rest[middle:]]
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for group in sorted(long.values(), key=_weigh, reverse=True):
+        min(shares, key=_weigh).extend(group)
+    moved = {id(item) for share in shares for item in share}
+    short = [item for item in items if id(item) not in moved]
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares, 1):
+        ordered += share
+        space = max(0, len(items) * number // workers - len(ordered))  # the workers begin with equal parts of the list
+        ordered += short[:space]
+        short = short[space:]
+    items[:] = [*ordered, *short]
+
+
+def _weigh(items: list[pytest.Item]) -> float:
+    """Return how long the tests take, about, in seconds."""
+    return sum(4.0 if item.get_closest_marker("browser") else 0.3 for item in items)
 
 
 _not_run: Counter[str] = Counter()

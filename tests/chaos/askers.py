@@ -98,7 +98,9 @@ class Poller(Client):
         self.succeed()
 
     def _run(self, agent: Http, question: Asked, payload: dict[str, Any]) -> None:
-        claim = {"call_id": question.call_id, "args_sha256": payload["args_sha256"]}
+        # A claim whose answer was lost is repeated on another connection: `claim_id` says that it is the same one.
+        claim_id = f"{self.run}/{question.call_id}"
+        claim = {"call_id": question.call_id, "args_sha256": payload["args_sha256"], "claim_id": claim_id}
         path = f"/api/v1/permits/{payload['permit']['id']}/claim" if payload.get("permit") else ""
         status, _ = self._tried(agent, "POST", path, claim, tries=question.claims) if path else (0, None)
         if status == 200:

@@ -26,7 +26,7 @@ def machines() -> Iterator[Machines]:
 
 def test_a_killed_server_loses_and_doubles_nothing(machines: Machines) -> None:
     row = SCENARIOS["kill"].play(Setup(), machines, clients=FEW, times=1)
-    assert not row.broken, row
+    assert not row.broken, str(row)
 
 
 @pytest.mark.postgres
@@ -35,4 +35,4 @@ def test_ended_sessions_of_postgresql_lose_and_double_nothing(machines: Machines
     if not find_program("initdb") or not find_program("redis-server"):
         pytest.skip("PostgreSQL or Redis is not installed")
     row = SCENARIOS["pg-sessions"].play(Setup("postgres"), machines, clients=FEW, times=1)
-    assert not row.broken, row
+    assert not row.broken, str(row)
