@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from toolcards.connect import hooks_file, offline_probe
-from toolcards.connect.base import CODING_GUIDE, TAG, Abilities, Change, Recipe, Target, Unreadable, read
+from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, Unreadable
 
 NAME = "cline"
 GATE = "PreToolUse"
@@ -26,6 +26,7 @@ SCRIPT = """\
 answer=$({command}) && [ -n "$answer" ] || answer='{fallback}'
 printf '%s\\n' "$answer"
 """
+HINT = " Add .sh to its name: Cline runs both."  # for a script of others
 
 
 def plan(target: Target) -> list[Change]:
@@ -33,7 +34,7 @@ def plan(target: Target) -> list[Change]:
     changes = [hooks_file.plan_key(target, NAME, target.key or read_key(target))]
     for event in (GATE, *REPORTS):
         path = hooks_folder(target) / event
-        changes.append(Change(path, _read_ours(path), _format_script(event, target)))
+        changes.append(Change(path, hooks_file.read_own_file(path, HINT), _format_script(event, target)))
     return changes
 
 
@@ -42,7 +43,7 @@ def undo(target: Target) -> list[Change]:
     changes = [hooks_file.plan_key(target, NAME, None)]
     for event in (GATE, *REPORTS):
         path = hooks_folder(target) / event
-        changes.append(Change(path, _read_ours(path), None, prune_root=target.home / ".cline"))
+        changes.append(Change(path, hooks_file.read_own_file(path, HINT), None, prune_root=target.home / ".cline"))
     return changes
 
 
@@ -69,18 +70,8 @@ def probe_offline(target: Target) -> str:
 
     "" if it is not written.
     """
-    return offline_probe.run_hook([NAME], "tool_call") if _read_ours(hooks_folder(target) / GATE) else ""
-
-
-def _read_ours(path: Path) -> str | None:
-    """Return the text of our script, or None; raises Unreadable for a script of others."""
-    text = read(path)
-    if text is not None and f"--by {TAG}" not in text:
-        raise Unreadable(
-            f"{path} exists and was not written by Toolcards. It was not touched. Rename it to {path.name}.sh: "
-            "Cline runs both."
-        )
-    return text
+    script = hooks_file.read_own_file(hooks_folder(target) / GATE, HINT)
+    return offline_probe.run_hook([NAME], "tool_call") if script else ""
 
 
 def _format_script(event: str, target: Target) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcards.connect import hooks_file, offline_probe
-from toolcards.connect.base import CODING_GUIDE, TAG, Abilities, Change, Recipe, Target, Unreadable, read
+from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, Unreadable
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
 NAME = "copilot"
@@ -23,7 +23,7 @@ REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
 def plan(target: Target) -> list[Change]:
     """Return the key file and our file of hooks."""
     path = hooks_path(target)
-    text = _read_ours(path)
+    text = hooks_file.read_own_file(path)
     hooks = {event: [_hook(event, target)] for event in (GATE, *REPORTS)}
     after = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
@@ -33,9 +33,8 @@ def plan(target: Target) -> list[Change]:
 def undo(target: Target) -> list[Change]:
     """Return no file of hooks and no key file."""
     path = hooks_path(target)
-    return [
-        hooks_file.plan_key(target, NAME, None), Change(path, _read_ours(path), None, prune_root=path.parents[1])
-    ]  # fmt: skip
+    change = Change(path, hooks_file.read_own_file(path), None, prune_root=path.parents[1])
+    return [hooks_file.plan_key(target, NAME, None), change]
 
 
 def read_key(target: Target) -> str:
@@ -61,15 +60,7 @@ def probe_offline(target: Target) -> str:
 
     "" if it is not written.
     """
-    return offline_probe.run_hook([NAME, GATE], GATE) if _read_ours(hooks_path(target)) else ""
-
-
-def _read_ours(path: Path) -> str | None:
-    """Return the text of our file, or None; raises Unreadable for a file of others."""
-    text = read(path)
-    if text is not None and f"--by {TAG}" not in text:
-        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
-    return text
+    return offline_probe.run_hook([NAME, GATE], GATE) if hooks_file.read_own_file(hooks_path(target)) else ""
 
 
 def _hook(event: str, target: Target) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcards.connect import hooks_file, offline_probe
-from toolcards.connect.base import CODING_GUIDE, TAG, Abilities, Change, Recipe, Target, Unreadable, read
+from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, Unreadable, read
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
 NAME = "goose"
@@ -26,15 +26,14 @@ def plan(target: Target) -> list[Change]:
     path = hooks_path(target)
     hooks = {event: [{"hooks": [_hook(event, target)]}] for event in (GATE, *REPORTS)}
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
-    return [key_change, Change(path, _read_ours(path), json.dumps({"hooks": hooks}, indent=2) + "\n")]
+    return [key_change, Change(path, hooks_file.read_own_file(path), json.dumps({"hooks": hooks}, indent=2) + "\n")]
 
 
 def undo(target: Target) -> list[Change]:
     """Return no file of hooks and no key file."""
     path = hooks_path(target)
-    return [
-        hooks_file.plan_key(target, NAME, None), Change(path, _read_ours(path), None, prune_root=target.home)
-    ]  # fmt: skip
+    change = Change(path, hooks_file.read_own_file(path), None, prune_root=target.home)
+    return [hooks_file.plan_key(target, NAME, None), change]
 
 
 def read_key(target: Target) -> str:
@@ -60,7 +59,7 @@ def probe_offline(target: Target) -> str:
 
     "" if it is not written.
     """
-    return offline_probe.run_hook([NAME], GATE) if _read_ours(hooks_path(target)) else ""
+    return offline_probe.run_hook([NAME], GATE) if hooks_file.read_own_file(hooks_path(target)) else ""
 
 
 def find_warning(target: Target) -> str:
@@ -74,14 +73,6 @@ def find_warning(target: Target) -> str:
 
 def _find_plugin(target: Target) -> Path:
     return target.home / ".agents" / "plugins" / "toolcards"
-
-
-def _read_ours(path: Path) -> str | None:
-    """Return the text of our file, or None; raises Unreadable for a file of others."""
-    text = read(path)
-    if text is not None and f"--by {TAG}" not in text:
-        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
-    return text
 
 
 def _hook(event: str, target: Target) -> dict[str, Any]:

@@ -46,6 +46,17 @@ def read_key(target: Target, name: str) -> str:
     return (read(key_path(target, name)) or "").strip()
 
 
+def read_own_file(path: Path, hint: str = "") -> str | None:
+    """Return the text of a file that only we write, or None.
+
+    Raises Unreadable for a file of others, with the hint.
+    """
+    text = read(path)
+    if text is not None and f"--by {TAG}" not in text:
+        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.{hint}")
+    return text
+
+
 def format_command(words: list[str], *, gates: bool) -> str:
     """Return the shell command of a hook.
 

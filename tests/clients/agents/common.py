@@ -97,7 +97,7 @@ async def drop_table(name: str) -> dict[str, Any]:
 async def ask_user(question: str, options: list[str] | None = None) -> str:
     """Ask the user; the answer comes from the pause, so this never runs."""
     RAN.append(["ask_user", question])
-    return "nobody"
+    return "no answer"
 
 
 INNER: list[Any] = []  # what plays `inner` as a sub-agent of the same run; each program puts its own here

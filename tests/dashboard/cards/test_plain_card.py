@@ -31,7 +31,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "decision": {"decision": WHY},
     "decision without a version": {"decision": CardDecision("deny")},
     "hostile decision": {"decision": CardDecision(HOSTILE, reason=HOSTILE, rule=HOSTILE, version=12_345)},
-    "decision of somebody": {"decision": CardDecision("ask", by=Actor("human", HOSTILE))},
+    "decision of a person": {"decision": CardDecision("ask", by=Actor("human", HOSTILE))},
     "approved by a rule": {"approval": CardApproval(id="a", state="approved", by=Actor("rule", "x"), automatic=True)},
     "attempts": {"attempt": 3, "occurrence": 2, "step": 4, "provider_executed": True},
     "partial": {"output": "some", "has_output": True, "preliminary": True},

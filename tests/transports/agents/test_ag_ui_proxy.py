@@ -27,7 +27,7 @@ def upstream() -> Iterator[FakeAgent]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
-    names = f"planner={upstream.url},nobody=http://127.0.0.1:9/agui"
+    names = f"planner={upstream.url},absent=http://127.0.0.1:9/agui"
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=names, grace=1) as running:
         gating.activate(running, {"v": 1, "default": "ask", "rules": []})
         yield running
@@ -214,7 +214,7 @@ def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: 
     upstream.reset(begun("away"), *call("c"), asking("away", "c"))
     post(here, "away")
     vote(here, "away", "c", "approve")
-    status, result = post(here, "away", "nobody")
+    status, result = post(here, "away", "absent")
     assert (status, result["error"]["code"]) == (502, "upstream")
     assert len(here.get("/api/v1/ag-ui/planner/resume?run=away")["resume"]) == 1
 
@@ -284,7 +284,7 @@ def test_an_answer_that_did_not_reach_the_agent_is_kept(here: Server, upstream: 
     upstream.reset(*requesting("kept"))
     post(here, "kept")
     vote(here, "kept", "kept-1:ask", "answer", **{"answer-0": "0"})
-    assert post(here, "kept", "nobody")[0] == 502
+    assert post(here, "kept", "absent")[0] == 502
     upstream.reset(begun("kept"), finished("kept"))
     upstream.status = 503
     assert post(here, "kept")[0] == 503

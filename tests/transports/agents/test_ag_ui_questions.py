@@ -57,28 +57,28 @@ def upstream() -> Iterator[FakeAgent]:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"planner={upstream.url}") as running:
         gating.activate(running, {"v": 1, "default": "ask", "rules": []})
         yield running
 
 
-def vote(here: Server, run: str, choice: Any) -> None:
+def vote(server: Server, run: str, choice: Any) -> None:
     """Send a vote from a page that is up to date; a late one is refused."""
-    card = gating.calls(here, run)[f"{run}-1:ask"]
+    card = gating.calls(server, run)[f"{run}-1:ask"]
     fields = {"rev": str(card["rev"]), "args_sha256": card["approval"]["args_sha256"]}
     fields |= {"decision": "deny"} if choice == "deny" else {"decision": "answer", "answer-0": str(choice)}
     path = f"/approvals/{card['approval']['id']}/vote"
-    status, page = Voter(here).post(path, page="/approvals/", **fields)
+    status, page = Voter(server).post(path, page="/approvals/", **fields)
     assert status in {200, 409, 410, 412, 422}, page[:500]
 
 
-def request(here: Server, upstream: FakeAgent, run: str, entries: list[dict[str, Any]], is_away: bool) -> Any:
+def request(server: Server, upstream: FakeAgent, run: str, entries: list[dict[str, Any]], is_away: bool) -> Any:
     """Send the client's next request; return the entries that the agent reads."""
     upstream.reset(begun(run), finished(run))
     upstream.status = 503 if is_away else 200
     more = {"resume": [{"interruptId": "ask", **entry} for entry in entries]} if entries else {}
-    assert post(here, run, **more)[0] == upstream.status
+    assert post(server, run, **more)[0] == upstream.status
     received = upstream.asked[0][0].get("resume", [])
     return [{name: value for name, value in entry.items() if name != "interruptId"} for entry in received]
 
@@ -86,19 +86,19 @@ def request(here: Server, upstream: FakeAgent, run: str, entries: list[dict[str,
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=8))
 def test_an_agent_gets_one_answer_and_it_is_the_first(
-    here: Server, upstream: FakeAgent, steps: list[tuple[str, Any]]
+    server: Server, upstream: FakeAgent, steps: list[tuple[str, Any]]
 ) -> None:
     run, model = f"m-{uuid.uuid4().hex[:8]}", Model()
     upstream.reset(*requesting(run))
-    post(here, run)
+    post(server, run)
     for step, choice in steps:
         if step == "vote":
             denied = {"status": "cancelled"}
             model.decide(denied if choice == "deny" else {"status": "resolved", "payload": {"city": CITIES[choice]}})
-            vote(here, run, choice)
+            vote(server, run, choice)
         else:
             entries = [{"status": "resolved", "payload": {"city": CITIES[choice]}}] if step == "chat" else []
             expected = model.send(entries, step == "away")
-            assert request(here, upstream, run, entries, step == "away") == expected, steps
-    (card,) = gating.calls(here, run).values()
+            assert request(server, upstream, run, entries, step == "away") == expected, steps
+    (card,) = gating.calls(server, run).values()
     assert (card["state"], card["output"]) == model.outcome, steps
