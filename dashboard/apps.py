@@ -1,4 +1,4 @@
-"""Tells Django about the site, and registers its system checks."""
+"""The Django app of the site; registers system checks."""
 
 from django.apps import AppConfig
 

@@ -6,7 +6,7 @@ import os
 from dashboard.serving.page_handler import get_page_handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-pages = get_page_handler()  # sets Django up, so before everything below
+pages = get_page_handler()  # sets up Django, so it comes before the imports below
 
 from contextlib import suppress
 from typing import Any
@@ -43,7 +43,7 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     except Exception as error:
         if not report_outage(error):
             raise
-        with suppress(Exception):  # it may have been accepted already, or be gone
+        with suppress(Exception):  # it may already be accepted or gone
             await send({"type": "websocket.accept"})
         with suppress(Exception):
             await send({"type": "websocket.close", "code": CLOSE_TRY_AGAIN})

@@ -1,4 +1,4 @@
-"""System checks: what would go wrong later is said at start, with what to do about it."""
+"""System checks: report at start what would fail later, with a remedy."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 
 @register(Tags.security)
 def check_secret_key(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """The key file is readable by its owner only."""
+    """Check that only its owner can read the key file."""
     file = settings.SECRET_KEY_FILE
     if settings.TOOLCARDS.secret_key or not file.exists():
         return
@@ -33,7 +33,7 @@ def check_secret_key(app_configs: object, **kwargs: object) -> Iterable[CheckMes
 
 @register()
 def check_data_dir(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """The data directory can be written, and is closed to others."""
+    """Check that the data directory is writable, and private."""
     folder = settings.TOOLCARDS.data_dir
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Error(
@@ -51,7 +51,7 @@ def check_data_dir(app_configs: object, **kwargs: object) -> Iterable[CheckMessa
 
 @register()
 def check_redis_url(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """The Redis URL is one."""
+    """Check that the Redis URL is valid."""
     url = settings.TOOLCARDS.redis_url
     if url and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
         yield Error(
@@ -63,13 +63,13 @@ def check_redis_url(app_configs: object, **kwargs: object) -> Iterable[CheckMess
 
 @register()
 def check_workers(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """Several worker processes share a database server and hear each other's doorbells."""
+    """Check that several worker processes share a database server and a relay."""
     return find_worker_faults(settings.TOOLCARDS)
 
 
 @register(Tags.security)
 def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """Passwords and agent keys do not cross a network in the clear."""
+    """Check that passwords and agent keys cross networks encrypted."""
     yield from find_bind_faults(settings.TOOLCARDS)
     if "*" in settings.ALLOWED_HOSTS:
         yield Caution(

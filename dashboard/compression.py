@@ -1,11 +1,11 @@
-"""Compression of pages. Streams and the API of agents are sent as they are."""
+"""Compresses pages. Streams and the API of agents are sent uncompressed."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
-SMALLEST_BODY = 1 << 10  # bytes; less is not worth a thread's time
+SMALLEST_BODY = 1 << 10  # bytes; smaller responses are not worth the work
 MEDIA_TYPES = {"text/html", "text/plain", "application/json", "application/yaml", "text/css", "text/javascript"}
 
 

@@ -1,4 +1,4 @@
-"""What every page shows around its content; read only where a template asks for it."""
+"""Context of every page, read only if a template needs it."""
 
 from __future__ import annotations
 

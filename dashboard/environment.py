@@ -1,4 +1,4 @@
-"""Reads the TOOLCARDS_* variables, and keeps the one secret that a server makes for itself."""
+"""Reads the TOOLCARDS_* variables, and creates the secret key if none is set."""
 
 import difflib
 import os
@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PACKAGE = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE.parent
-# Installed by pip there is no checkout around us: data goes home, pages and scripts travel in the package.
+# Without a checkout (pip), data is stored in the home directory, and pages and scripts are in the package.
 CHECKOUT = (BASE_DIR / "manage.py").exists()
 PROGRAM = "python3 manage.py" if CHECKOUT else "toolcards"  # what people type before the name of a command
 DATA_HOME = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "toolcards"
@@ -26,14 +26,14 @@ Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
 
 
 class Environment(BaseSettings):
-    """The TOOLCARDS_* variables. Seconds and bytes, unless the name says otherwise."""
+    """The TOOLCARDS_* variables, in seconds and bytes unless the name states another unit."""
 
     model_config = SettingsConfigDict(
         env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True, allow_inf_nan=False
     )
-    _mask_wrapped: ClassVar[bool] = True  # Django asks for it at each `settings.TOOLCARDS`; a missing one takes 10 us
+    _mask_wrapped: ClassVar[bool] = True  # read by Django at each `settings.TOOLCARDS`
 
-    # Where things are
+    # Places
     data_dir: Path = BASE_DIR / "var" if CHECKOUT else DATA_HOME
     database_url: str = Field("", repr=False)  # both may hold a password
     redis_url: str = Field("", repr=False)
@@ -41,13 +41,13 @@ class Environment(BaseSettings):
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1)
 
-    # Who may come
+    # Access
     allowed_hosts: Names = ("127.0.0.1", "localhost", "[::1]")
     origins: Names = ()
     proxy: Names = ()  # addresses whose X-Forwarded-* headers are believed
-    insecure_http: bool = False  # "I know": serve other computers without https
+    insecure_http: bool = False  # serve other computers without https
     secret_key: SecretStr | None = None
-    secret_key_fallbacks: Secrets = ()  # older keys: they open what they sealed, and seal nothing new
+    secret_key_fallbacks: Secrets = ()  # earlier keys, for decryption only
     admin_password: SecretStr | None = None
     agent_key: SecretStr | None = None
     metrics_token: SecretStr | None = None
@@ -57,23 +57,23 @@ class Environment(BaseSettings):
     grace: float = Field(30, ge=0)
     decide_ttl: float = Field(900, gt=0)
     handover_seconds: float = Field(0, ge=0)
-    required_plugins: Names = ()  # plug-ins that have to guard every call; without one, calls are denied
+    required_plugins: Names = ()  # plug-ins that must check every call; if one is missing, calls are denied
 
-    # How long what is kept
+    # Retention
     secrets_ttl: float = Field(86_400, ge=0)
-    retention_days: float = Field(0, ge=0)  # 0: for ever
+    retention_days: float = Field(0, ge=0)  # 0: forever
     receipt_days: float = Field(14, ge=0)  # 0: as long as runs are kept
 
-    # Agents that AG-UI clients reach through us: name=url
+    # Agents behind the AG-UI proxy: name=url
     agui_upstreams: Names = ()
 
-    # Copies of the audit trail's end, kept outside
+    # Copies of the anchor outside this server
     audit_copy: Names = ()  # stdout, /a/file, https://a.host/path
     audit_copy_rows: int = Field(100, gt=0)
     audit_copy_seconds: float = Field(300, gt=0)
 
-    # Telling others
-    webhook_private: Names = ()  # hosts, or host:port, that webhooks may reach though they are private
+    # Notifications
+    webhook_private: Names = ()  # private hosts, or host:port, that webhooks may reach
     smtp_url: SecretStr | None = None
     mail_from: str = "toolcards@localhost"
 
@@ -83,7 +83,7 @@ class Environment(BaseSettings):
     max_args: int = Field(256 << 10, gt=0)
     max_depth: int = Field(32, gt=0)
 
-    # Limits on peers before and while they send. Seconds, and numbers for each address
+    # Limits on peers: seconds, and numbers per address
     head_seconds: float = Field(10, gt=0)
     body_seconds: float = Field(30, gt=0)
     stream_seconds: float = Field(3_600, gt=0)
@@ -91,7 +91,7 @@ class Environment(BaseSettings):
     max_form: int = Field(1 << 20, gt=0)
     max_unauthenticated: int = Field(256, gt=0)
 
-    # For people who work on Toolcards
+    # For development
     debug: bool = False
     static: Literal["auto", "plain", "hashed"] = "auto"
     log: Literal["console", "json"] = "console"
@@ -102,7 +102,7 @@ class Environment(BaseSettings):
     )
     @classmethod
     def _split(cls, value: object) -> object:
-        """Accept what people write into an environment variable: names between commas."""
+        """Split names at commas."""
         if not isinstance(value, str):
             return value
         return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip(" /"))
@@ -110,7 +110,7 @@ class Environment(BaseSettings):
     @field_validator("secret_key_fallbacks", mode="before")
     @classmethod
     def _keys(cls, value: object) -> object:
-        """A slash at the end of a key is part of it."""
+        """Parse keys; a slash at the end belongs to the key."""
         return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("audit_copy")
@@ -133,7 +133,7 @@ class Environment(BaseSettings):
     @field_validator("agui_upstreams", mode="before")
     @classmethod
     def _named_urls(cls, value: object) -> object:
-        """A slash at the end of such a URL means something."""
+        """Parse named URLs; a slash at the end is kept."""
         if not isinstance(value, str):
             return value
         pairs = tuple(pair.strip() for pair in value.split(",") if pair.strip())
@@ -146,17 +146,17 @@ class Environment(BaseSettings):
 
     @property
     def upstreams(self) -> dict[str, str]:
-        """The URLs of AG-UI agents, by the names that clients use."""
+        """Return the URLs of AG-UI agents by name."""
         return dict(pair.split("=", 1) for pair in self.agui_upstreams)
 
     @property
     def https(self) -> bool:
-        """People reach us by https, and by nothing else."""
+        """Return whether people use https only."""
         return bool(self.origins) and all(origin.startswith("https://") for origin in self.origins)
 
     @property
     def plain_static(self) -> bool:
-        """Static files are served from their folders, without `collectstatic`."""
+        """Return whether static files are served from their folders, without `collectstatic`."""
         developing = self.debug or "pytest" in sys.modules or "runserver" in sys.argv[1:2]
         return self.static == "plain" or (self.static == "auto" and developing)
 
@@ -184,14 +184,14 @@ def read_environment() -> Environment:
     try:
         environment = Environment(**_read_secret_files())  # type: ignore[arg-type]
     except ValidationError as error:
-        # The values stay unsaid: some are secrets.
+        # Values are not shown, because some are secrets.
         faults = [(str(fault["loc"][0]).upper(), fault["msg"]) for fault in error.errors(include_input=False)]
         raise ImproperlyConfigured("; ".join(f"TOOLCARDS_{name}: {why}" for name, why in faults)) from None
     return environment.model_copy(update={"data_dir": _create_data_dir(environment.data_dir)})
 
 
 def _refuse_unknown_names() -> None:
-    """Refuse misspelled variables: a limit or an effect that is not set would go unnoticed."""
+    """Refuse misspelled variables, which would otherwise have no effect unnoticed."""
     files = [f"{name}_file" for name in SECRET_NAMES]
     names = [f"TOOLCARDS_{name.upper()}" for name in (*Environment.model_fields, *files, *OTHER_NAMES)]
     unknown = [name for name in os.environ if name.startswith("TOOLCARDS_") and name not in names]
@@ -230,7 +230,7 @@ def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
         return from_environment.get_secret_value()
     with suppress(FileNotFoundError):
         return file.read_text().strip()
-    # Written aside and linked into place: of two processes that start at once, one wins and both read a whole key.
+    # Written to a temporary file and linked: if two processes start together, both read the same complete key.
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as stream:
@@ -242,7 +242,7 @@ def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
 
 
 def _create_data_dir(path: Path) -> Path:
-    """Return the data directory, which is its owner's alone."""
+    """Return the data directory, which only its owner can read."""
     path = path.expanduser().resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Creates what a new server needs: roles, a first admin, a key for the first agent."""
+"""Creates what a new server needs: roles, a first admin, and a key for the first agent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ DEMO = "demo"
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """What is said once, at start: the admin who needs a sign-in link, and the first key's secret."""
+    """What the start prints once: the admin who needs a sign-in link, and the first key's secret."""
 
     admin: User | None
     agent_key: str = ""
 
 
 def prepare(env: Environment) -> FirstRun:
-    """Make what is missing; do nothing the second time."""
+    """Create what is missing; later calls change nothing."""
     roles.ensure_roles()
     policy_draft.ensure_first_version(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
@@ -38,12 +38,15 @@ def prepare(env: Environment) -> FirstRun:
 
 
 def _ensure_admin(password: str) -> User | None:
-    """Return user `admin`, made if there is no admin at all; a new password replaces the old one."""
+    """Return user `admin`, created if there is no admin; sets a new password.
+
+    None if another admin manages this server.
+    """
     users = get_user_model().objects
     admin = users.filter(username=ADMIN).first()
     if admin is None:
         if not password and roles.list_admins().exists():
-            return None  # another admin runs this server
+            return None  # another admin manages this server
         with audit_signals.record_as_one_act("person.created", ADMIN):
             admin = users.create_superuser(username=ADMIN, password=password or None)
             admin.groups.add(Group.objects.get(name="admin"))
@@ -55,7 +58,7 @@ def _ensure_admin(password: str) -> User | None:
 
 
 def _ensure_agent_key(secret: str) -> str:
-    """Ensure the given key, or issue the very first one; return a secret only if it is new to everybody."""
+    """Ensure the given key, or create the first one; return a new secret or ""."""
     if secret:
         AgentKey.objects.ensure(secret)
         return ""
@@ -66,7 +69,7 @@ def _ensure_agent_key(secret: str) -> str:
 
 @contextmanager
 def temporary_demo_key() -> Iterator[str]:
-    """Yield the secret of a key that ends with the server."""
+    """Yield the secret of a key that is deleted afterwards."""
     AgentKey.objects.filter(source__name=DEMO).delete()
     key, secret = AgentKey.objects.issue(DEMO)
     try:

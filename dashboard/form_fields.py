@@ -9,7 +9,7 @@ from django import forms
 
 
 def join_errors(form: forms.Form) -> str:
-    """Return what is wrong with the form, in one line."""
+    """Return the errors of the form in one line."""
     return " ".join(f"{name}: {' '.join(map(str, messages))}" for name, messages in form.errors.items())
 
 
@@ -41,12 +41,12 @@ class NamesField(forms.CharField):
         return [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]
 
     def prepare_value(self, value: Any) -> Any:
-        """Show names as people write them."""
+        """Show names separated by commas."""
         return ", ".join(value) if isinstance(value, list) else value
 
 
 class JsonField(forms.CharField):
-    """JSON that a person types; an object, or nothing."""
+    """A JSON object that a person types, or nothing."""
 
     widget = forms.Textarea
 

@@ -1,4 +1,4 @@
-"""How a log line looks, and what never gets into one."""
+"""The format of log lines, and what is kept out of them."""
 
 import logging
 import re
@@ -14,21 +14,21 @@ BODIES = {"body", "frame", "input", "input_text", "output", "args", "arguments",
 
 
 def _drop_bodies(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Keep what agents and people send out of the logs."""
+    """Remove bodies of agents and people."""
     return {key: "(not logged)" if key in BODIES else value for key, value in event.items()}
 
 
-# Anyone who reads this path before its owner clicks it can sign in as them.
+# Anyone who reads this path before its owner opens it can sign in as the owner.
 SIGN_IN_LINK = re.compile(r"(/login/link/)[^/\s]+")
 
 
 def _mask_links(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Keep sign-in links out of the logs, in Django's own lines about refused requests too."""
+    """Mask sign-in links, also in Django's lines about refused requests."""
     return {key: SIGN_IN_LINK.sub(r"\1…", value) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def _mask_secrets(logger: object, name: str, line: str) -> str:
-    """Mask what looks like a secret in the finished line, tracebacks included."""
+    """Mask secrets in the finished line, including tracebacks."""
     try:
         from toolcards.encryption import get_redactor
 
@@ -48,14 +48,14 @@ PROCESSORS: list[structlog.types.Processor] = [
 
 
 def _drop_refused_tracebacks(record: logging.LogRecord) -> bool:
-    """Drop the traceback of a request that was refused, which is no fault: its line says all there is to say."""
+    """Drop the traceback of a refused request, whose line is sufficient."""
     if getattr(record, "status_code", 500) < 500:
         record.exc_info = None
     return True
 
 
 def _drop_outage_lines(record: logging.LogRecord) -> bool:
-    """Drop what Django says of each request that finds the database away: `toolcards.outages` says it once."""
+    """Drop Django's lines about an unavailable database; `toolcards.outages` reports it once."""
     from toolcards.database import report_outage
 
     error = record.exc_info[1] if record.exc_info else None
@@ -83,7 +83,7 @@ def build_configuration(*, style: str, level: str) -> dict[str, Any]:
             "refused": {"()": lambda: _drop_refused_tracebacks},
             "outages": {"()": lambda: _drop_outage_lines},
         },
-        # The level stands here too: the loggers below have their own, and pass on what the root would not.
+        # Also set here, because the loggers below have their own levels and propagate to the root's handlers.
         "handlers": {
             "console": {
                 "class": "logging.StreamHandler",
@@ -98,8 +98,8 @@ def build_configuration(*, style: str, level: str) -> dict[str, Any]:
             "django.request": {"filters": ["outages"]},
             "django.server": {"handlers": [], "level": "WARNING", "propagate": True},
             "django.db.backends": {"level": "WARNING"},  # its debug lines carry parameters
-            "channels_redis": {"level": "CRITICAL"},  # a traceback a second while Redis is away; the relay says it once
-            # A line per phase of every call is for machines; on a terminal it would drown everything else.
+            "channels_redis": {"level": "CRITICAL"},  # else a traceback per second in an outage
+            # A line per phase of every call is for machines, and would flood a terminal.
             "toolcards.steps": {"level": "INFO" if style == "json" or level == "debug" else "WARNING"},
             **{name: {"level": "WARNING"} for name in ("uvicorn", "daphne", "asyncio", "websockets")},
         },
@@ -107,7 +107,7 @@ def build_configuration(*, style: str, level: str) -> dict[str, Any]:
 
 
 def configure_structlog() -> None:
-    """Let structlog's loggers end in the standard library's."""
+    """Send structlog's events to the standard library's loggers."""
     structlog.configure(
         processors=[*PROCESSORS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -21,7 +21,7 @@ from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, report_outa
 
 ADMIN = "/admin/"
 
-# Constant: no nonces, which pushed cards could not know. No page of ours has inline script or style.
+# Constant, without nonces, which pushed cards could not have. Pages have no inline scripts or styles.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -36,7 +36,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-# Only htmx may turn text into elements. The admin's jQuery knows nothing of this.
+# Only htmx may turn text into elements. The admin's jQuery does not support this.
 TRUSTED_TYPES = "; require-trusted-types-for 'script'; trusted-types htmx"
 
 PERMISSIONS = ", ".join(
@@ -46,7 +46,7 @@ PERMISSIONS = ", ".join(
 
 
 class Middleware:
-    """A middleware for requests on the event loop and on threads."""
+    """The base of middleware for requests on the event loop and on threads."""
 
     sync_capable = True
     async_capable = True
@@ -59,7 +59,7 @@ class Middleware:
 
 
 class SecurityHeaders(Middleware):
-    """Sets the headers that Django's own SecurityMiddleware does not know."""
+    """Sets headers that Django's SecurityMiddleware does not support."""
 
     def __call__(self, request: HttpRequest) -> Any:
         """Answer on a thread, or return the coroutine that does."""
@@ -72,7 +72,7 @@ class SecurityHeaders(Middleware):
 
 
 class NoNul(Middleware):
-    """Refuses a NUL in an address or a form with 400: PostgreSQL cannot store it."""
+    """Refuses NUL in an address or a form with 400, because PostgreSQL cannot store it."""
 
     def __call__(self, request: HttpRequest) -> Any:
         """Refuse or pass on the request."""
@@ -93,9 +93,9 @@ async def _return_later(response: HttpResponse) -> HttpResponse:
 
 
 class TooBusy(Middleware):
-    """Answers 429 where too many wait for a password to be hashed, 503 while the database is away.
+    """Answers 429 if too many requests wait for password hashing, 503 while the database is unavailable.
 
-    A page that only reads is tried again for a few seconds first.
+    Pages that only read are retried for a few seconds first.
     """
 
     def __call__(self, request: HttpRequest) -> Any:
@@ -159,7 +159,7 @@ class Acting(Middleware):
 
 
 class VisibleAdmin(Middleware):
-    """Marks what cannot be seen in the text of the admin's pages, whose templates and widgets are Django's."""
+    """Marks invisible characters on pages of the admin, whose templates are Django's."""
 
     def __call__(self, request: HttpRequest) -> Any:
         """Answer on a thread, or return the coroutine that does."""
@@ -185,13 +185,16 @@ def _person(request: HttpRequest) -> tuple[str, str]:
 
 
 def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Add our headers to the response; a view's own stay, except Cache-Control."""
+    """Add our headers to the response.
+
+    A view's own headers stay, except Cache-Control.
+    """
     admin = request.path.startswith(ADMIN)
     response.headers.setdefault("Content-Security-Policy", POLICY if admin else POLICY + TRUSTED_TYPES)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
     if not request.path.startswith(settings.STATIC_URL):
-        # Nothing with people's or agents' words stays in a cache: pages, exports and redirects are all like that, and
-        # after signing out, the back button must not show cards again.
+        # Responses with texts of people or agents must not stay in a cache. All pages, exports and redirects do, and
+        # after a sign-out, the back button must not show cards.
         response.headers["Cache-Control"] = "no-store, private"
     return response

@@ -1,4 +1,4 @@
-"""Network addresses of peers: what counts as one, and which are our own proxies."""
+"""Network addresses of peers: what counts as one address, and which peers are our own proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting, from the environment: SQLite and memory by default, PostgreSQL and Redis by two URLs."""
+"""Django's settings, from the environment: SQLite and memory by default, PostgreSQL and Redis by two URLs."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "dashboard.middleware.SecurityHeaders",  # outermost: every answer carries them, static files and errors too
+    "dashboard.middleware.SecurityHeaders",  # outermost, so that every answer has them, also static files and errors
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "dashboard.compression.WholeResponseCompression",  # static files are compressed already
@@ -84,11 +84,11 @@ def _sqlite(name: str | Path) -> dict[str, object]:
         # Opening a connection per request would checkpoint and delete the WAL each time.
         "CONN_MAX_AGE": None,
         "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",  # a reader that turns writer half-way cannot wait, it fails
-            "timeout": 5,  # seconds to wait for a lock; the journal then tries again
+            "transaction_mode": "IMMEDIATE",  # a read that becomes a write fails without waiting
+            "timeout": 5,  # seconds to wait for a lock; the writer then retries
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=4000",
         },
-        # A file, since the journal writes through a connection of its own.
+        # A file, because the writer has its own connection.
         "TEST": {"NAME": TOOLCARDS.data_dir / "test.sqlite3"},
     }
 
@@ -98,7 +98,7 @@ def _database(url: str) -> dict[str, object]:
         return _sqlite(TOOLCARDS.data_dir / "toolcards.sqlite3")
     try:
         parsed = dj_database_url.parse(url)
-        is_supported = parsed["ENGINE"].endswith(("sqlite3", "postgresql"))  # what the gate's guarantees are tested on
+        is_supported = parsed["ENGINE"].endswith(("sqlite3", "postgresql"))  # the level that the gate is tested with
     except (ValueError, KeyError):
         is_supported = False
     if not is_supported:
@@ -106,8 +106,8 @@ def _database(url: str) -> dict[str, object]:
         raise ImproperlyConfigured(message)
     if parsed["ENGINE"].endswith("sqlite3"):
         return _sqlite(parsed["NAME"])
-    # A thread has its connection for one request: ASGI makes threads and drops them. Our backend keeps idle ones.
-    # Behind a lock of another program, requests are refused instead of waiting for as long as it lasts.
+    # A thread has its connection for one request, because ASGI's threads end. Our backend keeps idle connections.
+    # If another program holds a lock, requests are refused after this time.
     waits = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "options": "-c lock_timeout=5s"}
     return {
         **parsed,
@@ -120,7 +120,7 @@ def _database(url: str) -> dict[str, object]:
 DATABASES = {"default": _database(TOOLCARDS.database_url)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# The layer only rings doorbells. In memory, a full queue drops silently: plenty of room makes that rare.
+# The layer carries only rings. In memory, a full queue drops messages, so it has a large capacity.
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -145,7 +145,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 
-# Cookies ignore ports: without names of our own, two programs on one computer sign each other's people out.
+# Cookies ignore ports: with Django's names, two programs on one computer would sign out each other's people.
 _HOST = "__Host-" if TOOLCARDS.https else ""
 SESSION_ENGINE = "dashboard.accounts.sessions"
 SESSION_COOKIE_NAME = f"{_HOST}toolcards_session"
@@ -164,8 +164,8 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if TOOLCARDS.https else 0
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = [
-    "security.W005",  # the domain's other hosts are not ours to decide about,
-    "security.W021",  # nor is its place in the browsers' lists
+    "security.W005",  # HSTS does not cover other hosts of the domain,
+    "security.W021",  # and does not add it to the browsers' preload lists
     "security.W008",  # the proxy redirects; agents on this computer speak plain http to loopback
 ]
 

@@ -1,4 +1,4 @@
-"""What stands at the top of every page while it lasts: thrown switches, and what does not work now."""
+"""The banner on every page: active switches, and parts that do not work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from toolcards import outages
 from toolcards.gate import emergency
 
-# What does not work, and what follows from that.
+# Parts that can fail, and the consequence.
 _WORDS = {
     outages.READING: ("Data cannot be read", "Pages and agents get errors or wait."),
     outages.WRITING: (
@@ -27,7 +27,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class BannerOutage:
-    """One part that does not work: its name, what people read about it, and since when (epoch seconds)."""
+    """One part that does not work: its name, its text for people, and its start (epoch seconds)."""
 
     part: str
     title: str
@@ -36,7 +36,7 @@ class BannerOutage:
 
 
 def read_banner() -> dict[str, Any]:
-    """Return what holds now; the outages are those of this server process."""
+    """Return the active switches and the outages of this server process."""
     return emergency.get_emergency_state() | {
         "troubles": [_describe_outage(outage) for outage in outages.list_outages()]
     }

@@ -1,7 +1,7 @@
-"""Close the database connection of a page's thread: ASGI gives each request a thread of its own, which ends with it.
+"""Closes the database connection of a page's thread when its request ends.
 
-CONN_MAX_AGE keeps SQLite's connections for threads that stay. Those of threads that are gone were open until the
-garbage collector came by, three descriptors each.
+ASGI gives each request its own thread, which ends with it. CONN_MAX_AGE keeps connections of SQLite for threads that
+stay; those of ended threads would stay open until the garbage collector runs, three descriptors each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of pages that carry agents' names, and lengths of time in words."""
+"""Addresses of pages, and durations in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 
 class NumberConverter(IntConverter):
-    """A number in an address, as long as databases count: beyond that there is nothing, and SQLite would raise."""
+    """A number in an address, limited to the range of database ids, beyond which SQLite raises."""
 
     regex = _NUMBER.pattern
 

@@ -1,4 +1,4 @@
-"""Every address that people and programs use."""
+"""Every address for people and programs."""
 
 from django.contrib import admin
 from django.urls import include, path, register_converter

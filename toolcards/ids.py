@@ -4,5 +4,5 @@ import secrets
 
 
 def new_id(prefix: str) -> str:
-    """Return an id such as `apr_…` that no one can guess."""
+    """Return an unguessable id such as `apr_…`."""
     return f"{prefix}_{secrets.token_urlsafe(15)}"

@@ -165,7 +165,10 @@ def _parse_runs(message: Any) -> set[int]:
 
 
 async def _wait_for_echo(echo: asyncio.Event) -> None:
-    """Wait for the echo: in short turns, for a process that was paused itself finds one of them over, and no more."""
+    """Wait for the echo in short turns.
+
+    A process that was paused finds at most one of them over.
+    """
     for _ in range(8):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ECHO / 8):

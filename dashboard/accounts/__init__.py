@@ -1,1 +1,1 @@
-"""How people get in, and what keeps guessing clients from getting in or slowing others: throttle, hashing, devices."""
+"""Sign-in and people: roles, sessions, links, and limits on guessed passwords."""

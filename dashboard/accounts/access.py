@@ -1,4 +1,4 @@
-"""Who may open which page. Closed by default: a view without a permission of its own is for no one.
+"""Permissions of pages, closed by default: only the middleware can open a view that names none.
 
 Each view names its permission by `needs` (pages), `api` (JSON) or `allow_anyone`, and checks it itself.
 `AccessMiddleware` closes the views that name none.
@@ -95,7 +95,7 @@ def fault(status: int, code: str, message: str, **detail: Any) -> JsonResponse:
 
 
 class _Csrf(CsrfViewMiddleware):
-    """The check by itself: our answer to a failure is JSON."""
+    """The CSRF check alone: the answer to a failure is JSON."""
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:
         return reason
@@ -129,7 +129,7 @@ def by_body(form: View, program: View) -> View:
     Each does its own checks.
     """
 
-    @csrf_exempt  # each of the two checks for itself, and answers in its own way
+    @csrf_exempt  # both check permission and CSRF themselves, and answer in their own form
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         chosen = program if request.content_type == "application/json" else csrf_protect(form)
         return chosen(request, *args, **kwargs)
@@ -156,7 +156,7 @@ def _find_refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) ->
 
 
 def body_of(request: HttpRequest) -> Any:
-    """Return the request's JSON; raises ValueError, for NaN and doubled keys too."""
+    """Return the request's JSON; raises ValueError, also for NaN and duplicate keys."""
     try:
         return read_json(request.body.decode() or "null")
     except ValidationError as wrong:

@@ -1,7 +1,7 @@
-"""Records changes of people and groups in the audit trail, in the same transaction, on pages, by commands and in admin.
+"""Records changes of people and groups in the audit trail, in the transaction of the change.
 
-All of them save through Django's models, whose signals this module receives. A function that changes several things of
-one person uses `record_as_one_act`, which writes one row.
+Pages, commands and the Django admin all save through Django's models, whose signals this module receives. A function
+that changes several things of one person uses `record_as_one_act`, which writes one row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Remember in a browser's cookie who has signed in with it, so that strangers' guesses do not slow them down.
+"""Remembers in a browser's cookie who has signed in with it, so that guesses of others do not slow them down.
 
-The cookie is signed and lets no one in: it names a bucket of attempts (see `throttle`), good for its own people only.
+The cookie is signed and signs no one in: it only selects a bucket of attempts (see `throttle`) for its own people.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The forms that check a password: bounded and throttled."""
+"""Forms that check a password, with bounded and throttled attempts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TOO_MANY_ATTEMPTS_TEXT = "Too many failed attempts. Try again in {} seconds."
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password. Raises TooManyAttempts and Busy, which are no fault of a field."""
+    """Name and password. Raises TooManyAttempts and Busy, which are not errors of a field."""
 
     def clean(self) -> dict[str, Any]:
-        """Check the password if the throttle lets this attempt through."""
+        """Check the password if the throttle admits this attempt."""
         name = self.cleaned_data.get("username")
         if not name or not self.cleaned_data.get("password"):
             return self.cleaned_data
@@ -48,14 +48,14 @@ class SignInForm(AuthenticationForm):
 
 
 class OwnPasswordForm(PasswordChangeForm):
-    """Change one's own password; wrong old passwords slow down this session and no other."""
+    """Change one's own password. Wrong old passwords slow down only this session."""
 
     def __init__(self, user: Any, *args: Any, session: str, **kwargs: Any) -> None:
         super().__init__(user, *args, **kwargs)
         self._session = session
 
     def clean_old_password(self) -> str:
-        """Check the old password if the throttle lets this attempt through."""
+        """Check the old password if the throttle admits this attempt."""
         try:
             attempt = throttle.sign_ins.admit("", "", f"session {self._session}")
         except throttle.TooManyAttempts as refused:
@@ -66,7 +66,7 @@ class OwnPasswordForm(PasswordChangeForm):
 
 @contextmanager
 def _count_failure(attempt: throttle.SignInAttempt) -> Iterator[None]:
-    """Count the attempt as failed where the password is wrong, and not at all where it could not be checked."""
+    """Count the attempt as failed if the password is wrong; refund it if it was not checked."""
     try:
         yield
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Roles: three Django groups with their permissions, and who has which."""
+"""Roles: three Django groups with their permissions, and the people who have them."""
 
 import hashlib
 import json
@@ -15,10 +15,10 @@ from dashboard.accounts import audit_signals, sign_in_links
 
 ROLES = ("viewer", "approver", "admin")
 
-# What admins may change by hand. All else is written by the gate, and only read here.
+# Tables that admins may change. The gate writes all others, which are read-only here.
 ADMIN_TABLES = ("source", "agentkey", "draft", "draftrule", "webhook")
 MODEL_PERMISSIONS = ("add_", "change_", "delete_", "view_")
-# Admins add and deactivate people, and never delete them: the log names them.
+# Admins add and deactivate people. They cannot delete them, because the log names them.
 PEOPLE_PERMISSIONS = ("add_user", "change_user", "view_user", "view_group")
 
 
@@ -53,9 +53,9 @@ def create_person(name: str, *, role: str, password: str = "", groups: Collectio
     Without a password they sign in by link.
     """
     users = get_user_model()
-    name = users.normalize_username(name)  # as sign-in reads it: one spelling of a name, one person
+    name = users.normalize_username(name)  # normalized as on sign-in, so that one name is one person
     try:
-        users._meta.get_field("username").run_validators(name)  # no one has the name of a group
+        users._meta.get_field("username").run_validators(name)  # rejects names of groups
     except ValidationError as wrong:
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
@@ -129,7 +129,7 @@ def _require_remaining_admin() -> Iterator[None]:
 def lock_people() -> None:
     """Lock changes of people until the transaction ends.
 
-    Of two admins who deactivate each other, one is too late.
+    If two admins deactivate each other at the same time, the second one fails.
     """
     list(Group.objects.select_for_update().filter(name="admin"))
 
@@ -187,7 +187,7 @@ def _holds_permission(role: str, app: str, table: str, code: str) -> bool:
     if code == "vote":
         return role in ("approver", "admin")
     if code == "delete_source":
-        return False  # its runs and their log would go with it
+        return False  # deletes its runs and their log as well
     if code.startswith(MODEL_PERMISSIONS):
         return role == "admin" and table in ADMIN_TABLES
-    return role == "admin"  # rights of our own making, for example to edit policy
+    return role == "admin"  # permissions that Toolcards defines, for example to edit policy

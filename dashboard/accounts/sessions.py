@@ -1,4 +1,4 @@
-"""Sessions in the database, read by a statement that is composed once: every request of a person reads one."""
+"""Database sessions read by a precompiled statement, since every request of a person reads one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolcards.models.prepared import PreparedSelect
 
 
 class SessionStore(DatabaseSessionStore):
-    """Django's sessions of the database."""
+    """Django's database sessions."""
 
     def _get_session_from_db(self) -> Session | None:
         session = _SESSION.fetch_first(self.session_key)

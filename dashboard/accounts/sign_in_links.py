@@ -1,4 +1,4 @@
-"""Sign-in links: printed in a terminal or given by an admin, good for one person, once, for a short time."""
+"""Sign-in links: for one person, valid once and for a short time; printed in a terminal or created by an admin."""
 
 import re
 import time
@@ -16,7 +16,7 @@ SALT = "toolcards.signin"
 VIEW = "toolcards.view_toolcall"
 LINK_SECONDS = 15 * 60  # seconds
 _TOKEN = re.compile(r"(?P<person>[1-9][0-9]{0,17})\.(?P<deadline>[0-9a-z]{1,9})\.(?P<signature>[\w-]{22})", re.ASCII)
-INVITATION_SECONDS = 24 * 3600  # seconds: a link for someone else is sent, and read later
+INVITATION_SECONDS = 24 * 3600  # seconds; longer, because a link for someone else has to be sent and read
 
 
 def make_link(user: User, base: str, life: int = LINK_SECONDS) -> str:
@@ -39,7 +39,7 @@ def void_links(user: User) -> None:
     For people without a password.
     """
     if not user.has_usable_password():
-        user.set_unusable_password()  # it has a random part, which links are bound to
+        user.set_unusable_password()  # contains a random part, and links are bound to it
         get_user_model().objects.filter(pk=user.pk).update(password=user.password)
 
 
@@ -68,15 +68,16 @@ def claim_link(token: str) -> User | None:
     person = find_person(token)
     if person is None:
         return None
-    # Of two who press the button at the same moment, one finds the row as it read it.
+    # If two people use the link at the same time, only one of them updates the row.
     unused = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
     return person if unused.update(last_login=timezone.now()) else None
 
 
 def _signature(user: User, deadline: int) -> str:
-    """Return 128 bits over the person, the deadline, and what ends all older links.
+    """Return 128 bits over the person, the deadline, and everything that invalidates older links.
 
-    Those are a sign-in, a new password, and becoming a superuser: a link to fewer rights never gives more.
+    These are a sign-in, a new password, and becoming a superuser: an older link never gives more rights than it
+    had.
     """
     text = f"{user.pk}:{deadline}:{user.password}:{user.last_login}:{user.is_superuser}"
     digest = salted_hmac(SALT, text, algorithm="sha256").digest()

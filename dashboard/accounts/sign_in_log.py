@@ -24,7 +24,7 @@ def get_sign_in_time(request: HttpRequest) -> float:
 
 @receiver(signals.user_logged_in)
 def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **kwargs: Any) -> None:
-    """Record a sign-in; its target shows whether it was to vote."""
+    """Record a sign-in; its target shows whether the person came to vote."""
     if request is not None:
         request.session[SIGN_IN_TIME_KEY] = time.time()
     target = _read_target(request)

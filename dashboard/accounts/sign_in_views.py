@@ -1,4 +1,4 @@
-"""Signing in, with a password or by a link, and out again."""
+"""Sign in with a password or a link, and sign out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SignInView(LoginView):
 
 
 class SignOutView(LogoutView):
-    """A button posts here."""
+    """Sign out by POST."""
 
     http_method_names = ["post", "options"]
 

@@ -1,13 +1,13 @@
-"""Slow down guessed passwords by name and by address, without locking out the owner of the name.
+"""Throttles guessed passwords by name and by address, without locking out the owner of the name.
 
-Each attempt takes a token from several buckets, which fill up again with time; a successful one gives them back. Three
-rules let a person in although an attacker knows the name:
+Each attempt takes a token from several buckets, which refill over time; a successful attempt returns them. Three rules
+let a person in although an attacker guesses for their name:
 
-- A browser that signed in as this person before (`devices`) has a bucket of its own, and no other counts.
+- A browser that signed in as this person before (`devices`) has a bucket of its own; no other bucket counts for it.
 - The first attempt from an address always counts, however many others guess that name elsewhere.
-- Buckets are never locked, only empty: each says in how many seconds it has a token again.
+- Buckets are never locked, only empty: each reports in how many seconds it has a token again.
 
-Everything is in the memory of this process, under keyed digests: names that were typed are not kept in the clear.
+Everything is kept in the memory of this process under keyed digests, so that typed names are not stored in the clear.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ MAX_BUCKETS = 20_000  # buckets in memory; the oldest are forgotten first
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many attempts in a row, and the seconds until one more."""
+    """The number of attempts in a row, and the seconds until one more."""
 
     size: int
     refill: float
 
 
-DEVICE = Allowance(10, 30.0)  # from a browser that this person has signed in with
+DEVICE = Allowance(10, 30.0)  # from a browser in which this person has signed in
 PAIR = Allowance(10, 30.0)  # for one name from one address
-CROWDED = Allowance(1, 300.0)  # the same, while many addresses guess that name
-ADDRESS = Allowance(30, 10.0)  # from one address, whatever the names
-NAME = Allowance(100, 20.0)  # for one name, wherever from: beyond it the name is crowded
+CROWDED = Allowance(1, 300.0)  # the same, while many addresses guess the name
+ADDRESS = Allowance(30, 10.0)  # from one address, for any name
+NAME = Allowance(100, 20.0)  # for one name, from any address; beyond it, the name is crowded
 
 
 class TooManyAttempts(Exception):
-    """Too many failed attempts. `wait`: seconds until the next one counts; `first`: this was not said before."""
+    """Too many failed attempts. `wait`: seconds until the next one counts; `first`: not reported before."""
 
     def __init__(self, wait: float, first: bool) -> None:
         super().__init__("too many failed sign-in attempts")
@@ -52,14 +52,14 @@ class TooManyAttempts(Exception):
 
 @dataclass(slots=True)
 class _Bucket:
-    """What is spent of an allowance, as of a moment of the clock."""
+    """The used part of an allowance at a moment of the clock."""
 
     spent: float = 0.0
     settled_at: float = 0.0
-    announced: bool = False  # that it is empty
+    announced: bool = False  # since when it is empty
 
     def settle(self, allowance: Allowance, now: float) -> None:
-        """Give back what the time since has filled up."""
+        """Return the tokens refilled since the last update."""
         self.spent = max(0.0, self.spent - (now - self.settled_at) / allowance.refill)
         self.settled_at = now
         self.announced = self.announced and self.spent > 0
@@ -76,11 +76,11 @@ class SignInAttempt:
         self._throttle, self._keys, self._own = throttle, keys, own
 
     def succeed(self) -> None:
-        """Return the tokens and forget earlier failures of this name from here."""
+        """Return the tokens and forget this name's earlier failures from here."""
         self._throttle._return(self._keys, forget=self._own)
 
     def refund(self) -> None:
-        """Give the tokens back: nothing was tried after all."""
+        """Return the tokens, because no password was checked."""
         self._throttle._return(self._keys)
 
 
@@ -94,7 +94,7 @@ class Throttle:
     def admit(self, name: str, address: str, device: str = "") -> SignInAttempt:
         """Take the tokens of one attempt; raises TooManyAttempts.
 
-        `device`: of a browser that this person has signed in with before, else empty.
+        `device`: the browser if this person has signed in with it before, else empty.
         """
         name, address = _hash_key("name", _fold_name(name)), _hash_key("address", to_network(address))
         with self._lock:
@@ -111,12 +111,12 @@ class Throttle:
                 first, own.announced = not own.announced, True
                 raise TooManyAttempts(wait, first)
             keys = [key for key, _ in limits] + ([] if device else [name])
-            for key in keys:  # bounded, so that a name is not crowded for days after the last guess
+            for key in keys:  # bounded, so that a name does not stay crowded for days after the last guess
                 self._buckets[key].spent = min(self._buckets[key].spent + 1, 2.0 * NAME.size)
         return SignInAttempt(self, keys, keys[0])
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all buckets."""
         with self._lock:
             self._buckets.clear()
 
@@ -139,7 +139,7 @@ class Throttle:
 
 
 def _fold_name(name: str) -> str:
-    """Return the name in one spelling and without case, as accounts are distinguished."""
+    """Return the name normalized and without case, as accounts are distinguished."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 

@@ -1,4 +1,4 @@
-"""People: invite, change and deactivate them; and one's own password."""
+"""The pages of people (invite, change, deactivate) and of one's own password."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROLE_WORDS = (
 
 
 class PersonForm(forms.Form):
-    """What a person may do: the role, and groups that rules can name."""
+    """A person's role, and the groups that rules can name."""
 
     role = forms.ChoiceField(choices=ROLE_WORDS)
     groups = NamesField(
@@ -47,7 +47,7 @@ class PersonForm(forms.Form):
     )
 
     def clean_groups(self) -> list[str]:
-        """Return the names of groups; none is a role or too long."""
+        """Return the names of the groups; rejects roles and long names."""
         names = [name.removeprefix("group:").strip() for name in self.cleaned_data["groups"]]
         longest = Group._meta.get_field("name").max_length or 150
         for name in names:
@@ -59,7 +59,7 @@ class PersonForm(forms.Form):
 
 
 class InviteForm(PersonForm):
-    """A new person."""
+    """The form for a new person."""
 
     name = forms.CharField(max_length=150)
     field_order = ("name", "role", "groups")
@@ -71,7 +71,7 @@ class InviteForm(PersonForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(RIGHT)
 def people(request: HttpRequest) -> HttpResponse:
-    """Everybody, and one more on POST."""
+    """List all people; POST invites another one."""
     if request.method != "POST":
         return _render_people(request, InviteForm(initial={"role": "viewer"}))
     form = InviteForm(request.POST)
@@ -104,7 +104,7 @@ def _render_people(request: HttpRequest, form: InviteForm, *, message: str = "",
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(RIGHT)
 def person(request: HttpRequest, pk: int) -> HttpResponse:
-    """One person; POST gives another role and other groups."""
+    """Show one person; POST changes the role and groups."""
     person = get_object_or_404(get_user_model(), pk=pk)
     if request.method != "POST":
         return _render_person(request, person)
@@ -160,7 +160,7 @@ _REFUSALS: dict[type[Exception], tuple[str, int]] = {
 
 
 def _try_change(request: HttpRequest, person: Any, do: Callable[[str], None]) -> HttpResponse | None:
-    """Apply the change; return None, or the page that says why not."""
+    """Apply the change; return None, or the page that explains why it failed."""
     try:
         do(request.POST.get("seen", ""))
     except tuple(_REFUSALS) as refused:

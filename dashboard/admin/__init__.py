@@ -1,4 +1,4 @@
-"""The Django admin: the log is read, approvals are answered through the gate, the draft is written like on the site."""
+"""The Django admin: read-only log, approvals through the gate, and the draft with the site's own form."""
 
 from django.contrib import admin
 

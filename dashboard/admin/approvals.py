@@ -1,4 +1,4 @@
-"""Approvals: answered by actions, each through the gate with what the list showed."""
+"""Approvals in the admin, answered by actions through the gate, with the revision that the list showed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolcards.models import Approval
 
 @admin.register(Approval)
 class ApprovalAdmin(ReadOnlyAdmin):
-    """Approvals: answered by actions, each through the gate with the revision that the list showed."""
+    """The list of approvals, with actions that vote through the gate."""
 
     list_display = ("tool", "shown_input", "state", "run", "run__source", "asked_at", "expiry", "answered_by", "id")
     list_display_links = ("id",)
@@ -37,7 +37,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     )  # fmt: skip
 
     def has_vote_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may answer."""
+        """Return whether this person may vote."""
         return request.user.has_perm("toolcards.vote")
 
     @admin.display(description="tool", ordering="call__tool")
@@ -50,13 +50,13 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="input")
     def shown_input(self, approval: Approval) -> str:
-        """Return the input, only its beginning once it is decided."""
+        """Return the input; only its beginning once it is decided."""
         text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
         return safe_text.mark_html(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
 
     @admin.display(description="asked", ordering="requested_at")
     def asked_at(self, approval: Approval) -> str:
-        """When the question came."""
+        """Return when the approval was requested."""
         return format_time(approval.requested_at)
 
     @admin.display(description="until", ordering="expires_at")
@@ -66,39 +66,39 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="decided", ordering="decided_at")
     def decided(self, approval: Approval) -> str:
-        """When the answer came."""
+        """Return when the approval was decided."""
         return format_time(approval.decided_at)
 
     @admin.display(description="by")
     def answered_by(self, approval: Approval) -> str:
-        """Who answered."""
+        """Return who decided."""
         return approval.by_name or approval.by_kind or "—"
 
     @admin.display(description="reason")
     def shown_reason(self, approval: Approval) -> str:
-        """The reason, without secrets."""
+        """Return the reason with secrets masked."""
         return safe_text.mark_html(get_redactor().text(approval.reason))
 
     @admin.display(description="note")
     def shown_note(self, approval: Approval) -> str:
-        """The note, without secrets."""
+        """Return the note with secrets masked."""
         return safe_text.mark_html(get_redactor().text(approval.note))
 
     @admin.display(description="card")
     def shown_card(self, approval: Approval) -> str:
-        """The call's whole card."""
+        """Return the call's complete card."""
         call = approval.call
         payload = build_call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
         return indent_json(json.dumps(payload, default=str))
 
     @admin.action(description="Approve selected calls", permissions=["vote"])
     def approve(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
-        """Approve each."""
+        """Approve each selected call."""
         self._vote(request, chosen, "approve")
 
     @admin.action(description="Deny selected calls", permissions=["vote"])
     def deny(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
-        """Deny each."""
+        """Deny each selected call."""
         self._vote(request, chosen, "deny")
 
     def _vote(self, request: HttpRequest, chosen: QuerySet[Approval], decision: str) -> None:
@@ -114,7 +114,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
 
 def _build_ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
-    """The vote for what the list showed; without that it is for nothing, and is refused as stale."""
+    """Return the vote for what the list showed; without that, the gate refuses it as stale."""
     rev = url_helpers.read_number(request.POST.get(f"rev-{approval}", ""))
     return Ballot(
         approval=approval,

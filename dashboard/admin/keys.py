@@ -1,4 +1,4 @@
-"""Sources and their keys: a secret is shown once, a key is revoked and never changed."""
+"""Sources and agent keys in the admin: a secret is shown once; a key is revoked, never changed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SourceAdmin(admin.ModelAdmin):
     readonly_fields = ("created_at", "seen_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
-        """With the number of runs, in the same query."""
+        """Add the number of runs, in the same query."""
         rows: QuerySet[Source] = super().get_queryset(request).annotate(run_count=Count("runs"))
         return rows
 
     def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
-        """Save with what the audit trail says of it."""
+        """Save, and record the change in the audit trail."""
         if change:
             obj.change(**{name: form.cleaned_data[name] for name in form.changed_data})
         else:
@@ -42,29 +42,29 @@ class SourceAdmin(admin.ModelAdmin):
 
     @admin.display(description="runs", ordering="run_count")
     def run_count(self, source: Any) -> int:
-        """How many runs it had."""
+        """Return the number of runs."""
         return int(source.run_count)
 
 
 class AgentKeyForm(KeyForm, forms.ModelForm):
-    """A new key: the agent program's name and what the key may do."""
+    """A new key: the name of the agent program, and the scopes of the key."""
 
     class Meta:
         model = AgentKey
         fields: tuple[str, ...] = ()
 
     def save(self, commit: bool = True) -> AgentKey:
-        """Leave the writing to `save_model`."""
+        """Do nothing: `save_model` writes."""
         key: AgentKey = self.instance
         return key
 
     def save_m2m(self) -> None:
-        """Nothing hangs on a key."""
+        """Do nothing: a key has no relations."""
 
 
 @admin.register(AgentKey)
 class AgentKeyAdmin(admin.ModelAdmin):
-    """Agent keys: made, with the secret shown once, and revoked; never changed."""
+    """Agent keys: created (the secret is shown once) and revoked, never changed."""
 
     form = AgentKeyForm
     list_display = ("prefix", "source", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
@@ -75,30 +75,30 @@ class AgentKeyAdmin(admin.ModelAdmin):
     _shown = ("source", "prefix", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
 
     def get_fields(self, request: HttpRequest, obj: AgentKey | None = None) -> tuple[str, ...]:
-        """The form for a new key, the facts of an old one."""
+        """Return a form for a new key, read-only fields otherwise."""
         return ("name", "scopes") if obj is None else self._shown
 
     def has_change_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
-        """Never: keys are revoked and replaced."""
+        """Refuse: keys are revoked and replaced."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
-        """Never: the log names them."""
+        """Refuse: the log names them."""
         return False
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may revoke keys."""
+        """Return whether this person may revoke keys."""
         return request.user.has_perm("toolcards.change_agentkey")
 
     def save_model(self, request: HttpRequest, obj: AgentKey, form: Any, change: bool) -> None:
-        """Issue the key; its secret lives as long as this request."""
+        """Issue the key; the secret exists only during this request."""
         form_data = form.cleaned_data
         key, obj.secret = AgentKey.objects.issue(form_data["name"], tuple(form_data["scopes"]))  # type: ignore[attr-defined]
         obj.__dict__.update({name: value for name, value in key.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
     def response_add(self, request: HttpRequest, obj: AgentKey, post_url_continue: str | None = None) -> HttpResponse:
-        """Show the secret: here, now, and never again."""
+        """Show the secret once."""
         context = {
             **self.admin_site.each_context(request),
             "key": obj,
@@ -109,6 +109,6 @@ class AgentKeyAdmin(admin.ModelAdmin):
 
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
     def revoke(self, request: HttpRequest, chosen: QuerySet[AgentKey]) -> None:
-        """End each; open connections close within seconds."""
+        """Revoke each key; open connections close within seconds."""
         count = chosen.filter(revoked_at=None).update(revoked_at=timezone.now())
         self.message_user(request, f"Revoked: {count}. Open connections close within seconds.")

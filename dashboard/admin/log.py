@@ -1,4 +1,4 @@
-"""What happened: runs, calls and their events, read and never changed."""
+"""The log in the admin: runs, calls and events, read-only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolcards.models.runs import FACT_HEAD
 
 
 def format_time(seconds: float) -> str:
-    """Return epoch seconds as people read them."""
+    """Format epoch seconds for people."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC" if seconds else "—"
 
 
@@ -34,7 +34,10 @@ def indent_json(text: str) -> str:
 
 
 def _mask_fact(fact: str) -> str:
-    """The fact without secrets; pieces of a text, of which each could be half of one, are not shown at all."""
+    """Return the fact with secrets masked.
+
+    Pieces of a text are left out, because each may hold half of a secret.
+    """
     kind = fact[9:21]
     if kind.startswith(("input-delta", "text-delta")):
         return json.dumps({"type": kind.split('"')[0], "text": f"({len(fact)} characters, not shown)"})
@@ -42,7 +45,7 @@ def _mask_fact(fact: str) -> str:
 
 
 def _mask_json(text: str) -> str:
-    """JSON without secrets, which its structure shows better than its text."""
+    """Return the JSON with secrets masked, by its structure rather than as text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -51,26 +54,26 @@ def _mask_json(text: str) -> str:
 
 
 def _is_detail_page(request: HttpRequest) -> bool:
-    """Whether one object is looked at, and not the list."""
+    """Return whether the request shows one object rather than the list."""
     return bool(request.resolver_match and "object_id" in request.resolver_match.kwargs)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """What only the gate writes: read here, never changed."""
+    """The base of tables that only the gate writes."""
 
     list_per_page = 50
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
+        """Refuse."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
+        """Refuse."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
+        """Refuse."""
         return False
 
 
@@ -90,12 +93,12 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description="calls by state")
     def shown_counts(self, run: Run) -> str:
-        """How many calls are in which state."""
+        """Return the number of calls by state."""
         return indent_json(run.counts)
 
     @admin.display(description="context")
     def shown_context(self, run: Run) -> str:
-        """Where the run stands."""
+        """Return the run's context."""
         if type(run.context) is UnreadableText:
             return "It cannot be opened: the key that sealed it is not here."
         return indent_json(_mask_json(run.context))
@@ -103,7 +106,7 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(ToolCall)
 class ToolCallAdmin(ReadOnlyAdmin):
-    """Calls as last known, newest first."""
+    """Calls in their latest state, newest first."""
 
     list_display = (
         "shown_tool",
@@ -128,7 +131,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolCall]:
-        """A list needs no bodies."""
+        """Leave the bodies out of the list."""
         rows = super().get_queryset(request)
         return (
             rows
@@ -148,7 +151,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description="card")
     def shown_card(self, call: ToolCall) -> str:
-        """The whole card, as the API gives it."""
+        """Return the complete card, as the API returns it."""
         payload = build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
         return indent_json(json.dumps(payload, default=str))
 
@@ -165,23 +168,23 @@ class EventAdmin(ReadOnlyAdmin):
     fields = ("run", "seq", "moment", "ordinal", "applied", "shown_fact")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
-        """A list shows the types of facts, not their bodies."""
+        """Leave the bodies out of the list, which shows only types."""
         rows: QuerySet[Event] = super().get_queryset(request).annotate(beginning=Substr("fact", len(FACT_HEAD) + 1, 40))
         return rows if _is_detail_page(request) else rows.defer("fact")
 
     @admin.display(description="at", ordering="id")
     def moment(self, event: Event) -> str:
-        """When it was written down."""
+        """Return when the event was written."""
         return format_time(event.at)
 
     @admin.display(description="fact")
     def type_of_fact(self, event: Any) -> str:
-        """What kind of fact it is: that alone is not sealed."""
+        """Return the type of the fact, which is not encrypted."""
         return str(event.beginning).partition('"')[0]
 
     @admin.display(description="fact")
     def shown_fact(self, event: Event) -> str:
-        """The whole fact."""
+        """Return the complete fact."""
         if type(event.fact) is UnreadableText:
             return "It cannot be opened: the key that sealed it is not here."
         return indent_json(_mask_fact(event.fact))

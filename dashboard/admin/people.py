@@ -1,4 +1,4 @@
-"""People and groups: Django's own pages, with what the site asks of its own: a fresh sign-in, and an admin left."""
+"""People and groups in the admin: Django's pages, with a fresh sign-in and a remaining admin required."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SUPERUSER_FIELDS = ("is_superuser", "user_permissions")
 
 
 class ProtectedForm(UserChangeForm):
-    """Django's form, which never leaves a server without an admin, nor two people with one name."""
+    """Django's form; at least one admin remains, and no two people share a name."""
 
     def clean(self) -> dict[str, Any]:
-        """Refuse to take away what makes this person the only admin."""
+        """Refuse changes that leave the server without an admin."""
         form_data = super().clean() or self.cleaned_data
         roles.lock_people()
         other_people = User.objects.exclude(pk=self.instance.pk)
@@ -44,14 +44,14 @@ else:
 
 
 class _FreshSignInAdmin(_ModelAdmin):
-    """Read at any time, changed only shortly after signing in; superusers only by superusers."""
+    """Readable at any time, changed only shortly after signing in; superusers only by superusers."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
-        """With a fresh sign-in."""
+        """Require a fresh sign-in."""
         return is_freshly_signed_in(request) and super().has_add_permission(request, *args)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """With a fresh sign-in."""
+        """Require a fresh sign-in."""
         return (
             _is_within_reach(request, obj)
             and is_freshly_signed_in(request)
@@ -59,7 +59,7 @@ class _FreshSignInAdmin(_ModelAdmin):
         )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """With a fresh sign-in; never the only admin, nor the roles themselves."""
+        """Require a fresh sign-in; refuse for the only admin and for roles."""
         is_protected = (isinstance(obj, User) and roles.is_only_admin(obj)) or (
             isinstance(obj, Group) and obj.name in roles.ROLES
         )
@@ -67,13 +67,13 @@ class _FreshSignInAdmin(_ModelAdmin):
         return may and super().has_delete_permission(request, obj)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer no deletion of many people at once."""
+        """Remove the action that deletes many people at once."""
         actions = super().get_actions(request)
         return {name: action for name, action in actions.items() if name != "delete_selected"}
 
 
 def _is_within_reach(request: HttpRequest, obj: Any) -> bool:
-    """Whether this admin may change that person, or that group with those who are in it."""
+    """Return whether this admin may change the person, or the group and its members."""
     if isinstance(obj, User):
         return roles.can_change(request.user, obj)  # type: ignore[arg-type]
     if isinstance(obj, Group) and not request.user.is_superuser:
@@ -87,20 +87,20 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class PersonAdmin(_FreshSignInAdmin, UserAdmin):
-    """People. Only who has all rights gives all rights, or single ones."""
+    """People. Only superusers give all rights or single ones."""
 
     form = ProtectedForm
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Only superusers give rights other than the roles."""
+        """Let only superusers give rights other than roles."""
         return (*super().get_readonly_fields(request, obj), *(() if request.user.is_superuser else SUPERUSER_FIELDS))
 
 
 @admin.register(Group)
 class RoleAdmin(_FreshSignInAdmin, GroupAdmin):
-    """Roles and groups; rules name them, so the roles' own names stay."""
+    """Roles and groups. Rules name them, so the names of roles cannot be changed."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """A role keeps its name."""
+        """Make the name of a role read-only."""
         name_field = ("name",) if obj is not None and obj.name in roles.ROLES else ()
         return (*super().get_readonly_fields(request, obj), *name_field)

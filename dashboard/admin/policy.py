@@ -1,4 +1,4 @@
-"""The draft, with the site's own form and checks, and the versions there were."""
+"""The policy in the admin: the draft with the site's form and checks, and earlier versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcards.models import DraftRule, PolicyVersion
 
 
 class DraftRuleForm(RuleForm, forms.ModelForm):
-    """The site's own rule form, in the admin's frame."""
+    """The site's rule form within the admin."""
 
     class Meta:
         model = DraftRule
@@ -32,17 +32,17 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
         super().__init__(*args, **kwargs)
 
     def save(self, commit: bool = True) -> DraftRule:  # type: ignore[override]  # the admin's forms have this one
-        """Leave the writing to `save_model`."""
+        """Do nothing: `save_model` writes."""
         row: DraftRule = self.instance
         return row
 
     def save_m2m(self) -> None:
-        """Nothing hangs on a rule."""
+        """Do nothing: a rule has no relations."""
 
 
 @admin.register(DraftRule)
 class DraftRuleAdmin(admin.ModelAdmin):
-    """The rules of the policy being written, with the site's form and the site's checks."""
+    """The rules of the draft, with the site's form and checks."""
 
     form = DraftRuleForm
     list_display = ("rule_id", "effect", "sentence", "enabled", "updated_at", "updated_by")
@@ -52,45 +52,45 @@ class DraftRuleAdmin(admin.ModelAdmin):
     change_list_template = "admin/toolcards/draftrule/change_list.html"
 
     def get_fields(self, request: HttpRequest, obj: DraftRule | None = None) -> Any:
-        """The form's fields."""
+        """Return the form's fields."""
         return list(RuleForm.base_fields)
 
     @admin.display(description="in words")
     def sentence(self, rule: DraftRule) -> str:
-        """The rule as a sentence."""
+        """Return the rule as a sentence."""
         return policy_draft.describe_rule(rule)
 
     def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
-        """Save through policy's own door."""
+        """Save the rule through the draft's own function."""
         rule = policy_draft.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
         obj.__dict__.update({name: value for name, value in rule.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
     def delete_model(self, request: HttpRequest, obj: DraftRule) -> None:
-        """Remove through policy's own door."""
+        """Remove the rule through the draft's own function."""
         policy_draft.remove_rule(obj.rule_id, author=request.user.get_username())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
-        """Remove each through policy's own door."""
+        """Remove each rule through the draft's own function."""
         for rule in queryset:
             policy_draft.remove_rule(rule.rule_id, author=request.user.get_username())
 
     @admin.action(description="Switch on", permissions=["change"])
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
-        """Switch each on."""
+        """Enable each rule."""
         for rule in chosen:
             policy_draft.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
 
     @admin.action(description="Switch off", permissions=["change"])
     def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
-        """Switch each off."""
+        """Disable each rule."""
         for rule in chosen:
             policy_draft.set_rule_enabled(rule.rule_id, False, author=request.user.get_username())
 
 
 @admin.register(PolicyVersion)
 class PolicyVersionAdmin(ReadOnlyAdmin):
-    """Every version there was: read, or taken as the draft again."""
+    """Every policy version: read-only, or copied to the draft."""
 
     list_display = ("number", "active", "author", "note", "created_at", "sha256")
     list_filter = ("active",)
@@ -100,17 +100,17 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     change_list_template = "admin/toolcards/draftrule/change_list.html"
 
     def has_edit_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may change policy."""
+        """Return whether this person may change the policy."""
         return request.user.has_perm("toolcards.edit_policy")
 
     @admin.display(description="document")
     def shown_document(self, version: PolicyVersion) -> str:
-        """The whole document."""
+        """Return the complete document."""
         return indent_json(version.document)
 
     @admin.action(description="Copy to the draft", permissions=["edit"])
     def copy_to_draft(self, request: HttpRequest, chosen: QuerySet[PolicyVersion]) -> None:
-        """Make the one chosen version the draft."""
+        """Copy the selected version to the draft."""
         if chosen.count() != 1:
             self.message_user(request, "Choose one version.", messages.WARNING)
             return

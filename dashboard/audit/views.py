@@ -1,4 +1,4 @@
-"""The audit trail for people: searched by act, person, call, run and time; whether it is whole; and unmasking."""
+"""The audit trail for people: search, verification, export, and unmasked calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "c
 @require_GET
 @needs(READ)
 def audit(request: HttpRequest) -> HttpResponse:
-    """The newest rows first, a page at a time."""
+    """List the newest rows first, in pages."""
     names = (*FILTERS, "about", "since", "until", "before")
     filters = {name: request.GET.get(name, "").strip()[:200] for name in names}
     rows = list(filter_rows(filters).order_by("-seq")[: PAGE + 1])
@@ -48,7 +48,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 
 def _list_copies() -> list[dict[str, Any]]:
-    """Return where copies of the trail's end go, and what each place got from this process."""
+    """Return where copies of the anchor are sent, and what each place has received from this process."""
     places = [
         (name, anchor_copies.destinations.get(name, anchor_copies.Destination()))
         for name in settings.TOOLCARDS.audit_copy
@@ -65,13 +65,13 @@ def _list_copies() -> list[dict[str, Any]]:
 
 
 def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
-    """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
+    """Return the names of the sources by run number, because several sources can use the same run name."""
     numbers = {call_id[0] for row in rows if (call_id := url_helpers.read_public_id(row.call))}
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
 def _count_new_rows(verified: verification.VerificationResult | None) -> int:
-    """Return how many rows came after the last look, as far as it went."""
+    """Return how many rows were added since the last verification."""
     return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
 
 
@@ -102,14 +102,14 @@ def _parse_time(text: str) -> int | None:
 @require_POST
 @needs(READ)
 def verify_trail(request: HttpRequest) -> HttpResponse:
-    """Walk the whole chain and say whether it holds."""
+    """Verify the whole chain and show the result."""
     return render(request, "audit/verified.html", {"finding": verification.verify_and_store()})
 
 
 @require_GET
 @needs(READ)
 def export_trail(request: HttpRequest) -> StreamingHttpResponse:
-    """All rows as JSON Lines, as `manage.py audit export` gives them."""
+    """Return all rows as JSON Lines, as `manage.py audit export` prints them."""
     write_acts(Act("audit.exported"))
     answer = StreamingHttpResponse(_stream_lines(), content_type="application/x-ndjson")
     answer["Content-Disposition"] = 'attachment; filename="toolcards-audit.jsonl"'

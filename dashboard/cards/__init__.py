@@ -1,1 +1,1 @@
-"""Cards as HTML: what each part of a call shows."""
+"""Cards as HTML: view models and rendering of each part of a call."""

@@ -1,6 +1,6 @@
-"""The parts that every card has at every tick, written without the template engine: it would take most of the time.
+"""The parts of a card that change often, written without the template engine, which is too slow for each tick.
 
-Whatever is put into them is escaped where it is put in.
+All values are escaped where they are inserted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CardHtml:
-    """The pieces of one card, each written when its template asks for it."""
+    """The parts of one card, each written when its template needs it."""
 
     def __init__(self, call: ToolCall, view: CardView) -> None:
         self.call, self.view = call, view
@@ -34,9 +34,9 @@ class CardHtml:
 
     @property
     def attributes(self) -> SafeString:
-        """The attributes of the card's article.
+        """Return the attributes of the card's article.
 
-        The first five are the public contract.
+        The first five are part of the public contract.
         """
         call, view, card, label = self.call, self.view, self.view.card, self.view.label
         values = {
@@ -87,7 +87,7 @@ class CardHtml:
         return f'<span class="dur">{escape(view.total)}</span>' if view.total else ""
 
     def _strip(self) -> str:
-        """The three parts of the call's time as a small picture; nothing before the first has ended."""
+        """Return the call's phases as a small picture, empty until the first phase has ended."""
         if not self.view.segments:
             return ""
         rects = "".join(
@@ -101,13 +101,13 @@ class CardHtml:
 
     @property
     def input(self) -> SafeString:
-        """The input as far as it is known, folded."""
+        """Return the input as far as it is known, folded."""
         body = self.view.input
         return _to_html(self._folded("in", "Input", body, body.word) if body else "")
 
     @property
     def output(self) -> SafeString:
-        """The output, partial ones included, folded."""
+        """Return the output, also a partial one, folded."""
         body = self.view.output
         if not body:
             return _to_html("")
@@ -142,7 +142,7 @@ class CardHtml:
 
     @property
     def message(self) -> SafeString:
-        """The error in the tool's own words."""
+        """Return the tool's own error message."""
         text = self.view.message or "No error message given"
         return _to_html(render_colors(text))
 
@@ -180,7 +180,7 @@ class CardHtml:
 
 @lru_cache(maxsize=4_096)
 def _render_clock_time(epoch: float) -> str:
-    """A card's time is drawn at every tick, and is the same at each."""
+    """Return a card's time; cached, because it is drawn at every tick."""
     return str(render_time(epoch))
 
 

@@ -1,6 +1,6 @@
-"""What a card shows: everything its template needs, worked out once per revision and without any query.
+"""The view model of a card: everything that its template needs, computed once per revision and without queries.
 
-Longer than most modules: it is one class of short properties, one for each thing that the templates name.
+Longer than most modules: it is one class of short properties, one for each name in the templates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ S = ToolCallState
 
 
 class CardView:
-    """A card in words and numbers; `full` shows bodies whole."""
+    """A card as text and numbers; `full` shows complete bodies."""
 
     def __init__(self, card: Card, *, full: bool = False) -> None:
         self.card, self.full = card, full
@@ -40,45 +40,45 @@ class CardView:
 
     @cached_property
     def summary(self) -> str:
-        """One line about the call.
+        """Return the call in one line.
 
-        Nothing while the input itself is all there is to see.
+        Empty while only the streaming input is known.
         """
         return "" if self.card.state is S.INPUT_STREAMING else summarize(self.card)
 
     @property
     def word(self) -> str:
-        """The state in a word or two, and who approved."""
+        """Return the state in a word or two, with the approver."""
         approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
         return f"Approved by {self.answered_by}" if approved else self.label.word
 
     @property
     def kind(self) -> str:
-        """The tool's kind, for those who do not see its icon."""
+        """Return the tool's kind in words, for people without the icon."""
         return self.card.tool.kind if self.card.tool.kind in labels.KIND_ICONS else "other"
 
     @property
     def is_waiting(self) -> bool:
         """Return whether the call waits for an answer.
 
-        The card then has buttons, or says where to answer.
+        The card then has buttons, or names the place to answer.
         """
         return self.card.state is S.APPROVAL_REQUESTED
 
     @property
     def title(self) -> str:
-        """What the agent calls it, where that is not the tool's name."""
+        """Return the agent's title if it differs from the tool's name."""
         tool = self.card.tool
         return tool.title if tool.title != tool.name else ""
 
     @property
     def has_notes(self) -> bool:
-        """There is something to say before the input."""
+        """Return whether notes come before the input."""
         return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.is_agent_away)
 
     @property
     def is_agent_away(self) -> bool:
-        """The agent was lost while this is kept for it."""
+        """Return whether the approval is kept for a disconnected agent."""
         ask = self.card.approval
         return bool(ask and ask.away and not self.card.finished)
 
@@ -94,26 +94,26 @@ class CardView:
 
     @cached_property
     def writing(self) -> PayloadView | None:
-        """The end of the input while it streams."""
+        """Return the end of the input while it streams."""
         return payload_view.get_tail(
             self.card.text.tail(payload_view.TAIL_CHARACTERS) if len(self.card.text) > 4096 else str(self.card.text)
         )
 
     @property
     def characters(self) -> int:
-        """How much of the input has streamed."""
+        """Return how many characters of the input have streamed."""
         return len(self.card.text)
 
     @cached_property
     def input(self) -> PayloadView | None:
-        """The input, as far as it is known."""
+        """Return the input as far as it is known."""
         if self.card.has_input:
             return payload_view.build_payload_view(self.card.input, self.cap)
         return payload_view.build_payload_view(str(self.card.text), self.cap) if len(self.card.text) else None
 
     @cached_property
     def output(self) -> PayloadView | None:
-        """The output, partial ones included."""
+        """Return the output as far as it is known."""
         return payload_view.build_payload_view(self.card.output, self.cap) if self.card.has_output else None
 
     @cached_property
@@ -132,7 +132,7 @@ class CardView:
 
     @property
     def changed_by(self) -> str:
-        """Who changed the input."""
+        """Return who changed the input."""
         if self.card.repair != "edited":
             return f"Input repaired ({self.card.repair}) before anything ran"
         actor = self.card.approval.by if self.card.approval else None
@@ -148,7 +148,7 @@ class CardView:
 
     @property
     def verb(self) -> str:
-        """What policy did, as the why line begins."""
+        """Return what policy decided, as the reason line begins."""
         verdict = self.card.decision
         if verdict is None:
             return ""
@@ -156,7 +156,7 @@ class CardView:
 
     @property
     def rule(self) -> str:
-        """The rule that decided, or that none did."""
+        """Return the rule that decided, or a text if none did."""
         verdict = self.card.decision
         if verdict is None:
             return ""
@@ -166,18 +166,18 @@ class CardView:
 
     @property
     def would(self) -> list[str]:
-        """What rules that only watch would have done."""
+        """Return what rules in monitor mode would have decided."""
         monitored = self.card.decision.would if self.card.decision else ()
         return [f"{effect.get('rule', 'a rule')} would have said {effect.get('effect', '?')}" for effect in monitored]
 
     @property
     def answered_by(self) -> str:
-        """Who answered the approval."""
+        """Return who answered the approval."""
         return labels.describe_actor(self.card.approval.by if self.card.approval else None)
 
     @property
     def denied_by(self) -> str:
-        """Who or what said no."""
+        """Return who or what denied the call."""
         return labels.describe_actor(self.card.denied_by)
 
     @property
@@ -189,12 +189,12 @@ class CardView:
 
     @property
     def soft_sentence(self) -> str:
-        """What a soft end means for a person."""
+        """Return what a soft end means, for people."""
         return labels.describe_soft_end(self.card) if self.card.soft else ""
 
     @property
     def by_hand(self) -> str:
-        """Who settled the call by hand."""
+        """Return who recorded the outcome."""
         return labels.describe_actor(self.card.by_hand.by if self.card.by_hand else None)
 
     @property
@@ -204,7 +204,7 @@ class CardView:
 
     @property
     def message(self) -> str:
-        """The error in the tool's own words."""
+        """Return the tool's own error message."""
         return (self.card.error.message if self.card.error else "")[: self.cap]
 
     @property
@@ -220,7 +220,7 @@ class CardView:
 
     @property
     def error_title(self) -> str:
-        """What went wrong, in a few words."""
+        """Return what went wrong, in a few words."""
         error = self.card.error
         if error is None:
             return ""
@@ -228,12 +228,12 @@ class CardView:
 
     @property
     def similar(self) -> str:
-        """Where failures of the same tool are listed."""
+        """Return where failures of the same tool are listed."""
         return f"/calls/?{urlencode({'state': 'output-error', 'tool': self.card.tool.name}, errors='replace')}"
 
     @property
     def anomalies(self) -> list[tuple[str, str, float]]:
-        """The code, text and time of each anomaly."""
+        """Return the code, text and time of each anomaly."""
         return [
             (code, labels.ANOMALIES.get(code, code.replace("-", " ")), moment) for code, moment in self.card.anomalies
         ]
@@ -242,25 +242,25 @@ class CardView:
 
     @property
     def votable(self) -> bool:
-        """A person can answer here and now."""
+        """Return whether a person can vote now."""
         ask = self.card.approval
         return bool(self.card.waiting and ask and ask.votable and ask.id)
 
     @property
     def vote_url(self) -> str:
-        """Where the answer is posted."""
+        """Return where votes are posted."""
         return url_helpers.build_vote_url(self.card.approval.id) if self.card.approval else ""
 
     @cached_property
     def risk(self) -> risks.Risk:
-        """How closely a person should look before saying yes."""
+        """Return the risk of approving the call."""
         return risks.assess_risk(self.card)
 
     @property
     def undo_until(self) -> float:
-        """Until when the approval can be taken back, in epoch seconds.
+        """Return until when the approval can be revoked, in epoch seconds.
 
-        0 where it cannot any more.
+        0 if it cannot be revoked.
         """
         ask = self.card.approval
         human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
@@ -269,15 +269,12 @@ class CardView:
 
     @property
     def undo_url(self) -> str:
-        """Where that is posted."""
+        """Return where the revocation is posted."""
         return url_helpers.build_undo_url(self.card.approval.id) if self.card.approval else ""
 
     @property
     def view_sha256(self) -> str:
-        """Return the digest of what the card shows.
-
-        The answer sends it back.
-        """
+        """Return the digest of what the card shows, which votes send back."""
         return compute_view_sha256(self.card)
 
     @property
@@ -290,9 +287,9 @@ class CardView:
 
     @property
     def editable_json(self) -> str:
-        """The input as a person edits it.
+        """Return the input as a person edits it.
 
-        Masked secrets are put back by the gate.
+        The gate replaces masks by the secrets.
         """
         return safe_text.escape_in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
 
@@ -314,24 +311,24 @@ class CardView:
 
     @property
     def need(self) -> int:
-        """How many people must say yes."""
+        """Return how many approvals are required."""
         return int(self._terms.get("need", 1))
 
     # ------------------------------------------------------------ time
 
     @cached_property
     def segments(self) -> list[duration_bar.Segment]:
-        """Writing, waiting for a person, running, as far as they have ended."""
+        """Return the phases: writing, waiting for a person, running."""
         return duration_bar.compute_segments(self.card)
 
     @property
     def durations(self) -> str:
-        """The strip in words."""
+        """Return the phases and their durations in words."""
         return ", ".join(segment.said for segment in self.segments)
 
     @property
     def duration(self) -> float | None:
-        """How many seconds the whole call took, once it is over."""
+        """Return how many seconds the whole call took, once it has ended."""
         times = self.card.times
         started = times.started or times.available or times.requested
         over = self.card.finished and started and times.finished
@@ -339,14 +336,14 @@ class CardView:
 
     @property
     def total(self) -> str:
-        """The same in words."""
+        """Return the same in words."""
         return "" if self.duration is None else url_helpers.format_duration(self.duration)
 
     @property
     def ticking(self) -> float:
-        """Since when the clock of an open call counts.
+        """Return the start time for the clock of an open call.
 
-        0 where nothing is expected to happen.
+        0 if no progress is expected.
         """
         times, state = self.card.times, self.card.state
         if self.card.finished or self.card.awaiting_client or not self.label.live:
@@ -356,13 +353,13 @@ class CardView:
 
     @property
     def requested_ms(self) -> int:
-        """When it began to wait, in milliseconds: the order of waiting lists."""
+        """Return when the approval was requested, in milliseconds, which orders waiting lists."""
         return round((self.card.times.requested or self.card.times.started) * 1000)
 
     @property
     def queue(self) -> int:
         """Return the call's place in the inbox.
 
-        Riskier calls come first; within a risk, those that have waited longest.
+        Calls with a higher risk come first; within a risk, the oldest come first.
         """
         return self.risk.rank * 10**13 + self.requested_ms

@@ -1,4 +1,4 @@
-"""A call's log as a story: one sentence per event, in the words that people use."""
+"""A call's log in sentences, one per event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_EVENTS = 500
 
 @dataclass
 class EventLine:
-    """One event, or a row of deltas, in words. `applied` False: it came, and changed nothing."""
+    """One event, or a series of deltas, in words. `applied` False: it changed nothing."""
 
     at: float
     seq: int
@@ -31,7 +31,7 @@ class EventLine:
 def list_event_lines(call: ToolCall) -> list[EventLine]:
     """Return the call's events, oldest first.
 
-    Deltas in a row are one line.
+    Consecutive deltas are one line.
     """
     lines: list[EventLine] = []
     deltas: EventLine | None = None

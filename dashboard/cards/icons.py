@@ -1,4 +1,4 @@
-"""Icons and points in time as HTML."""
+"""Icons and times as HTML."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from django.utils.safestring import SafeString, mark_safe
 
 @lru_cache(maxsize=512)
 def render_icon(name: str, classes: str = "") -> SafeString:
-    """An icon of the sprite.
+    """Return an icon of the sprite.
 
-    What it means is said in words next to it.
+    The text next to it has its meaning.
     """
     sprite = static("vendor/lucide/sprite.svg")
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
 
 
 def render_time(value: Any, form: str = "clock") -> SafeString | str:
-    """A point in time as <time>.
+    """Return a time as a <time> element.
 
-    The page's script says it in the reader's own zone, or how long ago it was.
+    The page script shows it in the reader's time zone, or as an age.
     """
     time = _to_datetime(value)
     if time is None:
@@ -44,7 +44,7 @@ def format_clock(value: Any) -> str:
 
 
 def format_iso(value: Any) -> str:
-    """A point in time as machines write it, in UTC."""
+    """Return a time in ISO 8601, in UTC."""
     time = _to_datetime(value)
     return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
 

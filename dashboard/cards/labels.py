@@ -1,4 +1,4 @@
-"""A card's state, people and oddities in words: tables only, so that a new state or code is one row."""
+"""Labels of states, people and anomalies: tables only, so that a new state or code is one row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = ToolCallState
 
 @dataclass(frozen=True, slots=True)
 class StateLabel:
-    """How a state is drawn: its word, icon, colour token and form of badge; `live` ones move."""
+    """How a state is shown: word, icon, color token and badge; `live` ones are animated."""
 
     word: str
     icon: str
@@ -43,7 +43,7 @@ NEVER_RAN = {
 }
 EXPIRED = StateLabel("Expired", "clock", "deny", "outline")
 
-# A soft end is our conclusion; a real result may still replace it.
+# A soft end is inferred; a real result can still replace it.
 SOFT_END_LABELS: dict[str, StateLabel] = {
     "aborted": StateLabel("Stopped", "octagon-pause", "off", "dotted"),
     "truncated": StateLabel("No result received", "circle-question-mark", "off", "dotted"),
@@ -73,7 +73,7 @@ MANUAL_OUTCOME_NOTES = {
     True: "The agent reported no result. If one still arrives, it replaces this outcome.",
     False: "The agent’s own result arrived later and counts.",
 }
-# The same where the input was not finished yet: then nothing can have run.
+# The same if the input was incomplete: then nothing can have run.
 UNWRITTEN_SENTENCES = {
     "aborted": "The run was stopped while the agent was still writing this input; nothing was run.",
     "truncated": "The agent lost contact while it was still writing this input; nothing was run.",
@@ -111,7 +111,7 @@ AUTHORITIES = {
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
     "unknown": "unknown: the error came before the input was complete, but the tool may have run",
 }  # fmt: skip
-# The cause, where the code tells more than the authority does.
+# The cause if the code is more specific than the authority.
 _CAUSES = {
     "plugin_veto": "a plug-in denied it", "policy_denied": "the policy does not allow it",
     "kill_switch": "the kill switch is on", "approval_denied": "a person denied it",
@@ -126,7 +126,7 @@ _CAUSES = {
     "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
     "transport": "the connection between agent and tool", "lost": "the agent lost contact",
 }  # fmt: skip
-# Reasons, where a plain "no" leaves something out.
+# Reasons that need more words than the effect.
 _RETRIES = {
     "plugin_veto": "No, the plug-in would deny it again", "policy_denied": "No, the policy would deny it again",
     "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person denied it",
@@ -153,7 +153,7 @@ RUN_LABELS: dict[str, StateLabel] = {
 
 
 def get_label(card: Card) -> StateLabel:
-    """Return how the card's situation is drawn."""
+    """Return the label of the card's situation."""
     state = card.state or S.INPUT_STREAMING
     if card.soft and card.by_hand:
         return MANUAL_OUTCOME_LABELS[card.by_hand.outcome]
@@ -195,7 +195,7 @@ def describe_retry(error: CardError) -> str:
 
 
 def describe_soft_end(card: Card) -> str:
-    """Return what the end of a call that we concluded means."""
+    """Return what an inferred end of a call means."""
     cause = card.cause or ""
     if cause == "superseded" and any(code == CHANGED_ANOMALY for code, _ in card.anomalies):
         return CHANGED_SENTENCE
@@ -204,7 +204,7 @@ def describe_soft_end(card: Card) -> str:
 
 
 def describe_actor(actor: Actor | None) -> str:
-    """Return who or what answered, as it stands after "by"."""
+    """Return who or what answered, in the form that follows "by"."""
     if actor is None:
         return "someone"
     return _ACTOR_TEMPLATES.get(actor.kind, "{name}").format(name=actor.name).strip() or actor.kind

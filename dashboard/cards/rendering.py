@@ -1,4 +1,4 @@
-"""A call as HTML: the only place that spells a card's template name. Each revision is rendered once, for everybody."""
+"""Renders a call as HTML, once per revision for all readers. Only this module names card templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcards.models import ToolCall
 
 CACHE_SIZE = 3_000  # rendered cards in memory
 
-# The place of the form token on a page of one reader; pushed cards are everybody's and carry none.
+# Replaced by the reader's form token; pushed cards are shared and have none.
 TOKEN = "<!--token-->"  # noqa: S105 - agents cannot write it: their text is escaped
 
 
@@ -54,7 +54,7 @@ class CardCache:
         return _is_cacheable(call) and _get_key(call) in self._html_by_key
 
     def clear(self) -> None:
-        """Forget everything (tests)."""
+        """Remove all cards (tests)."""
         with self._lock:
             self._html_by_key.clear()
 
@@ -65,16 +65,16 @@ def _is_cacheable(call: ToolCall) -> bool:
 
 
 def _get_key(call: ToolCall) -> tuple[int, int, int, int]:
-    return call.run_id, call.ordinal, call.rev, call.seq  # an agent that disconnects changes no revision
+    return call.run_id, call.ordinal, call.rev, call.seq  # a disconnect does not change the revision
 
 
 card_cache = CardCache()
 
 
 def load_for_rendering(calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls with their sealed columns, where they are needed.
+    """Return the calls; loads encrypted columns only of uncached cards.
 
-    `calls` come without `card` and `text`: those that are cached as HTML stay so, the others are read again whole.
+    `calls` come without `card` and `text`.
     """
     uncached = [call.pk for call in calls if not (call.removed or card_cache.has_html(call))]
     whole_calls = ToolCall.objects.in_bulk(uncached)
@@ -82,7 +82,7 @@ def load_for_rendering(calls: list[ToolCall]) -> list[ToolCall]:
 
 
 def render(call: ToolCall) -> str:
-    """Return the card as it is pushed to everybody.
+    """Return the card as it is pushed to all readers.
 
     `call.run` must be loaded.
     """
@@ -99,7 +99,7 @@ def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = Tru
 
 
 def render_template(call: ToolCall, view: CardView) -> str:
-    """Return any card as its templates draw it."""
+    """Return any card, rendered by its templates."""
     state = view.card.state or ToolCallState.INPUT_STREAMING
     context = {
         "call": call, "card": view.card, "view": view, "dom": f"c-{call.public_id}", "html": CardHtml(call, view),

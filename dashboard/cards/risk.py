@@ -1,4 +1,4 @@
-"""The risk of a call that waits: a level for sorting, and the hints that raise it, in words. No score."""
+"""The risk of a waiting call: a level for sorting, and the hints that raise it, in words."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _SENDS = frozenset({"send", "order", "email", "publish", "deploy", "post"}) | _P
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One of `LEVELS`, and the reasons, the gravest first."""
+    """One of `LEVELS`, with the reasons, gravest first."""
 
     level: str
     reasons: tuple[str, ...] = ()
 
     @property
     def rank(self) -> int:
-        """The position of its group in the inbox, 0 first."""
+        """Return the position of its group in the inbox, from 0."""
         return LEVELS.index(self.level)
 
 
 def assess_risk(card: Card) -> Risk:
-    """Assess the risk of the call.
+    """Return the risk of the call.
 
-    High with a grave hint, low if the rule says so, else medium.
+    High with a grave hint, low if the rule is marked so, else medium.
     """
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
     hints = sorted(dict.fromkeys(_find_hints(card, severity)), key=lambda hint: not hint.is_grave)
@@ -66,7 +66,7 @@ def _find_hints(card: Card, severity: str) -> Iterator[Hint]:
     if "delete" in kinds:
         yield DELETES
     yield from _find_input_hints(card.input, tool.name, kinds)
-    if card.approval is not None and card.approval.has_edited:  # what a first approver proposes to run instead
+    if card.approval is not None and card.approval.has_edited:  # the edit that a first approver proposes
         yield from _find_input_hints(card.approval.edited, tool.name, kinds)
     if _SENDS.intersection(tool_kinds.split_words(tool.name)):
         yield SENDS_OR_PAYS
@@ -101,7 +101,7 @@ def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
 
 
 def _find_shell_hints(value: Any, leaves: list[Leaf], tool: str) -> Iterator[Hint]:
-    """Yield the hints of every command in the input; all of a command is read."""
+    """Yield the hints of every complete command in the input."""
     form = find_tool(tool)
     if form.foreign:
         for leaf in leaves:

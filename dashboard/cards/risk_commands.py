@@ -1,4 +1,4 @@
-"""Hints in shell commands, by the same grammar and catalog of programs with which the gate decides."""
+"""Hints in shell commands, by the parser and catalog of programs that the gate uses."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from toolcards.core.policy.shell.script import Likelihood, Script, read_command
 from toolcards.core.policy.shell.wrappers import unwrap_command
 
 LONG_COMMAND = 400  # characters
-MAX_TEXT = 32 * 1024  # characters that are searched; a longer text has a hint of its own
-MAX_PARTS = 2_000  # commands in a text that the grammar does not read
+MAX_TEXT = 32 * 1024  # characters that are searched; a longer text has its own hint
+MAX_PARTS = 2_000  # commands in a text that the grammar cannot parse
 MAX_WORDS = 40  # words of one of these
 Words = tuple[str, ...]
 
@@ -106,7 +106,7 @@ def _find_script_hints(script: Script) -> Iterator[Hint]:
 
 
 def _find_unparsed_hints(text: str) -> Iterator[Hint]:
-    """Yield the hints of a line that the grammar refuses: it is split at the signs between commands."""
+    """Yield the hints of a line that the grammar cannot parse, split between commands."""
     parts = _split_parts(text, _SEPARATORS)
     if len(parts) > MAX_PARTS:
         yield TOO_LARGE
@@ -117,7 +117,7 @@ def _find_unparsed_hints(text: str) -> Iterator[Hint]:
 
 
 def _split_parts(text: str, separators: re.Pattern[str]) -> list[Words]:
-    """Return the words of each part that begins with a program of the catalog, and of what it runs."""
+    """Return the words of each part that begins with a known program, and of the commands that it runs."""
     parts: list[Words] = []
     for piece in separators.split(text):
         words = [word.strip("\"'\\") for word in piece.split(None, MAX_WORDS)]
@@ -131,7 +131,7 @@ def _split_parts(text: str, separators: re.Pattern[str]) -> list[Words]:
 
 
 def _find_text_hints(text: str) -> Iterator[Hint]:
-    """Yield what the text of code shows that the catalog does not read."""
+    """Yield the hints in the text of code that the catalog does not cover."""
     if is_destructive_sql(text) or _CODE_DELETES.search(text):
         yield DELETES
     if _CODE_KEYS.search(text):
@@ -139,7 +139,7 @@ def _find_text_hints(text: str) -> Iterator[Hint]:
 
 
 def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
-    """Yield the hints of each command, and of what one downloads and another runs."""
+    """Yield the hints of each command, also if one downloads what another runs."""
     senders = [view for view in views if "sends" in analyze_command(view).does and not analyze_command(view).looks]
     downloads = {
         word.rpartition("/")[2].partition("?")[0] for view in senders for word in view[1:] if not word.startswith("-")
@@ -167,7 +167,7 @@ def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
 
 
 def _runs_stdin(view: Words) -> bool:
-    """Return whether the command runs what another one prints."""
+    """Return whether the command runs the output of another one."""
     if strip_program_name(view[0]) in _SOURCES:
         return len(view) == 1 or any(map(_SUBSTITUTION.search, view[1:]))
     form = find_program(view[0])

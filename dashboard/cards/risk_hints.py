@@ -1,4 +1,4 @@
-"""What a card warns about, in words. A grave hint makes the risk high."""
+"""The hints that a card shows, in words. A grave hint makes the risk high."""
 
 from __future__ import annotations
 

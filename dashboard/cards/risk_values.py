@@ -1,4 +1,4 @@
-"""Hints in single values of an input: places of files, statements for a database, amounts of money."""
+"""Hints in single values of an input: places of files, SQL statements, amounts of money."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dashboard.cards.risk_hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
 
-MAX_VALUES = 20_000  # values of one input; a larger input has a hint of its own
+MAX_VALUES = 20_000  # values of one input; a larger input has its own hint
 LARGE_AMOUNT = 1_000  # in whole units of any currency
 _LOCATION = re.compile(r"path|file|folder|dir|target|dest|uri|location", re.I)
 _SECRET = re.compile(
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.,_ ’']*")
 
 
 class Leaf(NamedTuple):
-    """A value that holds no others: the name of its field in lower case, of the one above, and the value."""
+    """A value without members, the lower-case name of its field, and the name of the field above."""
 
     field: str
     parent: str
@@ -53,7 +53,7 @@ class Leaf(NamedTuple):
 
 
 def list_leaves(value: Any) -> tuple[list[Leaf], bool]:
-    """Return the values inside, and whether these are all.
+    """Return the values inside, and whether the list is complete.
 
     An item of a list has the name of the list.
     """
@@ -89,7 +89,7 @@ def find_location_hints(leaf: Leaf, *, only_looks: bool) -> Iterator[Hint]:
 
 
 def find_written_hints(place: str) -> Iterator[Hint]:
-    """Yield the hints of a place that is written to."""
+    """Yield the hints of a place that the call writes to."""
     path = _normalize(place)
     if _ACCESS.search(path):
         yield ACCESS_FILES
@@ -106,7 +106,7 @@ def is_secret_place(place: str) -> bool:
 def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
     """Return whether a statement in the text drops or empties something.
 
-    In prose, one that begins a part of it.
+    In prose, the statement must begin a part of the text.
     """
     lowered = text.lower()
     if not any(word in lowered for word in _SQL_WORDS):

@@ -1,4 +1,4 @@
-"""Agents' text as people may safely see it: escaped, with every invisible or misleading character drawn as a mark."""
+"""Agents' text as HTML: escaped, with every invisible or misleading character shown as a mark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcards.core.redaction.invisible_characters import INVISIBLE, name_charac
 
 
 def mark_html(text: str) -> SafeString:
-    """Escape the text for HTML, with invisible characters written as `U+202E`."""
+    """Escape the text for HTML; invisible characters become marks such as `U+202E`."""
     html = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
     return mark_safe(html)  # noqa: S308 - escaped one line above
 
@@ -30,7 +30,7 @@ def escape_in_json(text: str) -> str:
     return replace_invisible(text, lambda character: json.dumps(character)[1:-1])
 
 
-# What an input or a text area holds is sent back as it stands: marks in it would be saved.
+# Values of inputs and text areas are sent back unchanged, so marks in them would be saved.
 _FIELDS = re.compile(r"<textarea\b.*?</textarea>|<input\b[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -47,7 +47,7 @@ def mark_page(html: str) -> str:
 
 
 def _build_field_note(field: str) -> str:
-    """Return the note that is drawn next to a field whose text holds such characters."""
+    """Return the note next to a field with invisible characters."""
     if replace_invisible(field) == field or 'type="hidden"' in field:
         return ""
     names = sorted({name_character(sign) for sign in INVISIBLE.findall(field) if sign != "\r"})

@@ -11,7 +11,7 @@ MAX_KINDS = 10  # kinds that are named
 
 @dataclass(frozen=True, slots=True)
 class SkippedFramesView:
-    """What a page shows: the sentence, the most frequent kinds with their numbers, and how many frames the rest has."""
+    """A sentence, the most frequent kinds with their counts, and the count of the others."""
 
     sentence: str
     kinds: list[tuple[str, int]]
@@ -19,7 +19,7 @@ class SkippedFramesView:
 
 
 def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
-    """Return the words for these frames; None where none was skipped."""
+    """Return the words for these frames; None if none was skipped."""
     if not frames.total:
         return None
     frequent_kinds = frames.by_number()[:MAX_KINDS]

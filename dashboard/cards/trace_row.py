@@ -1,6 +1,6 @@
-"""A phase of the step log as a row of its table, written without the template engine: a page has a thousand of them.
+"""A phase of the step log as a table row, written without the template engine, since a page has a thousand.
 
-Whatever is put into the row is escaped where it is put in.
+All values are escaped where they are inserted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TraceLine:
 
     @property
     def html(self) -> SafeString:
-        """The row of the table."""
+        """Return the row of the table."""
         step, outcome = self.step, escape(str(self.step.outcome))
         details = "\n".join(
             f'<span class="muted">{escape(name)}</span> {mark_html(value)}' for name, value in self.details

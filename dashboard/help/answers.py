@@ -23,13 +23,13 @@ RunStatus = Literal["running", "waiting", "finished", "error", "aborted", "trunc
 
 
 class Answer(BaseModel):
-    """What all answers have in common: in the document nothing is missing."""
+    """The base of answers: all fields are present."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ErrorBody(Answer):
-    """A code for programs, a message for people, and more where the code says so."""
+    """A code for programs, a message for people, and details of some codes."""
 
     code: str
     message: str
@@ -37,20 +37,20 @@ class ErrorBody(Answer):
 
 
 class Error(Answer):
-    """The answer to every request that is refused."""
+    """The answer to every refused request."""
 
     error: ErrorBody
 
 
 class Actor(Answer):
-    """A rule, a person, the clock: what decided."""
+    """A rule, a person or a time limit: who decided."""
 
     kind: str
     name: str
 
 
 class Tool(Answer):
-    """A tool as the agent names it, with the kind that Toolcards knows."""
+    """A tool as the agent names it, with its kind."""
 
     name: str
     kind: Kind
@@ -70,14 +70,14 @@ class CallError(Answer):
 
 
 class Escalation(Answer):
-    """Who was asked later, and when."""
+    """Who was added as an approver, and when."""
 
     to: str
     at: Time | None
 
 
 class CallApproval(Answer):
-    """The approval that a call waits for, or waited for."""
+    """The approval of a call."""
 
     id: str | None
     state: str
@@ -103,7 +103,7 @@ class CallApproval(Answer):
 
 
 class Verdict(Answer):
-    """What policy said about a call."""
+    """The decision of policy on a call."""
 
     effect: Literal["allow", "ask", "deny"]
     reason: str
@@ -115,7 +115,7 @@ class Verdict(Answer):
 
 
 class Anomaly(Answer):
-    """Something in the agent's frames that does not fit."""
+    """A contradiction in the agent's frames."""
 
     code: str
     at: Time | None
@@ -147,7 +147,7 @@ class Denial(Answer):
 
 
 class ManualOutcome(Answer):
-    """What a person recorded about a call whose end is unknown."""
+    """The outcome that a person recorded for a call without a result."""
 
     outcome: Literal["succeeded", "failed"]
     by: Actor | None
@@ -156,7 +156,7 @@ class ManualOutcome(Answer):
 
 
 class Call(Answer):
-    """A tool call as it is now. In event streams `truncated` names the bodies that were left out."""
+    """A tool call in its current state. In event streams `truncated` names omitted bodies."""
 
     id: str
     run: str
@@ -202,7 +202,7 @@ class SkippedFrames(Answer):
 
 
 class Run(Answer):
-    """A run as it is now."""
+    """A run in its current state."""
 
     run: str
     agent: str
@@ -229,7 +229,7 @@ class RunPage(Answer):
 
 
 class CallPage(Answer):
-    """A page of calls, in the order in which they were first seen."""
+    """A page of calls, in order of appearance."""
 
     calls: list[Call]
     next: str | None

@@ -1,4 +1,4 @@
-"""The documents in `docs/` as HTML: links stay inside the help, and commands read as this installation needs them."""
+"""The documents in `docs/` as HTML: links stay inside the help, and commands match this installation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from dashboard.environment import BASE_DIR, CHECKOUT, PACKAGE
 
 FOLDER = BASE_DIR / "docs" if CHECKOUT else PACKAGE / "_docs"
-# What people look for first comes first; documents that are not named here follow by name.
+# The documents that people need first; others follow by name.
 ORDER = (
     "connect-coding-agents",
     "connect-python",
@@ -42,7 +42,7 @@ class Document:
 
 
 def list_documents() -> list[Document]:
-    """Return all documents, in the order in which people need them."""
+    """Return all documents, those that people need first at the top."""
     names = sorted(path.stem for path in FOLDER.glob("*.md"))
     names.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     return [load_document(name) for name in names]
@@ -78,7 +78,7 @@ def _plain_text(token: Token) -> str:
 
 
 def _slug(heading: str) -> str:
-    """Return the id of a heading as GitHub makes it, so that links hold in both places."""
+    """Return the id of a heading as GitHub makes it, so that links work in both places."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""The answers of the gate as models for the OpenAPI document: decisions, claims, results and the end of a run."""
+"""The answers of the gate as models for the OpenAPI document: decisions, claims, results, ends of runs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dashboard.help.answers import Actor, Answer, ErrorBody, RunStatus, State, T
 
 
 class ToolName(Answer):
-    """The tool that was judged."""
+    """The tool that policy evaluated."""
 
     name: str
     source: str
 
 
 class PolicyReference(Answer):
-    """The policy version that judged."""
+    """The policy version that decided."""
 
     version: int
     sha256: str | None
 
 
 class Decider(Actor):
-    """What decided, and the ids of all that agreed."""
+    """What decided, and the ids of all rules that agreed."""
 
     ids: list[str]
 
 
 class Reason(Answer):
-    """Why: a code for programs, a text for the model, and what it can do instead."""
+    """The reason: a code for programs, a text for the model, and a suggestion."""
 
     code: str
     text: str
@@ -36,7 +36,7 @@ class Reason(Answer):
 
 
 class DecisionApproval(Answer):
-    """Where the approval is now, and where to wait for it."""
+    """The state of the approval, and where to poll."""
 
     id: str
     state: str
@@ -54,14 +54,14 @@ class Permit(Answer):
 
 
 class Repair(Answer):
-    """How the call was repaired before it was judged."""
+    """How the call was repaired before policy evaluated it."""
 
     method: str
     tool: str
 
 
 class SchemaError(Answer):
-    """A place where the input does not fit the tool's schema."""
+    """A place where the input does not match the tool's schema."""
 
     pointer: str
     keyword: str
@@ -71,7 +71,7 @@ class SchemaError(Answer):
 
 
 class Decision(Answer):
-    """The decision about a call. Treat everything but `allow` as a denial."""
+    """The decision on a call. Treat everything but `allow` as a denial."""
 
     v: Literal[1]
     decision: Literal["allow", "deny", "ask"]
@@ -95,7 +95,7 @@ class Decision(Answer):
 
 
 class Claim(Answer):
-    """Exactly what may run."""
+    """The exact call that may run."""
 
     permit: str
     run: str
@@ -109,14 +109,14 @@ class Claim(Answer):
 
 
 class CallReference(Answer):
-    """A call that a body spoke of."""
+    """A call in the frames of a body."""
 
     call_id: str
     state: State | None
 
 
 class AgentQuestion(Answer):
-    """A question of the agent's own that people were asked."""
+    """An approval that the agent itself requested."""
 
     id: str
     source_id: str
@@ -139,7 +139,7 @@ class Receipt(Answer):
 
 
 class RecordedResult(Answer):
-    """The call as it is after its result."""
+    """The call after its result."""
 
     run: str
     call_id: str
@@ -148,7 +148,7 @@ class RecordedResult(Answer):
 
 
 class Heartbeat(Answer):
-    """The run is alive; the next heartbeat is due within the lease."""
+    """The run is alive; send the next heartbeat within the lease."""
 
     run: str
     status: RunStatus

@@ -22,7 +22,7 @@ from toolcards.transports.urls import ROUTES
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a request, outside its path."""
+    """A query or header parameter."""
 
     name: str
     schema: dict[str, Any]
@@ -51,7 +51,7 @@ _PAGE = (CURSOR, LIMIT)
 
 @dataclass(frozen=True)
 class Operation:
-    """What a route takes and answers, beyond what its view says about itself."""
+    """The parameters and answers of a route, beyond what its view declares."""
 
     answer: type[BaseModel] | str  # a media type, for answers that are not JSON
     body: type[BaseModel] | str | None = None
@@ -81,7 +81,7 @@ MACHINES: dict[str, Operation] = {
 INGEST = "api/v1/ingest"
 _INGEST = Operation(gate_answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))
 
-# People's own programs: a session, and the CSRF token of a page for everything but GET.
+# Programs of people: a session, and for everything but GET the CSRF token of a page.
 PEOPLE: dict[str, dict[str, str]] = {
     "api/v1/policy/draft": {"get": "Return the draft.", "put": "Replace the draft."},
     "api/v1/policy/validate": {"post": "Check a policy document."},
@@ -98,7 +98,7 @@ _POLICY = {"api/v1/policy/draft": "put", "api/v1/policy/validate": "post"}
 
 @cache
 def build_document() -> dict[str, Any]:
-    """Return the OpenAPI document; callers do not change it."""
+    """Return the OpenAPI document, which callers must not change."""
     models: list[type[BaseModel]] = [answers.Error]
     operations = (*MACHINES.values(), _INGEST)
     models += [part for operation in operations for part in (operation.answer, operation.body) if _is_model(part)]

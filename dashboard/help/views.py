@@ -35,14 +35,14 @@ def document(request: HttpRequest, name: str) -> HttpResponse:
 @allow_anyone
 @require_safe
 def openapi(request: HttpRequest) -> JsonResponse:
-    """Return the HTTP API as OpenAPI 3.1, for everyone."""
+    """Return the HTTP API as OpenAPI 3.1; no sign-in required."""
     return _describe(build_document())
 
 
 @allow_anyone
 @require_safe
 def policy_schema(request: HttpRequest) -> JsonResponse:
-    """Describe policy documents, as JSON Schema, for editors."""
+    """Return the JSON Schema of policy documents, for editors."""
     return _describe(policy_documents.build_schema())
 
 

@@ -1,1 +1,1 @@
-"""The inbox: calls that wait for a person, their answers, and the answers of the past."""
+"""The inbox: waiting calls, votes, and the history of answers."""

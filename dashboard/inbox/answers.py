@@ -1,4 +1,4 @@
-"""Answers to an agent's questions: the fields of the form, read as the arguments that the agent gets."""
+"""Answers to an agent's questions: the fields of the form, converted to the arguments for the agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcards.core.calls.questions import Question, add_answers, add_values, is
 from toolcards.gate import Ballot, InvalidRequest
 from toolcards.models import ToolCall
 
-ANSWER = "answer"  # the decision of the form; for the gate it is an edit that adds the answers
+ANSWER = "answer"  # the decision in the form; for the gate, an edit that adds the answers
 MAX_LENGTH = 4_000  # characters of one answer
 
 
@@ -25,7 +25,7 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
     """
     card = call.as_card()
     approval = card.approval
-    if approval is not None and approval.has_edited:  # answered by the first of several people
+    if approval is not None and approval.has_edited:  # answered by the first of several approvers
         raise InvalidRequest("This question has an answer: approve or deny it.", code="invalid_vote")
     questions = read_questions(card.tool.name, card.input)
     if not questions and is_readable_form(card.tool.name, card.input):  # it only asks for consent
@@ -56,7 +56,7 @@ def _read_answer(question: Question, index: int, fields: QueryDict) -> list[str]
 
 
 def _read_value(field: FormField, question: Question, index: int, fields: QueryDict) -> Any:
-    """Return the value for a field of a form, None without an answer."""
+    """Return the value for a field of a form, None if unanswered."""
     values = [value for value, _ in field.choices] if field.choices else [True, False]
     chosen = [values[number] for number in sorted(_read_chosen(index, fields)) if number < len(question.options)]
     text = _read_text(index, fields) if question.has_text else ""

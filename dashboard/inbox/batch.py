@@ -1,4 +1,4 @@
-"""Several approvals answered at once: each by itself, for what was shown of it, and each with its own result."""
+"""Several votes in one request: each is cast for what was shown of its call, and has its own result."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class BatchResult:
 
     @property
     def state(self) -> str:
-        """Where the approval stands now."""
+        """Return the approval's current state."""
         return self.card.approval.state if self.card and self.card.approval else ""
 
     def json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the result as JSON."""
         if self.status == 200:
             return {"approval": self.approval, "status": 200, "state": self.state, "rev": self.card and self.card.rev}
         return {"approval": self.approval, "status": self.status, "code": self.code, "message": self.said}
 
 
 class MixedBatch(Exception):
-    """These answers cannot be given in one go; the message says why."""
+    """The calls cannot be answered together; the message gives the reason."""
 
 
 # ---------------------------------------------------------------- by form
@@ -72,7 +72,7 @@ class MixedBatch(Exception):
 @require_POST
 @needs(VOTE)
 def _vote_by_form(request: HttpRequest) -> HttpResponse:
-    """Answer the calls whose boxes are ticked, with one decision and one reason."""
+    """Vote on the selected calls, with one decision and one reason."""
     shared = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
     ballots = [_parse_ticket(ticket) | shared for ticket in request.POST.getlist("pick")]
     try:
@@ -90,13 +90,13 @@ def _vote_by_form(request: HttpRequest) -> HttpResponse:
 
 
 def _parse_ticket(ticket: str) -> dict[str, Any]:
-    """Return what a box says of its call (`alike.Item.ticket`)."""
+    """Return the parts of a selected call's ticket (`GroupItem.ticket`)."""
     fields = dict(zip(("approval", "rev", "args_sha256", "view_sha256"), ticket.split(" "), strict=False))
     return {name: "" if value == "-" else value for name, value in fields.items()}
 
 
 def summarize_results(results: list[BatchResult], decision: str) -> str:
-    """Return in one sentence what counted and what did not."""
+    """Return in one sentence which votes counted and which did not."""
     verb = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
     accepted = sum(result.status == 200 for result in results)
     rejected = Counter(_SHORT_REASONS.get(result.code, "not counted") for result in results if result.status != 200)
@@ -122,7 +122,7 @@ def _render_results(request: HttpRequest, results: list[BatchResult], line: str,
 
 
 def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -> str:
-    """Return what changes on the page: the results, the groups that are left, and every card that was answered."""
+    """Return the changed parts of the page: results, remaining groups, answered cards."""
     token = get_token(request)
     results_html = render_to_string("approvals/_results.html", {"results": results, "line": line})
     groups_html = render_to_string("approvals/_alike.html", groups.build_groups_context(), request)
@@ -163,8 +163,8 @@ votes = by_body(_vote_by_form, _vote_by_json)
 def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[BatchResult]:
     """Cast all these votes independently.
 
-    A rejected vote does not stop the others.
-    Raises `NotTogether` before any vote if there are too many, or if calls of different risks are approved.
+    A rejected vote does not stop the others. Raises `MixedBatch` before any vote if there are too many, or if calls of
+    different risks are approved.
     """
     if len(ballots) > MAX_VOTES:
         raise MixedBatch(f"At most {MAX_VOTES} at once.")
@@ -200,13 +200,13 @@ def _cast_vote(
 
 
 def _reload_result(pk: str, result: BatchResult) -> BatchResult:
-    """The result with the call as it is now."""
+    """Return the result with the call's current card."""
     call = _load_calls([pk]).get(pk)
     card = call.as_shown_card() if call else None
     return BatchResult(pk, result.status, result.code, result.said, card, call)
 
 
 def _load_calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
-    pks = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
+    pks = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # the range of ids in databases
     rows = Approval.objects.filter(pk__in=pks, asked=True).select_related("call", "call__run", "call__run__source")
     return {row.pk: row.call for row in rows}

@@ -11,7 +11,7 @@ from toolcards.gate import Ballot
 
 
 class BallotForm(forms.Form):
-    """One person's answer to one approval, and what they saw when they gave it."""
+    """One person's vote on one approval, and what they saw."""
 
     decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit", "answer")])
     rev = forms.IntegerField(min_value=0)
@@ -31,9 +31,9 @@ class BallotForm(forms.Form):
         return grant if text else None
 
     def clean_edited_args(self) -> Any:
-        """Return the edited arguments, read as JSON.
+        """Return the edited arguments as JSON.
 
-        The field is in every form, and counts for `edit` alone.
+        The field is in every form, but only `edit` reads it.
         """
         text = self.cleaned_data["edited_args"]
         if not text and self.cleaned_data.get("decision") == "edit":
@@ -41,7 +41,7 @@ class BallotForm(forms.Form):
         return read_json(text) if text and self.cleaned_data.get("decision") == "edit" else None
 
     def ballot(self, approval: str, *, signed_in_at: float) -> Ballot:
-        """Return the vote; the gate takes of it what it knows."""
+        """Return the vote for the gate."""
         form_data = {name: value for name, value in self.cleaned_data.items() if value is not None}
         if "grant" in form_data and "grant_minutes" in form_data:
             form_data["grant"] = form_data["grant"] | {"minutes": form_data["grant_minutes"]}

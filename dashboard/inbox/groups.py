@@ -1,7 +1,7 @@
-"""Waiting calls that are alike, so that one look at what differs, and one answer, may do for several of them.
+"""Groups of similar waiting calls, so that people can compare and answer several at once.
 
-Alike are calls of one source and tool that carry the same risk for the same reasons, were asked under the same terms,
-and whose inputs have the same shape: the same names with the same kinds of values, commands of the same programs.
+Calls are similar if they have the same source and tool, the same risk for the same reasons, the same terms, and inputs
+of the same shape: the same names with the same kinds of values, and commands of the same programs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from toolcards.core.policy.shell.script import read_line
 from toolcards.models import Approval, ToolCall
 
 MIN_GROUP_SIZE = 2  # calls to a group
-MAX_GROUP_SIZE = 50  # of them are answered at once
-MAX_CALLS = 200  # of the calls that wait
-MAX_TEXT = 2_000  # characters of an input; a longer one is read on its card
-MAX_REASONS = 10  # denials whose reasons are offered again
+MAX_GROUP_SIZE = 50  # of them can be answered together
+MAX_CALLS = 200  # of the waiting calls
+MAX_TEXT = 2_000  # characters of an input; longer ones are shown on their cards
+MAX_REASONS = 10  # denials whose reasons are suggested
 _SUBCOMMAND = re.compile(r"[a-z][a-z-]{0,30}")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCell:
-    """One value of one call: what all have in common before and after, and between them what this one has."""
+    """One value of one call: its own part, and the common parts before and after it."""
 
     name: str
     before: str
@@ -44,7 +44,7 @@ class GroupCell:
 
 @dataclass(frozen=True, slots=True)
 class GroupItem:
-    """One call of a group. `ticket` is what its box sends: the approval, and what of it was shown."""
+    """One call of a group. `ticket` is the value of its checkbox: the approval, and what was shown."""
 
     call: ToolCall
     view: CardView
@@ -52,7 +52,7 @@ class GroupItem:
 
     @property
     def card(self) -> Card:
-        """The call as it is shown."""
+        """Return the card as it is shown."""
         return self.view.card
 
     @property
@@ -67,63 +67,63 @@ class GroupItem:
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Calls of one shape: the names of what differs between them, and what is the same in all."""
+    """Calls of one shape: the names of the values that differ, and the values that are equal."""
 
     key: str
     items: list[GroupItem]
     differs: list[str]
     same: list[tuple[str, str]]
-    left: int = 0  # more of them, for which there is no room
+    left: int = 0  # more calls, which are not listed
 
     @property
     def tool(self) -> str:
-        """The tool that all of them call."""
+        """Return the tool of all these calls."""
         return self.items[0].card.tool.name
 
     @property
     def risk(self) -> risk.Risk:
-        """How closely to look at each."""
+        """Return the risk of each call."""
         return self.items[0].view.risk
 
     @property
     def approvable(self) -> bool:
-        """Whether they may be approved together.
+        """Return whether the calls may be approved together.
 
-        A high risk is approved by itself, on its card.
+        A call with a high risk is approved on its own card.
         """
         return self.risk.level != "high"
 
     @property
     def reason(self) -> str:
-        """When the rule that asks wants a reason: always, on_deny or never."""
+        """Return when the asking rule requires a reason: always, on_deny or never."""
         ask = self.items[0].card.approval
         return str(ask.terms.get("reason", "")) if ask else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunGroup:
-    """All that waits of one run, whatever it is: it can be denied at once."""
+    """All waiting calls of one run, which can be denied together."""
 
     items: list[GroupItem]
 
     @property
     def name(self) -> str:
-        """The run's name, which is unique for its source only."""
+        """Return the run's name, which is unique within its source."""
         return self.items[0].call.run.name
 
     @property
     def source(self) -> str:
-        """The name of its source."""
+        """Return the name of its source."""
         return self.items[0].call.run.source.name
 
     @property
     def url(self) -> str:
-        """Where its page is."""
+        """Return the address of its page."""
         return self.items[0].call.run.url
 
     @property
     def tools(self) -> list[tuple[str, int]]:
-        """Its tools, with how many calls of each wait."""
+        """Return its tools with their numbers of waiting calls."""
         return Counter(item.card.tool.name for item in self.items).most_common()
 
 
@@ -141,11 +141,11 @@ def build_groups_context(rows: Iterable[ToolCall] | None = None) -> dict[str, An
     return {"groups": group_similar_calls(items), "runs": group_by_run(items), "most": MAX_GROUP_SIZE}
 
 
-_cached_groups: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and how that was drawn
+_cached_groups: tuple[list[tuple[Any, ...]], str] = ([], "")  # the waiting calls, and their HTML
 
 
 def render_groups() -> str:
-    """Return the same as HTML for everybody, without anybody's form token.
+    """Return the groups as HTML without form tokens, shared by all readers.
 
     Rendered again when the waiting calls have changed.
     """
@@ -210,7 +210,7 @@ def compute_shape(value: Any, name: str = "") -> Any:
 
 
 def _describe_programs(line: str) -> tuple[Any, ...]:
-    """What a command line runs: of each part the program, its subcommand and its options; else the line itself."""
+    """Return program, subcommand and options of each command in a line, else the line."""
     parts = read_line(line).segments
     if any(part.opaque for part in parts):
         return (line,)
@@ -237,13 +237,16 @@ def _build_group(key: tuple[Any, ...], items: list[GroupItem]) -> CallGroup:
 
 
 def _list_fields(input_value: Any) -> dict[str, str]:
-    """The input's parts by name, as text; an input that is no object is one part."""
+    """Return the parts of the input by name, as text.
+
+    An input that is not an object is one part.
+    """
     parts = input_value if isinstance(input_value, dict) else {"input": input_value}
     return {name: '""' if part == "" else payload_view.format_value(part) for name, part in sorted(parts.items())}
 
 
 def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:
-    """Cut each text where it begins, and stops, to differ from the others."""
+    """Split each text into its own part and the common parts around it."""
     head = _count_common_prefix(texts)
     room = min(len(text) for text in texts) - head
     tail = min(room, _count_common_prefix([text[::-1] for text in texts]))
@@ -251,6 +254,9 @@ def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:
 
 
 def _count_common_prefix(texts: list[str]) -> int:
-    """Return how many characters all begin with: no more than the two that are sorted furthest apart."""
+    """Return the length of the common prefix.
+
+    The first and the last text in sorted order determine it.
+    """
     first, last = min(texts), max(texts)
     return next((index for index, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))

@@ -1,4 +1,4 @@
-"""Approvals that were answered: who, when, after how long, why, and under which rule of which version."""
+"""Decided approvals: who, when, after how long, why, and by which rule of which version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcards.core.calls.summary import summarize
 from toolcards.models import Approval
 
 PAGE = 50
-MAX_CALLS = 50  # calls without an outcome, on the page
+MAX_CALLS = 50  # calls without an outcome on the page
 ANSWER_WORDS = {
     "approved": "Approved", "claimed": "Approved", "succeeded": "Approved", "failed": "Approved", "unknown": "Approved",
     "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",
@@ -32,23 +32,23 @@ class HistoryRow:
 
     @property
     def summary(self) -> str:
-        """The call in one line."""
+        """Return the call in one line."""
         return summarize(self.card)
 
     @property
     def word(self) -> str:
-        """The answer in words."""
+        """Return the answer in words."""
         return ANSWER_WORDS.get(self.approval.state, self.approval.state)
 
     @property
     def waiting_seconds(self) -> float | None:
-        """The seconds between request and decision."""
+        """Return the seconds between request and decision."""
         row = self.approval
         return row.decided_at - row.requested_at if row.decided_at else None
 
     @property
     def rule(self) -> str:
-        """The rule that required approval, or the default's code."""
+        """Return the rule that required approval, or the code of the default."""
         verdict = self.card.decision
         return (verdict.rule or verdict.code) if verdict else ""
 
@@ -67,7 +67,7 @@ def find_calls_without_outcome(earliest: float = 0.0) -> list[HistoryRow]:
 @require_GET
 @needs()
 def history(request: HttpRequest) -> HttpResponse:
-    """The latest answers first, a page at a time."""
+    """List the latest decisions first, in pages."""
     rows = list(_parse_cursor(request.GET.get("after", ""))[: PAGE + 1])
     more = rows[PAGE - 1] if len(rows) > PAGE else None
     context: dict[str, Any] = {

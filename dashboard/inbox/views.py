@@ -1,4 +1,4 @@
-"""The inbox: every call that waits for a person, its form in the page, and the one place where people answer."""
+"""The inbox pages: waiting calls, single approvals, and the only view that takes votes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from toolcards.models.prepared import PreparedSelect
 MAX_CARDS = 200  # articles on the page
 DAY = 86_400.0  # seconds
 
-# Each vote reads its call again, and composing one statement over four tables took longer than the rest of the request.
+# Compiled once: each vote reads its call, and composing this statement takes longer than the remaining request.
 _CALL_OF_APPROVAL = PreparedSelect(
     ToolCall, "WHERE id = (SELECT call_id FROM toolcards_approval WHERE toolcards_approval.id = %s AND asked)"
 )
@@ -38,14 +38,14 @@ _RUN, _SOURCE = PreparedSelect(Run, "WHERE id = %s"), PreparedSelect(Source, "WH
 
 
 class HttpResponseSeeOther(HttpResponseRedirect):
-    """The answer to a plain form that did something: now look there."""
+    """The redirect after a plain form that changed something."""
 
     status_code = 303
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSummary:
-    """What the header says: how many wait, since when the oldest does, and how many runs stand still."""
+    """The header's numbers: waiting calls, the time of the oldest, and blocked runs."""
 
     count: int
     oldest: float | None
@@ -70,7 +70,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class RiskGroup:
-    """Calls of one level of risk; `start` is the place in the queue where the group begins."""
+    """Calls of one level of risk; `start` is the group's first place in the queue."""
 
     word: str
     start: int
@@ -80,7 +80,7 @@ class RiskGroup:
 def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
     """Return the calls by their risk.
 
-    Groups without calls too, since calls may come while the page is open.
+    Includes empty groups, since calls may arrive while the page is open.
     """
     by_level: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
     for call in calls:
@@ -102,7 +102,7 @@ def summarize_queue() -> QueueSummary:
 @require_GET
 @needs()
 def approval(request: HttpRequest, pk: str) -> HttpResponse:
-    """One approval: its call's card, safe to paste into a chat."""
+    """Show the card of one approval; the address can be shared."""
     approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
     context = {"approval": approval, "call": approval.call, "reasons": groups.list_recent_reasons()}
     return render(request, "approvals/one.html", context)
@@ -114,7 +114,7 @@ def approval(request: HttpRequest, pk: str) -> HttpResponse:
 @require_POST
 @needs(VOTE)
 def vote(request: HttpRequest, pk: str) -> HttpResponse:
-    """Cast this person's vote, for what their page showed."""
+    """Cast this person's vote for what their page showed."""
     form = BallotForm(request.POST)
     if not form.is_valid():
         return _render_rejected(request, pk, 422, join_errors(form))
@@ -133,7 +133,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _describe_vote(call: ToolCall) -> str:
-    """Return what a vote that counted led to."""
+    """Return the result of a vote that counted."""
     ask = call.as_card().approval
     if call.waiting and ask is not None:
         return f"Vote counted, {ask.have} of {ask.terms.get('need', 1)} approvals so far"
@@ -143,7 +143,7 @@ def _describe_vote(call: ToolCall) -> str:
 @require_POST
 @needs(VOTE)
 def undo(request: HttpRequest, pk: str) -> HttpResponse:
-    """Take an approval back that its agent has not heard yet."""
+    """Revoke an approval that the agent has not received."""
     try:
         gate.revoke_approval(request.user, pk)
     except RequestRefused as refused:
@@ -163,7 +163,7 @@ def _render_card(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
-    """Say why a vote did not count, with the current card."""
+    """Explain why a vote did not count, with the current card."""
     if is_htmx_request(request):
         return render_fresh_card(request, call, notice=message, status=status)
     context = {"call": call, "told": message, "status": status, "next": find_return_path(request)}

@@ -1,4 +1,4 @@
-"""Who may watch: asked when a socket opens, and again every few seconds, for sockets outlive a sign-out."""
+"""Who may watch: checked when a socket opens and every few seconds, because sockets outlive a sign-out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGNED_OUT, NOT_YOURS, NOT_THERE, AMBIGUOUS = 4401, 4403, 4404, 4409
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A person at a browser: their session, and the proof of their password that it was made with."""
+    """A person at a browser: their session, and the password hash that it was created with."""
 
     person: int
     session: str

@@ -1,4 +1,4 @@
-"""What a page's board is: the news of one look, and how they become parts of the page."""
+"""The interface of a page's board: the changes of one tick, and how they become parts of the page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from dashboard.live.frames import Frame
 from toolcards.models import ToolCall
 
-THROTTLE_SECONDS = 1.0  # seconds between two drawings of numbers, tables and pictures
+THROTTLE_SECONDS = 1.0  # seconds between two renderings of the throttled parts
 
 
 @dataclass(frozen=True, slots=True)
 class BoardNews:
-    """What changed since the last tick: calls with their rows, the runs that rang, and whether a switch was thrown."""
+    """The changes since the last tick: calls with their rows, runs that rang, and changed switches."""
 
     calls: list[ToolCall] = field(default_factory=list)
     runs: frozenset[int] = frozenset()
@@ -22,7 +22,7 @@ class BoardNews:
 
 
 class LiveBoard:
-    """One view of the data. `runs`: those it needs, None for all; `every`: also calls that needed no approval."""
+    """One view of the data. `runs`: those that it needs, None for all; `every`: also calls without approval."""
 
     runs: frozenset[int] | None = None
     every = True
@@ -34,14 +34,14 @@ class LiveBoard:
     def render_all(self) -> Frame:
         """Render the whole board.
 
-        A browser gets it first, and again after it fell behind.
+        A browser gets it first, and again if it fell behind.
         """
         return Frame({**self.render_cards(), **self.render_throttled()})
 
     def render_changes(self, news: BoardNews) -> Frame:
-        """Return what the news change.
+        """Return the changed parts.
 
-        Numbers and pictures at most once a second.
+        Throttled parts are rendered at most once a second.
         """
         touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
         parts = self.render_changed_cards(news.calls) if news.calls else {}
@@ -54,17 +54,17 @@ class LiveBoard:
 
     @property
     def has_pending_parts(self) -> bool:
-        """Something is still to be drawn, a little later."""
+        """Return whether throttled parts still have to be rendered."""
         return bool(self._stale_since)
 
     def render_cards(self) -> dict[str, str]:
-        """Return the cards on it."""
+        """Return the cards of the board."""
         return {}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return what to do with the cards that changed."""
+        """Return how the page handles the changed cards."""
         return {}
 
     def render_throttled(self) -> dict[str, str]:
-        """Return numbers, tables and pictures."""
+        """Render the throttled parts: numbers, tables and pictures."""
         return {}

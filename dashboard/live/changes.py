@@ -1,6 +1,6 @@
 """One tick of the hub: the calls that changed since the last tick, and the changes of each board.
 
-All of it happens in the hub's own thread.
+Runs in the hub's own thread.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dashboard.live.queries import MAX_CALLS, StreamingInputs, fetch_changed_cal
 from toolcards.doorbell import EVERY_RUN
 from toolcards.models import Run, ToolCall
 
-HEARTBEAT_SECONDS = 2.0  # seconds between two looks without a ring: a lost ring costs this much
-RECENT_WRITES = timedelta(seconds=HEARTBEAT_SECONDS + 3)  # before a look at all runs: what is older was looked at
-MAX_RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
+HEARTBEAT_SECONDS = 2.0  # seconds between two ticks without a ring: the delay after a lost ring
+RECENT_WRITES = timedelta(seconds=HEARTBEAT_SECONDS + 3)  # seconds before a tick of all runs; older changes were read
+MAX_RUNS = 5_000  # newest runs that a new board of all calls covers; also the limit of cached names
 MAX_RUNS_PER_QUERY = 50  # runs in one statement
 
 Boards = Mapping[Hashable, LiveBoard]
@@ -29,9 +29,9 @@ Boards = Mapping[Hashable, LiveBoard]
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """The result of a look: a frame for each board, requested whole boards, and runs to read again.
+    """The result of a tick: a frame per board, requested whole boards, and runs to read again.
 
-    `spent`: seconds of CPU that it took.
+    `spent`: seconds of CPU.
     """
 
     frames: dict[Hashable, Frame]
@@ -45,15 +45,15 @@ class ChangeReader:
 
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}  # run -> position up to which its calls were read
-        self._approval_positions: dict[int, int] = {}  # the same where only calls that need approval are read
+        self._approval_positions: dict[int, int] = {}  # the same for runs of which only approvals are read
         self._covered: Boards = {}  # the boards of the last tick
-        self._runs: dict[int, Run] = {}  # only what a card needs: the names of the run and of its source
+        self._runs: dict[int, Run] = {}  # cached for the names of run and source on cards
         self._texts = StreamingInputs()
         self._runs_with_more: set[int] = set()
         self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
 
     def begin(self) -> None:
-        """Start from the current positions: existing calls are not news."""
+        """Start from the current positions: existing calls are not changes."""
         self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
         self._positions = dict(Run.objects.active().values_list("pk", "seq"))
         self._approval_positions, self._covered = dict(self._positions), {}
@@ -63,7 +63,7 @@ class ChangeReader:
 
         `rung`: empty to check all runs that wrote something. `fresh`: boards to render whole.
         """
-        # CPU time: a busy disk or another process must not delay the next tick.
+        # CPU time, because a busy disk or another process must not delay the next tick
         started, self._runs_with_more = time.thread_time(), set()
         late = self._cover(boards)
         news = self._news(rung, boards)
@@ -95,7 +95,7 @@ class ChangeReader:
     def _news(self, rung: set[int], boards: Boards) -> BoardNews:
         now = timezone.now()
         switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
-        # A ring may have been lost, and the runs that do ring must not hide it.
+        # A lost ring must not stay hidden behind the runs that ring.
         if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
             oldest = min(now, self._looked_at) - RECENT_WRITES
             changed = Run.objects.filter(updated_at__gte=oldest).values_list("pk", "seq")[:2_000]

@@ -1,6 +1,6 @@
-"""One task per event loop: listens for runs with news, renders what changed, and hands it to every browser.
+"""One task per event loop: reads runs that rang, renders their changes, and sends them to every browser.
 
-Looking and rendering happen in one thread of the hub's own; the loop only hands frames over and waits for no browser.
+Reading and rendering happen in one thread of the hub. The loop only passes frames on and waits for no browser.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
 
 log = logging.getLogger(__name__)
-TICK_SECONDS = 0.05  # seconds between two looks, on average
-BURST = 4  # looks that may follow each other at once after a rest: the first changes are shown without waiting
-MAX_LOAD = 0.3  # of the time may go into looking and rendering, on average
-LOAD_ALLOWANCE = 0.5  # seconds that looks may be ahead of that share: about 0.15 s of looking without a rest
-RECOVERY_SECONDS = 0.5  # seconds after a look that failed
-AUDIT_SECONDS = 2.5  # seconds between two looks at who may still watch
+TICK_SECONDS = 0.05  # seconds between two ticks, on average
+BURST = 4  # ticks that may follow each other at once after a pause, so that first changes are shown without delay
+MAX_LOAD = 0.3  # the average share of time for reading and rendering
+LOAD_ALLOWANCE = 0.5  # seconds that ticks may be ahead of that share: about 0.15 s of work without a pause
+RECOVERY_SECONDS = 0.5  # seconds of pause after a failed tick
+AUDIT_SECONDS = 2.5  # seconds between two checks of access
 
 
 class Watcher:
-    """One browser's socket: which boards it sees, who sits there, and what it has yet to be sent."""
+    """One browser's socket: its boards, its person, and its unsent parts."""
 
     def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], pace: Pacer) -> None:
         self.seat, self.boards = seat, boards
@@ -42,7 +42,7 @@ class Watcher:
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def dismiss(self, code: int) -> None:
-        """The socket is to be closed with this code."""
+        """Ask the socket to close with this code."""
         if not self.dismissed.done():
             self.dismissed.set_result(code)
 
@@ -60,12 +60,12 @@ class Hub:
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self.spent = 0.0  # seconds of CPU that the last look took
+        self.spent = 0.0  # seconds of CPU of the last tick
 
     # ------------------------------------------------------------ on the loop
 
     def enter(self, watcher: Watcher) -> None:
-        """Begin to feed the watcher: its whole boards first."""
+        """Add the watcher, which first gets its whole boards."""
         for key, make in watcher.boards.items():
             if key not in self.boards:
                 self.boards[key] = make()
@@ -76,13 +76,13 @@ class Hub:
             self._task = asyncio.create_task(self._run())
 
     def want_whole(self, watcher: Watcher) -> None:
-        """Send the watcher its whole boards at the next look."""
+        """Send the watcher its whole boards with the next tick."""
         self._new.append(watcher)
         if self._bell is not None:
             self._bell.wake(set())
 
     def leave(self, watcher: Watcher) -> None:
-        """Forget the watcher, and boards without watchers."""
+        """Remove the watcher, and boards without watchers."""
         for key in watcher.boards:
             self.watchers[key].discard(watcher)
             if not self.watchers[key]:
@@ -115,7 +115,7 @@ class Hub:
                 if started - audited >= AUDIT_SECONDS:
                     audited = started
                     await self._audit()
-            except Exception as error:  # a database that is away for a moment must not end the live pages
+            except Exception as error:  # a short outage of the database must not end the live pages
                 if not report_outage(error):
                     log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
@@ -161,7 +161,7 @@ class Hub:
 
 
 def _is_urgent(rung: set[int]) -> bool:
-    """Whether an approval is among the news: a person waits for it, or an agent does."""
+    """Return whether an approval changed, because a person or an agent waits for it."""
     return any(run < 0 for run in rung)
 
 

@@ -1,7 +1,7 @@
-"""Rows that a look reads, with statements that are written out once.
+"""Rows for a tick, read by precompiled statements.
 
-But for the numbers in them they are always the same, and to have the ORM compile them took ten times as long as to run
-them: it was half of what a look cost. What is read are whole rows, as the ORM would give them.
+Only the numbers in these statements vary. Composing them with the ORM took ten times as long as running them, which was
+half of a tick. The rows are complete, as the ORM returns them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolcards.encryption import UnreadableText
 from toolcards.models import Event, ToolCall
 from toolcards.models.runs import FACT_HEAD
 
-MAX_CALLS = 300  # changed calls per tick; the others follow in the next
+MAX_CALLS = 300  # changed calls per tick; others follow with the next
 MAX_CACHED_TEXT, MAX_CACHED_TEXTS = 20_000, 2_000  # characters of a cached text, number of cached texts
 
 
@@ -27,7 +27,7 @@ def _build_select(model: type[models.Model]) -> str:
     return f"SELECT {columns} FROM {model._meta.db_table} WHERE "  # noqa: S608 - our own columns
 
 
-REPLACEMENT = "\ufffd"  # in a row's text: there is what no column takes, and the card itself has the text
+REPLACEMENT = "\ufffd"  # in a row's text: the value does not fit a column, and the card has the text
 
 _CALLS, _PLACE, _NEEDS_PERSON = _build_select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
 _DELTAS = (

@@ -1,4 +1,4 @@
-"""The browsers' sockets. Run names may hold anything, a `/` included."""
+"""The routes of the browsers' sockets. Run names may contain any character, also `/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many calls wait for people, in numbers and in one sentence for those who cannot see the page."""
+"""The number of waiting calls, and an announcement for screen readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcards.models import ToolCall
 def read_badge() -> dict[str, Any]:
     """Return the count, and the newest call's id, risk and announcement.
 
-    Only a first or risky call is announced.
+    Only a first call or one with a high risk is announced.
     """
     waiting = ToolCall.objects.waiting()
     count = waiting.count()

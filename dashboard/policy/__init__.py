@@ -1,1 +1,1 @@
-"""What the policy pages know: rules as people read and write them, trials, and drafts held against the past."""
+"""The policy pages: rules and their texts, dry runs, and simulations of drafts over past calls."""

@@ -1,4 +1,4 @@
-"""Policy for admins' own programs: read and replace the draft, validate, activate, list versions."""
+"""The policy API for admins' programs: read and replace the draft, validate, activate, list versions."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def handle_policy_errors(view: View) -> View:
 @api(EDIT_POLICY, "GET", "PUT")
 @handle_policy_errors
 def draft(request: HttpRequest) -> HttpResponse:
-    """The policy being written, as a bare document."""
+    """Return or replace the draft, as a bare document."""
     if request.method == "PUT":
         document = _read_document(body_of(request))
         policy_store.check_document(document)
-        text = policy_store.load_draft_text()  # the comments stay with the rules that stay
+        text = policy_store.load_draft_text()  # rules that stay keep their comments
         policy_draft.replace_draft(document, author=request.user.get_username(), text=text)
     return JsonResponse(policy_draft.load_draft())
 
@@ -63,7 +63,7 @@ def validate(request: HttpRequest) -> HttpResponse:
 @api(EDIT_POLICY, "POST")
 @handle_policy_errors
 def activate(request: HttpRequest) -> HttpResponse:
-    """Activate the draft if the version that the caller saw is active."""
+    """Activate the draft if the caller saw the active version."""
     body = require_object(body_of(request))
     expected, note = body.get("expected_active"), body.get("note") or ""
     if not isinstance(expected, int) or isinstance(expected, bool):
@@ -86,7 +86,7 @@ def activate(request: HttpRequest) -> HttpResponse:
 
 @api(EDIT_POLICY, "GET")
 def versions(request: HttpRequest) -> HttpResponse:
-    """Every version there was, newest first."""
+    """List every version, newest first."""
     rows = PolicyVersion.objects.defer("document")[:1000]
     return JsonResponse(
         {"active": policy_store.get_active_version_number(), "versions": [_serialize_version(row) for row in rows]}
@@ -97,7 +97,7 @@ def versions(request: HttpRequest) -> HttpResponse:
 
 
 def build_error(pointer: str, code: str, message: str) -> PolicyError:
-    """Return what to raise about one place of a body."""
+    """Return the PolicyError for one place of a body."""
     return PolicyError([PolicyFinding(pointer, code, message)])
 
 
@@ -127,7 +127,7 @@ def _serialize_version(version: PolicyVersion) -> dict[str, Any]:
 
 
 def serialize_decision(decision: PolicyDecision) -> dict[str, Any]:
-    """Return a decision as programs read it."""
+    """Return a decision as JSON."""
     return {
         "decision": str(decision.effect),
         "code": decision.code,

@@ -1,4 +1,4 @@
-"""From a call to its policy: why it was answered so, and a rule that begins with it."""
+"""From a call to its policy: the explanation of its decision, and a rule suggested from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """Show how broad a rule can be and what it would change.
 
-    htmx requests the last part alone, after every choice.
+    After every choice, htmx requests only the last part.
     """
     call = _find_call(run, ordinal)
     card = call.as_card()

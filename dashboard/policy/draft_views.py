@@ -1,4 +1,4 @@
-"""The draft of the policy: what activating it would change, its default, and replacing it as a whole."""
+"""The draft of the policy: its changes, its default effect, and replacing it as a whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolcards.models import PolicyVersion
 @require_GET
 @needs(EDIT_POLICY)
 def draft(request: HttpRequest) -> HttpResponse:
-    """The policy being written, and what activating it would change."""
+    """Show the draft and what activating it would change."""
     return _render_draft(request)
 
 
@@ -44,7 +44,7 @@ def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200,
 
 
 def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
-    """What the form of the default shows."""
+    """Return the initial values of the form for the default."""
     default_ask = document.get("default_ask") or {}
     return {"default": document.get("default", "ask"), "allow_requester": default_ask.get("allow_requester", False)}
 
@@ -52,7 +52,7 @@ def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
 @require_POST
 @needs(EDIT_POLICY)
 def activate(request: HttpRequest) -> HttpResponse:
-    """Make the reviewed draft the policy."""
+    """Activate the reviewed draft."""
     form = ActivateForm(request.POST)
     if not form.is_valid():
         return _render_draft(request, message="Say which version you compared the draft with.", status=422)
@@ -84,7 +84,7 @@ def activate(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def set_default(request: HttpRequest) -> HttpResponse:
-    """Change the answer where no rule matches."""
+    """Set the effect for calls that no rule matches."""
     form = DefaultForm(request.POST)
     if not form.is_valid():
         return _render_draft(request, message="Choose deny, ask or allow.", status=422)
@@ -99,7 +99,7 @@ def set_default(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def take_pack(request: HttpRequest, name: str) -> HttpResponse:
-    """Make a starter policy the draft."""
+    """Replace the draft by a starter policy."""
     if name not in PRESETS:
         raise Http404
     return _replace_draft(
@@ -120,7 +120,7 @@ def copy_version(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def import_document(request: HttpRequest) -> HttpResponse:
-    """Make a file or a pasted document the draft."""
+    """Replace the draft by a file or a pasted document."""
     form = ImportForm(request.POST, request.FILES)
     if form.is_valid():
         try:

@@ -38,7 +38,7 @@ def build_request(
 
 
 def _is_known(tool: str, source: str) -> bool:
-    """Return whether the tool is known: listed, known last time, or announced."""
+    """Return whether the tool is known: listed, known at its newest call, or announced."""
     if tool_kinds.is_known_tool(tool, source):
         return True
     newest = ToolCall.objects.not_removed().filter(tool=tool[:300]).order_by("-id").first()
@@ -51,7 +51,7 @@ def _is_known(tool: str, source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """One condition, the value of the call, and whether the condition holds."""
+    """One condition, the value in the call, and whether the condition holds."""
 
     what: str
     value: str
@@ -82,13 +82,13 @@ class RuleTrial:
 
     @property
     def failed(self) -> list[ConditionResult]:
-        """What kept the rule from matching."""
+        """Return why the rule did not match."""
         return [c for c in self.clauses if (c.truth == "false") != c.exception and c.truth != "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The verdict on one call: the rules behind it, those that matched and lost, and the one that nearly matched."""
+    """The decision on one call: its rules, the overruled ones, and the one that nearly matched."""
 
     decision: PolicyDecision
     winners: list[RuleTrial] = field(default_factory=list)
@@ -98,12 +98,12 @@ class Trial:
 
     @property
     def effect(self) -> str:
-        """allow, ask or deny."""
+        """Return allow, ask or deny."""
         return str(self.decision.effect)
 
 
 def try_call(policy: RuleSet, question: PolicyRequest) -> Trial:
-    """Return what the policy says of the call, and why."""
+    """Return the policy's decision on the call, with its reasons."""
     decision = decide(policy, question, explain=True)
     sentences = {rule.id: rule.sentence for rule in policy.rules}
     trials = [_build_rule_trial(entry, sentences) for entry in decision.trace]
@@ -133,13 +133,13 @@ def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleT
 
 
 def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
-    """The rule that missed by the fewest conditions, of those that any condition of held."""
+    """Return the rule with the fewest failed conditions, if any of its conditions hold."""
     near = [rule for rule in missed if rule.matched_conditions]
     return min(near, key=lambda rule: (len(rule.failed), -rule.matched_conditions, rule.rule), default=None)
 
 
 def _mask_value(path: str, value: Any) -> str:
-    """The value that was looked moment, without secrets; the name it stands under may tell that it is one."""
+    """Return the value with secrets masked, also those that its name identifies."""
     name = path.rsplit("/", 1)[-1].split(" ")[0]
     value = next(iter(get_redactor().value({name: value}).values()))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):

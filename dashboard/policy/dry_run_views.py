@@ -1,4 +1,4 @@
-"""Trying a call: what policy would say of it, with nothing happening to it."""
+"""The page to test a call: what policy would decide. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _build_results(request: HttpRequest, form_data: dict[str, Any]) -> list[dict
 
 
 def _get_call_values(public_id: str) -> dict[str, Any]:
-    """The form's values for a real call."""
+    """Return the form's values for a past call."""
     call = find_call(public_id)
     if call is None:
         return {}

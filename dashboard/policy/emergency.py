@@ -1,4 +1,4 @@
-"""The kill switch and break-glass: one button that stops every call, and one that lets asked calls pass for a while."""
+"""The pages and API of the kill switch, which denies every call, and of break-glass, which lifts approvals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ THROW = "toolcards.throw_killswitch"
 BREAK = "toolcards.break_glass"
 FRESH = 300.0  # seconds since the sign-in
 MAX_DECISIONS = 200
-DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate refuses far fewer
+DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate has a lower limit
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 
 
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 @require_http_methods(["GET", "POST"])
 @needs(THROW)
 def killswitch(request: HttpRequest) -> HttpResponse:
-    """The step in between: what it does, why, and the one button."""
+    """Show what the kill switch does, with its button; POST switches it."""
     if request.method == "POST":
         on = request.POST.get("to") == "on"
         outcome = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
@@ -49,7 +49,7 @@ def killswitch(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @needs()
 def breakglass(request: HttpRequest) -> HttpResponse:
-    """Start or end break-glass, and show what it has let pass."""
+    """Start or end break-glass, and list the calls that it lifted."""
     error, status = "", 200
     if request.method == "POST":
         if not request.user.has_perm(BREAK):
@@ -65,7 +65,7 @@ def breakglass(request: HttpRequest) -> HttpResponse:
 
 
 def _start_breakglass(request: HttpRequest, form_data: Any) -> dict[str, Any]:
-    """Do as the form or the body says; raises Refused."""
+    """Start or end as the form or body states; raises RequestRefused."""
     username = request.user.get_username()
     if form_data.get("to") == "off":
         return gate.break_glass(username, "", 0)
@@ -78,7 +78,10 @@ def _start_breakglass(request: HttpRequest, form_data: Any) -> dict[str, Any]:
 
 
 def _parse_minutes(value: Any) -> float:
-    """Return the minutes in a form's text or a JSON number; raises Invalid."""
+    """Return the minutes in a form's text or a JSON number.
+
+    Raises InvalidRequest.
+    """
     if isinstance(value, str):
         text = value.strip() or str(DEFAULT_MINUTES)
         value = float(text) if _NUMBER.fullmatch(text) else None
@@ -88,12 +91,12 @@ def _parse_minutes(value: Any) -> float:
 
 
 def is_freshly_signed_in(request: HttpRequest) -> bool:
-    """Return whether this session was signed in just now."""
+    """Return whether this session was signed in recently."""
     return time.time() - sign_in_log.get_sign_in_time(request) <= FRESH
 
 
 def list_passed_decisions(row: BreakGlass) -> list[AuditRow]:
-    """Return the decisions that only this break-glass let pass, oldest first."""
+    """Return the decisions that this break-glass lifted, oldest first."""
     end = row.ended_at or row.until
     rows = AuditRow.objects.filter(act="decision", actor_kind="break_glass")
     return list(rows.filter(at__gte=int(row.at * 1000), at__lte=round(end * 1000) + 1).order_by("seq")[:MAX_DECISIONS])
@@ -104,7 +107,7 @@ def list_passed_decisions(row: BreakGlass) -> list[AuditRow]:
 
 @api(VIEW, "GET", "POST")
 def killswitch_api(request: HttpRequest) -> HttpResponse:
-    """Whether it is on; throw it with `{"on": true, "reason"?}`."""
+    """Return the state; `{"on": true, "reason"?}` turns it on."""
     if request.method == "GET":
         row = emergency.get_active_kill_switch()
         state = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}

@@ -1,4 +1,4 @@
-"""Why a call was answered as it was: the rules of that version, clause by clause, and what dropping one changes."""
+"""Why a call was decided as it was: the rules of that version, and the decision without each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcards.models import PolicyVersion, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class RuleRemoval:
-    """What the same version would have answered without one of its rules."""
+    """The decision of the same version without one of its rules."""
 
     rule: str
     effect: str
@@ -25,7 +25,7 @@ class RuleRemoval:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer, who gave it, and the trace behind it; `trial` None where that version is not known."""
+    """The decision, its author, and its trace; `trial` is None if the version is unknown."""
 
     answer: str
     by: str
@@ -34,7 +34,7 @@ class Explanation:
     version: int
     trial: dry_run.Trial | None
     without: list[RuleRemoval]
-    now: dry_run.Trial | None  # what the version that is active now says, where it is another one
+    now: dry_run.Trial | None  # the decision of the active version, if it is another one
     now_version: int
     complete: bool
     recorded: str
@@ -71,7 +71,7 @@ def explain(call: ToolCall) -> Explanation:
 
 
 def _load_policy(version: PolicyVersion | None) -> RuleSet | None:
-    """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
+    """Return the version's policy; None without one, or if it is unreadable."""
     try:
         return policy_store.compile_version(version) if version else None
     except policy_store.UnreadablePolicy:

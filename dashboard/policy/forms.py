@@ -13,14 +13,14 @@ EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
 
 
 class DefaultForm(forms.Form):
-    """The answer where no rule matches."""
+    """The effect for calls that no rule matches."""
 
     default = forms.ChoiceField(choices=EFFECTS)
     allow_requester = forms.BooleanField(required=False, label="The agent’s owner may approve")
 
 
 class TryForm(forms.Form):
-    """A call to try the policy with; nothing happens to it."""
+    """A call to test; nothing is executed."""
 
     tool = forms.CharField(max_length=300, initial="Bash")
     agent = NamesField(required=False, help_text="The agent, or its path: main, reviewer.")
@@ -33,13 +33,13 @@ class TryForm(forms.Form):
     )
 
     def clean_args(self) -> Any:
-        """Return the arguments; nothing typed means an empty object."""
+        """Return the arguments; an empty field is an empty object."""
         text = self.cleaned_data["args"].strip()
         return read_json(text) if text else {}
 
 
 class SimulationForm(forms.Form):
-    """How much of the past a draft is compared with."""
+    """The past calls that a draft is compared with."""
 
     calls = forms.ChoiceField(
         choices=[(f"{count}", f"{count:,} calls") for count in (1_000, 5_000, 20_000, 100_000)], initial="5000"
@@ -52,7 +52,7 @@ class SimulationForm(forms.Form):
 
 
 class ActivateForm(forms.Form):
-    """Make the draft the policy, provided that the version the person compared with is still active."""
+    """Activate the draft if the version that the person compared with is active."""
 
     expected_active = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     draft_sha256 = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
@@ -61,7 +61,7 @@ class ActivateForm(forms.Form):
 
 
 class TextForm(forms.Form):
-    """The draft as YAML; `based_on` is the draft that the person began with."""
+    """The draft as YAML; `based_on` identifies the draft that the person edited."""
 
     text = forms.CharField(max_length=512 * 1024, strip=False)
     based_on = forms.CharField(max_length=64, required=False)
@@ -69,7 +69,7 @@ class TextForm(forms.Form):
 
 
 class ImportForm(forms.Form):
-    """A policy document to take as the draft, JSON or YAML, as a file or as text."""
+    """A policy document for the draft: JSON or YAML, as a file or as text."""
 
     file = forms.FileField(required=False, max_length=200)
     document = forms.CharField(

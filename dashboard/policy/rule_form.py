@@ -1,4 +1,4 @@
-"""One rule as a form: its fields, the rule they mean, and findings next to their fields."""
+"""One rule as a form: its fields, the rule that they express, and findings next to their fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADVANCED = ("unless", "ask", "expires_at")
 
 
 class RuleForm(forms.Form):
-    """One rule of the draft. `advanced` has what the fields cannot express, as JSON."""
+    """One rule of the draft. `advanced` has as JSON what the fields cannot express."""
 
     effect = forms.ChoiceField(choices=EFFECTS, initial="ask", widget=forms.RadioSelect)
     tool = NamesField(
@@ -74,7 +74,7 @@ class RuleForm(forms.Form):
 
     @classmethod
     def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
-        """Return the form filled in with a rule of the draft."""
+        """Return the form with the values of a rule of the draft."""
         return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
 
     def clean(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class RuleForm(forms.Form):
         return form_data
 
     def save(self, author: str) -> None:
-        """Put the rule into the draft."""
+        """Save the rule in the draft."""
         policy_draft.save_rule(self.rule, author=author, instead_of=self.instead_of)
 
 
@@ -118,7 +118,10 @@ def _join_names(names: Any) -> list[str]:
 
 
 def _pop_plain_argument(match: dict[str, Any]) -> dict[str, Any]:
-    """Take the one question about an argument out of the conditions, if its answer fits into a text field."""
+    """Remove and return the only simple condition on an argument.
+
+    Simple: its operand fits into a text field.
+    """
     args = match.get("args")
     args = [args] if isinstance(args, dict) else args or []
     if len(args) != 1 or not set(args[0]) <= {"path", "op", "value"}:
@@ -164,11 +167,11 @@ _VALUES = {
     "types": _split_lines,
     "number": _parse_number,
     "json": _parse_json_or_text,
-}  # by the matcher's shape
+}  # by the type of the operand
 
 
 def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
-    """Return the rule that the form's values mean."""
+    """Return the rule that the form's values express."""
     advanced = dict(form_data.get("advanced") or {})
     match = advanced.pop("match", None) or {}
     if not isinstance(match, dict):

@@ -1,4 +1,4 @@
-"""The rules of the draft: write, change, switch and remove them."""
+"""The rules of the draft: create, change, enable and remove them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolcards.models import DraftRule
 @require_http_methods(["GET", "POST"])
 @needs(EDIT_POLICY)
 def new_rule(request: HttpRequest) -> HttpResponse:
-    """Write a rule, perhaps beginning with a call that was seen."""
+    """Create a rule, optionally from a call."""
     form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_get_initial_rule(request))
     return _save_rule(request, form, {"new": True})
 
@@ -43,7 +43,10 @@ def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) ->
 
 
 def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
-    """What a link may fill in: ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…"""
+    """Return the rule in a link's query.
+
+    For example ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…
+    """
     call = dry_run_views.find_call(request.GET.get("from", ""))
     if call is not None:
         return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
@@ -56,7 +59,7 @@ def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
 @require_POST
 @needs(EDIT_POLICY)
 def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
-    """Turn a rule of the draft on or off."""
+    """Enable or disable a rule of the draft."""
     if not policy_draft.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")
@@ -65,7 +68,7 @@ def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
-    """Take a rule out of the draft."""
+    """Remove a rule from the draft."""
     if not policy_draft.remove_rule(rule_id, author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")

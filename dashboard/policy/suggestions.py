@@ -1,4 +1,4 @@
-"""A rule from a call: rungs from exactly its arguments to all calls of its kind, with their past matches."""
+"""Rules suggested from a call, from exactly its arguments to all calls of its kind, with past matches."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_Ru
     parts = read_line(line).segments
     words = [part.words for part in parts]
     if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, part_words[:2])) for part_words in words):
-        return  # a rule cannot name the programs of a line that cannot be read
+        return  # a rule cannot name the programs of an unreadable line
     two = list(dict.fromkeys(" ".join(_get_command_prefix(part_words)) for part_words in words))
     programs = list(dict.fromkeys(part_words[0] for part_words in words))
     if two != programs:
@@ -118,7 +118,7 @@ def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_Ru
 
 
 def _find_caution(values: list[str]) -> str:
-    """Return what a rule that allows such commands does not cover, where the catalogue calls them dangerous."""
+    """Return what a rule that allows such commands leaves out, if the catalog calls it dangerous."""
     whys = [why for value in values if (why := explain_partial_allow(tuple(value.split())))]
     return f" ({whys[0]})" if whys else ""
 
@@ -153,7 +153,7 @@ def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_RungP
 
 
 def _holds_secret(value: Any) -> bool:
-    """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
+    """Return whether the argument holds a secret or a mask, which rules must not contain."""
     return bool(has_mask(value) or get_redactor().value(value) != value)
 
 
@@ -169,9 +169,9 @@ def _is_valid(rung: Suggestion) -> bool:
 
 
 def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> CountedSuggestions:
-    """Return the rungs with the recent calls that they certainly match.
+    """Return the suggestions with the recent calls that they certainly match.
 
-    The calls of the same tool come first. Their number, age (30 days) and the time are limited.
+    Calls of the same tool come first. Their number, age (30 days) and the time are limited.
     """
     policy, examined, partial = _build_monitor_policy(suggestions), 0, False
     every: Counter[str] = Counter()
@@ -199,7 +199,10 @@ def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> 
 
 
 def _build_monitor_policy(suggestions: list[Suggestion]) -> RuleSet:
-    """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
+    """Return a policy with each suggestion as an allow rule in monitor mode.
+
+    Unknown counts as no match. Command prefixes are checked separately.
+    """
     matches = [
         (rung.name, {key: value for key, value in rung.match.items() if not _is_command_suggestion(rung, key)})
         for rung in suggestions
@@ -213,7 +216,10 @@ def _is_command_suggestion(rung: Suggestion, key: str) -> bool:
 
 
 def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
-    """Return whether every part of the command begins as the rung says; an allow rule may cover fewer, a deny more."""
+    """Return whether every part of the command begins with the suggested words.
+
+    An allow rule may cover fewer, a deny rule more.
+    """
     if not _is_command_suggestion(rung, "args" if "args" in rung.match else ""):
         return True
     argument = rung.match["args"][0]
@@ -256,7 +262,10 @@ def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str,
 
 
 def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
-    """Return the condition on whose calls are meant; the narrowest that names can say, for `*` in a name means more."""
+    """Return the condition for the agents in scope.
+
+    The narrowest that names can express, because `*` in a name matches more.
+    """
     agent, run = get_agent_name(call, card), call.run.name
     if scope == "all":
         return {}
@@ -270,7 +279,7 @@ def _get_effect(choices: dict[str, str], card: Card) -> str:
 
 
 def guess_effect(card: Card) -> str:
-    """Return the likely effect: what a person has answered already."""
+    """Return the likely effect: what a person has answered."""
     if card.denied_by and card.denied_by.kind == "human":
         return "deny"
     actor = card.approval.by if card.approval else None

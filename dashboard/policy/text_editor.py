@@ -1,4 +1,4 @@
-"""The draft as YAML text, with every remark next to its line."""
+"""The draft as YAML text, with every finding next to its line."""
 
 from __future__ import annotations
 

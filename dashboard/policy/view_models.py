@@ -1,4 +1,4 @@
-"""Policy as people read it: rules in sentences, grouped by effect, with recent hits."""
+"""Policy for people: rules as sentences, grouped by effect, with recent hits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, Event, PolicyVersion
 
 DAY = 86_400.0
-LOOKED_AT = 20_000  # events of the log that hits are counted in
+LOOKED_AT = 20_000  # newest events of the log in which hits are counted
 TITLES = (("deny", "Deny"), ("ask", "Ask"), ("allow", "Allow"))
 ANSWERS = {"deny": "deny", "ask": "ask", "allow": "allow"}
 
@@ -44,12 +44,12 @@ class RuleRow:
     hits: int = 0
     author: str = ""
     would: int = 0
-    quiet: str = ""  # "30 days": how long it has answered nothing
+    quiet: str = ""  # "30 days": how long it had no hits
 
 
 @dataclass(frozen=True)
 class RuleHits:
-    """How many calls each rule answered, or would have; `days` is how far back was looked."""
+    """How many calls each rule decided, or would have; `days` is the counted period."""
 
     answers: Counter[str] = field(default_factory=Counter)
     would: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class RuleHits:
 
     @property
     def words(self) -> str:
-        """Say how long a rule had no hits, "" below a day."""
+        """Return how long a rule had no hits, "" below a day."""
         days = min(int(self.days), 30)
         return f"{days} day{'s' if days > 1 else ''}" if days else ""
 
@@ -73,7 +73,7 @@ class EffectGroup:
 
 @dataclass(frozen=True, slots=True)
 class DraftReview:
-    """What activating the draft would mean: what changes, what deserves a second look, and whether it may be."""
+    """The effect of activating the draft: changes, warnings, and whether it can be activated."""
 
     document: dict[str, Any]
     sha256: str
@@ -85,7 +85,7 @@ class DraftReview:
 
     @property
     def named_warnings(self) -> list[tuple[str, PolicyFinding]]:
-        """The warnings, each with the name of the rule it is about."""
+        """Return the warnings, each with the name of its rule."""
         return [(_get_rule_name(finding.pointer, self.document), finding) for finding in self.warnings]
 
 
@@ -97,7 +97,7 @@ def _get_rule_name(pointer: str, document: Mapping[str, Any]) -> str:
 
 
 def group_by_effect(rows: list[RuleRow]) -> list[EffectGroup]:
-    """Return the rules in the order of strictness."""
+    """Return the rules by strictness."""
     return [EffectGroup(effect, title, [row for row in rows if row.effect == effect]) for effect, title in TITLES]
 
 
@@ -147,13 +147,13 @@ def count_recent_hits() -> RuleHits:
 
 
 def review_draft() -> DraftReview:
-    """Compare the draft with what is active."""
+    """Compare the draft with the active policy."""
     document = policy_draft.load_draft()
     version = PolicyVersion.objects.filter(active=True).first()
     number = version.number if version else 0
     try:
         old = policy_store.load_document(version) if version else None
-    except policy_store.UnreadablePolicy:  # all of the draft is new then; activating it is the way back
+    except policy_store.UnreadablePolicy:  # then all of the draft is new, and activating it repairs the policy
         old = None
     sha256 = digest(document)
     try:
@@ -166,7 +166,7 @@ def review_draft() -> DraftReview:
 
 
 def describe_model(document: Mapping[str, Any]) -> str:
-    """Say the whole model in one sentence."""
+    """Return the whole model in one sentence."""
     default = ANSWERS.get(str(document.get("default", "ask")), "ask")
     sentence = f"Deny beats ask, ask beats allow. If nothing matches: {default}."
     unknown = document.get("unknown_tool")

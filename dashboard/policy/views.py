@@ -1,4 +1,4 @@
-"""The active policy in sentences, its versions, and their export."""
+"""The active policy in sentences, its versions, and exports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def handle_unreadable_version(view: Callable[..., HttpResponse]) -> Callable[...
 @needs()
 @handle_unreadable_version
 def policy(request: HttpRequest) -> HttpResponse:
-    """The active version in sentences."""
+    """Show the active version in sentences."""
     version = PolicyVersion.objects.filter(active=True).first()
     document = policy_store.load_document(version) if version else {}
     rows = (
@@ -60,7 +60,7 @@ def policy(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs()
 def versions(request: HttpRequest) -> HttpResponse:
-    """Every version there was, newest first."""
+    """List every version, newest first."""
     rows = PolicyVersion.objects.defer("document")[:500]
     return render(request, "policy/versions.html", {"versions": rows})
 
@@ -69,7 +69,7 @@ def versions(request: HttpRequest) -> HttpResponse:
 @needs()
 @handle_unreadable_version
 def version(request: HttpRequest, number: int) -> HttpResponse:
-    """One version in sentences, and what it changed."""
+    """Show one version in sentences, with its changes."""
     row = get_object_or_404(PolicyVersion, number=number)
     before = PolicyVersion.objects.filter(number__lt=number).first()
     document = policy_store.load_document(row)
@@ -84,7 +84,7 @@ def version(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _get_previous_document(before: PolicyVersion | None) -> dict[str, Any] | None:
-    """Return the version that a version is compared with; None without one that can be read."""
+    """Return the version to compare with; None without a readable one."""
     try:
         return policy_store.load_document(before) if before else None
     except policy_store.UnreadablePolicy:
@@ -95,7 +95,7 @@ def _get_previous_document(before: PolicyVersion | None) -> dict[str, Any] | Non
 @needs()
 @handle_unreadable_version
 def export(request: HttpRequest) -> HttpResponse:
-    """The active version, a numbered one, or the draft, as a file."""
+    """Return the active version, another version, or the draft as a file."""
     version_text = request.GET.get("version", "")
     if version_text == "draft":
         if not request.user.has_perm(EDIT_POLICY):

@@ -1,4 +1,4 @@
-"""Comments of policy documents: the YAML that a person wrote last, brought up to date without losing its comments."""
+"""Comments of policy documents: updates the YAML that a person wrote last without losing its comments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_with_comments(document: dict[str, Any], earlier: str) -> str:
         if digest(read_yaml(text).value) == digest(document):
             return text
     except (NotYaml, YAMLError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError):
-        pass  # the comments are lost rather than the policy: the library does not read all that people write
+        pass  # the library cannot read all valid YAML; then the comments are lost, not the policy
     return write_yaml(document)
 
 
@@ -34,7 +34,7 @@ def _rewrite(document: dict[str, Any], earlier: str) -> str:
     yaml.preserve_quotes, yaml.width = True, 100
     yaml.indent(mapping=2, sequence=_sequence_indent(earlier), offset=_sequence_indent(earlier) - 2)
     tree = yaml.load(earlier)
-    # New parts come from the module that knows how values of the document are written in YAML.
+    # `yaml_io` writes new parts, so that all values are spelled in one way.
     target = yaml.load(write_yaml(document))
     result = StringIO()
     yaml.dump(_update(tree, target), result)
@@ -49,7 +49,7 @@ def _sequence_indent(text: str) -> int:
 
 
 def _update(node: Any, target: Any) -> Any:
-    """Return the node with the target content; parts that are the same stay as they are written."""
+    """Return the node with the target content; unchanged parts keep their spelling."""
     if isinstance(node, CommentedMap) and isinstance(target, CommentedMap):
         for name in [name for name in node if name not in target]:
             del node[name]
@@ -62,7 +62,10 @@ def _update(node: Any, target: Any) -> Any:
 
 
 def _update_list(node: CommentedSeq, target: CommentedSeq) -> CommentedSeq:
-    """Update a list item by item; rules keep their comments when others are added, removed or moved."""
+    """Update a list item by item.
+
+    Rules keep their comments when others are added, removed or moved.
+    """
     names = [_name_of(item) for item in target]
     for position in reversed(range(len(node))):
         if _name_of(node[position]) not in names:
@@ -81,7 +84,10 @@ def _update_list(node: CommentedSeq, target: CommentedSeq) -> CommentedSeq:
 
 
 def _name_of(item: Any) -> Any:
-    """Return what makes an item of a list the same item: the id of a rule, else its content."""
+    """Return what identifies an item of a list.
+
+    The id of a rule, else its content.
+    """
     if isinstance(item, CommentedMap):
         return ("id", item["id"]) if "id" in item else ("content", digest(_plain(item)))
     return ("value", repr(item))

@@ -1,6 +1,6 @@
-"""Policy as YAML: JSON's values and nothing more, so that what stands there is what is meant.
+"""Policy as YAML with only the values of JSON, so that the text is unambiguous.
 
-No anchors, aliases, tags or merge keys; names are text and stand once; `no`, `on` and `08:00` are text, as in YAML 1.2.
+No anchors, aliases, tags or merge keys; names are text and unique; `no`, `on` and `08:00` are text, as in YAML 1.2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A document and the line (from 1) on which each of its values begins, by JSON Pointer."""
+    """A document and the line (from 1) of each of its values, by JSON Pointer."""
 
     value: Any
     lines: dict[str, int]
@@ -36,7 +36,7 @@ class YamlDocument:
 
 
 class NotYaml(PolicyError):
-    """The text cannot be read; `line` says where."""
+    """The text cannot be read; `line` is the place."""
 
     def __init__(self, pointer: str, message: str, line: int) -> None:
         super().__init__([PolicyFinding(pointer, "not_yaml", message)])
@@ -54,7 +54,7 @@ class _OpenCollection:
 
 @dataclass
 class _Reader:
-    """Takes YAML's events one by one; nothing is built twice, so nothing can explode."""
+    """Reads YAML's events one by one; builds no value twice, so that documents cannot expand."""
 
     lines: dict[str, int] = field(default_factory=dict)
     stack: list[_OpenCollection] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Reader:
         self.lines[f"{top.pointer}/{escape(name)}"] = line
 
     def _get_pointer(self) -> str:
-        """The pointer of what comes next."""
+        """Return the pointer of the next value."""
         if not self.stack:
             return ""
         top = self.stack[-1]
@@ -135,7 +135,7 @@ def read_yaml(text: str) -> YamlDocument:
 
 
 def _convert_scalar(event: yaml.ScalarEvent) -> Any:
-    """Return the value as JSON would have it; whatever is quoted is text."""
+    """Return the value as JSON has it; quoted values are text."""
     text: str = event.value
     if not event.implicit[0]:
         return text
@@ -149,7 +149,7 @@ def _convert_scalar(event: yaml.ScalarEvent) -> Any:
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
+        """Write values instead of aliases."""
         return True
 
 
@@ -175,7 +175,10 @@ _FIRST = ("id", "effect", "mode", "enabled", "severity", "expires_at", "match", 
 
 
 def _order_document(document: Any) -> Any:
-    """Put each rule's name and effect first; the order of names means nothing."""
+    """Put each rule's name and effect first.
+
+    The order of names has no meaning.
+    """
     rules = document.get("rules") if isinstance(document, dict) else None
     if not isinstance(rules, list):
         return document
@@ -191,7 +194,7 @@ def _order_rule(rule: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A finding with its line, and what stands there."""
+    """A finding with its line and the text there."""
 
     finding: PolicyFinding
     line: int

@@ -1,1 +1,1 @@
-"""Runs and calls: their tables and their pages."""
+"""Runs and calls: tables, pages, filters and exports."""

@@ -1,4 +1,4 @@
-"""Numbers of the newest calls for each tool or agent: how many, how they ended, how long they took."""
+"""Statistics of the newest calls for each tool or agent: counts, outcomes, durations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dashboard.url_helpers import format_duration
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
-MAX_CALLS = 20_000  # newest calls that are counted, so that a page costs the same on a large store
+MAX_CALLS = 20_000  # newest calls that are counted, so that the page's cost does not grow with the store
 RANGES = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "all": None}
 BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, math.inf)  # upper ends of the histogram's bars, in seconds
 BUCKET_LABELS = ("up to 10 ms", "up to 100 ms", "up to 1 s", "up to 10 s", "up to 1 min", "longer")
@@ -27,7 +27,7 @@ _FINAL_STATES = {ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR}
 
 
 class CountedCalls(NamedTuple):
-    """Calls that are alike in all that is counted. `microseconds`: from begin to end, None where that says nothing."""
+    """Calls that agree in all counted values. `microseconds`: the duration, None if it has no meaning."""
 
     name: str
     state: str
@@ -79,7 +79,7 @@ class HistogramBar:
 
 @dataclass(slots=True)
 class CallStatistics:
-    """The numbers of one tool or agent."""
+    """The statistics of one tool or agent."""
 
     name: str
     calls: int = 0

@@ -1,8 +1,7 @@
-"""A call as text to paste elsewhere: Markdown for issues and chats, its JSON of the API, or a curl command.
+"""A call as text for other programs: Markdown, the API's JSON, or a curl command.
 
-All hold what the call's page shows, with masked secrets. Nothing that an agent wrote acts as Markdown: it stands in
-code spans and code blocks. Nothing of it acts in a shell: it stands as ASCII JSON in a here-document, which is not
-expanded.
+All contain what the call's page shows, with masked secrets. Agents' text cannot act as Markdown, because it is in code
+spans and code blocks, nor in a shell, because it is ASCII JSON in a here-document that is not expanded.
 """
 
 from __future__ import annotations
@@ -96,8 +95,8 @@ def build_curl_command(call: ToolCall, card: Card, url: str) -> str:
         body["agent_path"] = list(card.agent_path)
     tool = {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind, "title": card.tool.title}
     body |= {"tool": {name: value for name, value in tool.items() if value}, "args": card.input}
-    # JSON escapes all line breaks in texts, so no line of them ends the here-document. It leaves DEL alone, which a
-    # terminal takes for a key.
+    # JSON escapes all line breaks in texts, so no line of them ends the here-document. It does not escape DEL, which a
+    # terminal reads as a key.
     text = json.dumps(body, indent=2).replace("\x7f", "\\u007f")
     return (
         'curl -sS -H "Authorization: Bearer $TOOLCARDS_AGENT_KEY" -H "Content-Type: application/json" \\\n'

@@ -1,4 +1,4 @@
-"""The calls: all of them with filters, and each one's own page with whole bodies and its log as a story."""
+"""The pages of calls: the list with filters, and each call with complete bodies and its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolcards.models import ToolCall
 @require_GET
 @needs()
 def calls(request: HttpRequest) -> HttpResponse:
-    """All calls, newest first."""
+    """List all calls, newest first."""
     filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
     before = read_query_number(request, "before")
     page = tables.list_calls(filters, before=before)
@@ -37,7 +37,7 @@ def calls(request: HttpRequest) -> HttpResponse:
 @require_GET
 @needs()
 def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """One call, whole, and what happened to it."""
+    """Show one call with its complete log."""
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     call_row = get_object_or_404(rows, run_id=run, ordinal=ordinal)
     socket = url_helpers.build_run_socket_url(call_row.run, call=ordinal)

@@ -1,6 +1,6 @@
-"""A run as a file: JSON Lines, CSV, or one HTML page that needs no server and runs no script.
+"""A run as a file: JSON Lines, CSV, or one HTML page that needs no server and runs no scripts.
 
-All of them hold what the run's page shows: calls that are not removed, with masked secrets.
+All contain what the run's page shows: calls that were not removed, with masked secrets.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ COLUMNS = (
     "call", "call_id", "agent", "tool", "kind", "state", "cause", "summary", "decision", "decision_reason", "approval",
     "decided_by", "approval_reason", "error", "started", "finished", "writing_ms", "waiting_ms", "running_ms",
 )  # fmt: skip
-# What spreadsheets take for the beginning of a formula, also after blanks; the last four are full-width signs.
+# What spreadsheets read as the beginning of a formula, also after blanks; the last four are full-width signs.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
-# The file must work alone, so its HTML has its own styles; pages of the server have none.
+# The file must work alone, so its HTML contains styles, unlike pages of the server.
 STYLE = mark_safe("""<style>
 :root { color-scheme: light dark }
 body { font: 14px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -85,7 +85,7 @@ def _build_file(run: Run, stream: Any, extension: str, content_type: str) -> Str
 
 
 def _list_chunks(run: Run) -> Iterator[list[tuple[ToolCall, Card]]]:
-    """Yield the calls in order of first sight, some at a time, so that a long run does not fill the memory."""
+    """Yield the calls in order of appearance, in chunks that limit the memory."""
     last = 0
     while True:
         calls = ToolCall.objects.not_removed().filter(run=run, ordinal__gt=last).select_related("run", "run__source")
@@ -142,9 +142,9 @@ def _stream_html(run: Run) -> Iterator[str]:
 
 
 def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
-    """Return what files say about a call.
+    """Return a call's data for files.
 
-    `parts` are its bodies: their name, their text, and how many characters of it are cut.
+    `parts` are its bodies: name, text, and number of missing characters.
     """
     payload = build_call_json(card, run=call.run.name, id=call.public_id)
     parts = [("Input", payload["input"] if card.has_input else payload["input_text"]), ("Output", payload["output"])]

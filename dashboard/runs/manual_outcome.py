@@ -1,4 +1,4 @@
-"""Records by hand how a call without an outcome ended: by form, or as JSON."""
+"""Records the outcome of a call without a result, from a form or as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolcards.models import ToolCall
 
 
 class OutcomeForm(forms.Form):
-    """How a call ended whose result was never received, as a person found out."""
+    """The outcome of a call without a result, as a person found out."""
 
     outcome = forms.ChoiceField(choices=[(name, name) for name in ("succeeded", "failed")])
     rev = forms.IntegerField(min_value=0)

@@ -1,4 +1,4 @@
-"""What an agent wrote and reasoned between its calls: blocks of text that stand between the cards of a run's page."""
+"""Text and reasoning of an agent between its calls, as blocks between the cards of a run's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcards.models import Event, Run, ToolCall
 MAX_EVENTS = 5_000  # newest pieces of text that a page reads
 MAX_CHARACTERS = 6_000  # of a block on a page
 MAX_MASKED = 20_000  # of a block that are searched for secrets
-ACTIVE = ("running", "waiting")  # what an agent still writes in
+ACTIVE = ("running", "waiting")  # a block that still grows
 HINT = 120  # characters next to a closed block
 
 
@@ -44,12 +44,12 @@ class TextBlock:
 
     @property
     def text(self) -> str:
-        """The text without secrets, as much of it as a page shows."""
+        """Return the text with secrets masked, up to the page's limit."""
         text, redactor = "".join(self._pieces), get_redactor()
         return (redactor.growing(text) if self.is_open else redactor.text(text)).strip()[:MAX_CHARACTERS]
 
     def render(self) -> SafeString:
-        """Return the block as HTML; nothing for blank text."""
+        """Return the block as HTML, "" for blank text."""
         text = self.text
         if not text:
             return mark_safe("")
@@ -76,7 +76,7 @@ class Narration:
         self._open: TextBlock | None = None
 
     def read(self) -> list[TextBlock]:
-        """Read what the log has got since the last time.
+        """Read the log's new entries.
 
         Return the blocks that changed.
         """
@@ -132,7 +132,7 @@ class Narration:
 def interleave(calls: list[ToolCall], blocks: list[TextBlock], *, before: int = 0) -> list[ToolCall | SafeString]:
     """Return calls and rendered blocks in order.
 
-    Text from before the first call of the page belongs to the page before.
+    Text from before the first call belongs to the previous page.
     """
     first = calls[0].ordinal if calls else 0
     page_blocks = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]

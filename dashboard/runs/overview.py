@@ -1,4 +1,4 @@
-"""The first page: what waits for people, what runs, what went wrong, and how many calls came, all on one screen."""
+"""The Now page: waiting calls, active runs, failures, and calls per minute, on one screen."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FAILURES = 5  # lines
 TILES = 8
 MINUTES = 60
 MAX_CALLS = 20_000  # newest calls that are counted
-BAR_HEIGHT = 48  # of the picture's 50
+BAR_HEIGHT = 48  # of 50, the height of the picture
 _ACTIVE = ("running", "waiting")
 
 
 @require_GET
 @needs()
 def now(request: HttpRequest) -> HttpResponse:
-    """Everything at a glance."""
+    """Show the Now page."""
     calls = list_first_waiting_calls()
     more = ToolCall.objects.waiting().count() - len(calls) if len(calls) == FIRST_WAITING_CALLS else 0
     waiting = {"calls": calls, "more_waiting": max(0, more)}
@@ -52,7 +52,7 @@ def _get_base_url(request: HttpRequest) -> str:
 
 
 def build_overview() -> dict[str, Any]:
-    """Return what the first page shows below its waiting strip."""
+    """Return the parts of the Now page below the waiting calls."""
     hour = timezone.now() - timedelta(hours=1)
     started_calls = count_started_calls(hour)
     bars = count_by_minute(started_calls)
@@ -76,24 +76,27 @@ def build_overview() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RunTile:
-    """A run with the call that it waits for or made last, which may be missing."""
+    """A run with its waiting or latest call, if any."""
 
     row: RunRow
     call: ToolCall | None
 
     @property
     def card(self) -> Card | None:
-        """The call as it is shown."""
+        """Return the call as it is shown."""
         return self.call.as_shown_card() if self.call else None
 
     @property
     def summary(self) -> str:
-        """The call's input in one line."""
+        """Return the call's input in one line."""
         return summarize(self.card) if self.card else ""
 
 
 class TileOrder:
-    """Which run has which place, so that no tile moves: a run gives its place up only after its end."""
+    """The places of the runs, so that no tile moves.
+
+    A run gives up its place only after it has ended.
+    """
 
     def __init__(self) -> None:
         self._places: list[int] = []
@@ -102,7 +105,7 @@ class TileOrder:
     def arrange(self, active: list[int], recent: list[int]) -> list[int]:
         """Return the runs in their places.
 
-        `active` and `recent`, the ended ones, have the newest first.
+        `active` and `recent` (ended runs) have the newest first.
         """
         listed = {*active, *recent}
         with self._lock:
@@ -144,22 +147,22 @@ def _find_current_call(run: int) -> ToolCall | None:
 
 # ---------------------------------------------------------------- calls per minute
 
-# What became of calls before they ran. A call that was asked about and then denied counts as asked.
+# How calls were decided. A call that was asked about and then denied counts as asked.
 EFFECTS = {"allow": "Allowed", "ask": "Asked", "deny": "Denied"}
 
 
 @dataclass(frozen=True, slots=True)
 class StartedCall:
-    """What is counted of calls: when they began, their state as bars show it, and whether a person was asked."""
+    """The counted values of calls: when they began, their state in bars, whether a person was asked."""
 
     started_at: datetime | None
     state: str
     is_gated: bool
-    calls: int = 1  # that began in the same minute and are alike in the rest
+    calls: int = 1  # calls of the same minute with the same values
 
     @property
     def effect(self) -> str:
-        """A name of `EFFECTS`; calls that nothing judged count as allowed."""
+        """Return a name of `EFFECTS`; calls without a decision count as allowed."""
         return "ask" if self.is_gated else "deny" if self.state == "output-denied" else "allow"
 
 
@@ -206,7 +209,7 @@ class MinuteBar:
 
     @property
     def calls(self) -> int:
-        """How many calls began."""
+        """Return how many calls began."""
         return sum(part.count for part in self.parts)
 
 
@@ -227,7 +230,10 @@ def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
 
 
 def _stack_parts(count: Counter[str], peak: int) -> list[MinuteBarPart]:
-    """Return the parts of a bar from the ground up; each that has calls can be seen."""
+    """Return the parts of a bar from bottom to top.
+
+    Each part with calls is visible.
+    """
     parts, y = [], 0.0
     for effect in EFFECTS:
         height = round(max(2.0, count[effect] / peak * BAR_HEIGHT), 1) if count[effect] else 0.0
@@ -242,7 +248,7 @@ def _stack_parts(count: Counter[str], peak: int) -> list[MinuteBarPart]:
 def find_failed_calls() -> list[ToolCall]:
     """Return the newest calls that failed or were denied.
 
-    A query for each of the two, as only then the index of states has them in order.
+    Uses a query for each, because only then an index has them in order.
     """
     rows = ToolCall.objects.not_removed().select_related("run__source").order_by("-pk")
     newest = [*rows.filter(state="output-error", soft=False)[:FAILURES], *rows.filter(state="output-denied")[:FAILURES]]

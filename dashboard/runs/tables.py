@@ -19,7 +19,7 @@ from toolcards.models import Run, ToolCall
 CARDS = 200  # articles on a run's page
 PAGE = 50
 WAITING = 200
-NO_RESULT = "no-result"  # in state bars: calls that ended with their run, so no one knows how
+NO_RESULT = "no-result"  # in state bars: calls that ended with their run, with an unknown outcome
 _ACTIVE = ("running", "waiting")
 
 
@@ -50,7 +50,7 @@ def list_waiting_calls(limit: int = WAITING) -> list[ToolCall]:
 
 @dataclass(frozen=True, slots=True)
 class StatePart:
-    """One state's part of a state bar: where it lies on a line of 100."""
+    """One state's part of a state bar, on a line of 100."""
 
     state: str
     word: str
@@ -82,7 +82,7 @@ def get_shown_state(state: str, *, soft: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the table shows it."""
+    """A run in the table."""
 
     run: Run
     label: labels.StateLabel
@@ -91,12 +91,12 @@ class RunRow:
 
     @property
     def url(self) -> str:
-        """Where its page is."""
+        """Return the address of its page."""
         return self.run.url
 
 
 def build_run_row(run: Run, without_result: int | None = None) -> RunRow:
-    """Return the run with what the table says of it.
+    """Return the run with the values of its table row.
 
     `without_result`: how many of its calls ended without a result, if the caller has counted them.
     """
@@ -168,7 +168,7 @@ def find_newest_call(run: Run) -> dict[str, Any] | None:
 
 
 def build_run_header(run: Run) -> dict[str, Any]:
-    """Return what the run page's header says."""
+    """Return the values of the run page's header."""
     agents = ToolCall.objects.filter(run=run, removed=False).exclude(agent="").values_list("agent", flat=True)
     context = {"run": run, "row": build_run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
     return context | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}

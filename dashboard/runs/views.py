@@ -1,4 +1,4 @@
-"""The runs: a table of them all, and each one's page with its cards in order or its timeline."""
+"""The pages of runs: the table, and each run with its cards, its timeline or its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolcards.models import AmbiguousRun, Run, Source, ToolCall
 @require_GET
 @needs()
 def runs(request: HttpRequest) -> HttpResponse:
-    """All runs, newest first."""
+    """List all runs, newest first."""
     query = request.META.get("QUERY_STRING", "")
     filters = RunFilters.read(query)
     before = read_query_number(request, "before")
@@ -52,7 +52,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
-    """Return what the chosen tab shows, and the address of the socket that keeps it up to date."""
+    """Return the content of the selected tab, and the address of its live socket."""
     tab, before, around = (
         request.GET.get("tab", ""),
         read_query_number(request, "before"),
@@ -79,12 +79,15 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:
-    """List the runs of this name; `missing` is the source that was asked for and has none."""
+    """List the runs of this name.
+
+    `missing`: the requested source, which has no such run.
+    """
     rows = [(tables.build_run_row(run), tables.find_newest_call(run)) for run in runs]
     context = {"name": name, "missing": missing_source, "rows": rows}
     return render(request, "runs/choice.html", context, status=404 if missing_source else 200)
 
 
 def read_query_number(request: HttpRequest, name: str) -> int:
-    """Return a number of the query; 0 for everything else."""
+    """Return a number of the query; 0 for other texts."""
     return url_helpers.read_number(request.GET.get(name, "")) or 0

@@ -1,7 +1,7 @@
-"""Run the ASGI application on uvicorn or Daphne, and bound what unknown peers can make it hold.
+"""Runs the ASGI application on uvicorn or Daphne, and limits the resources of unknown peers.
 
 Doors: `run_uvicorn`, `run_daphne`, `open_socket`, and the type `Ready`. Before a key or session is checked, only heads
-of requests are read, for a short time, and from each address on a limited number of connections.
+of requests are read, for a short time, and on a limited number of connections per address.
 """
 
 from dashboard.serving.runner import Ready, open_socket, run_daphne, run_uvicorn

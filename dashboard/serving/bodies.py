@@ -1,7 +1,7 @@
-"""Measure bodies of pages before Django spools them: small ones from strangers, larger ones of people.
+"""Limits the bodies of page requests before Django spools them: small without a session, larger with one.
 
-Django's handler takes a body in whole before it looks at anything. So the limit is checked here: by the length that the
-head announces, else while the body comes. More than a sign-in form needs is only read of people who are signed in.
+Django's handler reads a complete body before anything else. So the limit is checked here: by the length in the head,
+else while the body arrives. More than a sign-in form needs is read only from people who are signed in.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import build_error_response, get_announced_length, has_body, respond_early
 
-SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
-LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents
+SMALL = 64 << 10  # bytes: a sign-in form, and other forms that need no session
+LARGE = ("/policy/", "/api/v1/policy/")  # addresses that accept whole documents
 
 
 class BodyMeter:
-    """ASGI application in front of Django's."""
+    """ASGI middleware in front of Django."""
 
     def __init__(self, pages: Any) -> None:
         self.pages = pages
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass the request on with its body measured, or answer 413, or 401 where a program sends no session."""
+        """Pass the request on with a limited body, or refuse it.
+
+        413 for a body that is too long; 401 for a program without a session.
+        """
         if not has_body(scope):
             await self.pages(scope, receive, send)
             return
@@ -46,7 +49,7 @@ class BodyMeter:
 
 
 class _RequestBody:
-    """The body of one request. `over`: it is longer than it may be; `known`: of a person who is signed in."""
+    """The body of one request. `over`: it exceeds its limit; `known`: the person is signed in."""
 
     def __init__(self, scope: Any, receive: Any) -> None:
         self._scope, self._receive = scope, receive
@@ -55,7 +58,7 @@ class _RequestBody:
         self.is_known: bool | None = None
 
     async def fits(self, size: int) -> bool:
-        """Return whether the body may be so large.
+        """Return whether a body of this length is allowed.
 
         Small ones need no session.
         """
@@ -78,7 +81,7 @@ class _RequestBody:
         return message if await self.fits(self._size) else {"type": "http.disconnect"}
 
     def refusal(self) -> HttpResponse:
-        """Return the answer that says why."""
+        """Return the response that refuses the body."""
         if self._scope["path"].startswith("/api/"):
             if not self.is_known:
                 return build_error_response(Problem(401, "signed_out", "Sign in first."))
@@ -88,13 +91,13 @@ class _RequestBody:
 
 
 class SendTracker:
-    """The way back, and whether it was taken."""
+    """Records whether a response was started."""
 
     def __init__(self, send: Any) -> None:
         self._send, self.began = send, False
 
     def send(self, message: Any) -> Awaitable[None]:
-        """Pass it on."""
+        """Pass the message on."""
         self.began = True
         sending: Awaitable[None] = self._send(message)
         return sending

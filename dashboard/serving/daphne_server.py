@@ -1,9 +1,9 @@
-"""Daphne with the limits that it can have: on heads and bodies, and on the time until the first head is complete.
+"""Daphne with limits on heads, bodies, and the time until the first head is complete.
 
-Daphne hands a body to the application once it is whole, and keeps it in a file until then. So a key cannot be checked
-before its body: here only what a head says for itself is looked at. A request with neither key nor session may bring
-little, any other one what `TOOLCARDS_MAX_BODY` says; bodies for /api/v1/ingest with a key have no limit. An idle
-connection is kept as long as uvicorn keeps it.
+Daphne reads a body into a file before it calls the application. So a key cannot be checked before its body: only the
+head is examined here. A request with neither key nor session may have a small body, any other one up to
+`TOOLCARDS_MAX_BODY`; bodies for /api/v1/ingest with a key have no limit. Idle connections are kept as long as uvicorn
+keeps them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEEP_ALIVE = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
 
 
 class DaphneRequest(WebRequest):
-    """One request, measured while it comes."""
+    """One request, limited while it arrives."""
 
     _size, _is_refused = 0, False
 
@@ -57,7 +57,7 @@ class DaphneRequest(WebRequest):
         return None if self._is_refused else super().process()
 
     def handle_reply(self, message: Any) -> None:
-        """See Daphne. The answer tells how long the connection is kept."""
+        """See Daphne. The answer states how long the connection is kept."""
         if message.get("type") == "http.response.start" and self.channel is not None:
             if self.server.stopping:
                 self.channel.persistent = False
@@ -84,12 +84,12 @@ class DaphneRequest(WebRequest):
             refusal = Refusal(413, "too_large", f"The body must have at most {self._most} bytes.")
         transport = self.channel.transport
         transport.write(refusal.response)
-        transport.loseWriteConnection()  # reads on for a moment, so that the sender sees the answer
+        transport.loseWriteConnection()  # continue to read briefly, so that the sender sees the answer
         reactor.callLater(DRAIN_SECONDS, transport.abortConnection)
 
 
 class DaphneSocket(WebSocketProtocol):
-    """A socket that can be closed with every code of the registry."""
+    """A socket that can be closed with every registered code."""
 
     def serverClose(self, code: int | None = None) -> None:
         """See Daphne. Autobahn refuses 1011 and 1012 from applications."""
@@ -98,7 +98,7 @@ class DaphneSocket(WebSocketProtocol):
 
 
 class DaphneFactory(HTTPFactory):
-    """Makes connections that are cut if their first head does not come in time."""
+    """Creates connections that are closed if their first head is late."""
 
     def buildProtocol(self, address: Any) -> Any:
         """See Twisted."""
@@ -115,7 +115,7 @@ def _close_late(protocol: Any) -> None:
 
 
 class DaphneServer(Server):
-    """Daphne's server, which makes connections by our factory, and lets its applications finish before it stops."""
+    """Daphne's server with our factory; applications finish before it stops."""
 
     def __init__(self, *args: Any, farewell: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -146,7 +146,7 @@ class DaphneServer(Server):
 
     @property
     def ws_factory(self) -> WebSocketFactory:
-        """The factory of sockets."""
+        """Return the factory of sockets."""
         return self._ws_factory
 
     @ws_factory.setter
@@ -156,7 +156,7 @@ class DaphneServer(Server):
 
     @property
     def http_factory(self) -> DaphneFactory:
-        """The factory."""
+        """Return the factory of connections."""
         return self._factory
 
     @http_factory.setter

@@ -1,7 +1,7 @@
-"""Keep some of the process's file descriptors free, for the database and for files: connections get the others.
+"""Reserves file descriptors for the database and files, and refuses connections beyond that.
 
-A server without a free descriptor can open neither its database nor a template, so it fails everybody instead of the
-connections that are too many. The system hands out the lowest free number, so a high one shows how many are in use.
+Without a free descriptor, a server can open neither its database nor a template, so every request fails. The system
+assigns the lowest free number, so a high number shows how many are in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ try:
 except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-# Each thread that reads SQLite has three files open; PostgreSQL has a connection each. Of a low limit, half is kept.
+# Each thread that reads SQLite has three open files, or one connection to PostgreSQL. At most half is reserved.
 KEPT_FREE = 96
 
 
@@ -38,7 +38,10 @@ def find_refusal(newest: socket.socket | None) -> Refusal | None:
 
 
 def _compute_limit() -> float:
-    """Return the descriptor from which on too few are free; the limit can change while the server runs."""
+    """Return the first descriptor that is too high.
+
+    The limit of the process can change while the server runs.
+    """
     if sys.platform == "win32":
         return float("inf")
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

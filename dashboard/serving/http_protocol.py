@@ -1,9 +1,9 @@
-"""uvicorn's HTTP protocol with limits of size and time on all that comes before an answer.
+"""uvicorn's HTTP protocol with limits of size and time on everything before an answer.
 
-A head must be complete soon and be small. A body may not rest for long, unless the application said that its sender is
-known and streams (`api.admission`). What is still sent after an answer is read for a moment, so that the sender sees
-the answer, and then the connection ends. An address has only so many connections that are not known yet: beyond that,
-the oldest that keeps us waiting gives way to the newest.
+A head must be small and complete soon. A body may not pause for long, unless the application has marked its sender as
+known and streaming (`api.admission`). After an answer, remaining data is read briefly, so that the sender sees the
+answer; then the connection ends. The number of unknown connections per address is limited: beyond it, the oldest that
+is idle is closed in favor of the newest.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dashboard.serving.peers import Peer
 from toolcards.transports.api.admission import LINE
 
 HEADERS = 200  # header lines of a request
-PIPELINED = 16  # requests that wait for the answer to the one before
-BARREN = 1 << 18  # bytes in a row of a body that bring nothing of it: chunk extensions, trailers
-# After an answer that came early, so much is still read: seconds without a byte, seconds in all, and bytes. A body that
-# is just too long must come whole, or its sender sees a broken connection instead of the answer.
+PIPELINED = 16  # requests that wait for an earlier answer
+BARREN = 1 << 18  # consecutive bytes without content: chunk extensions, trailers
+# Limits after an early answer: seconds without a byte, seconds in total, and bytes. A body that
+# is slightly too long must be read whole, or its sender sees a broken connection instead of the answer.
 LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
-FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
+FAREWELL = 10.0  # seconds until a closed connection is aborted if its peer reads nothing
 
 
 class ReadPhase(Enum):
-    """What is being read."""
+    """The part of a request that is being read."""
 
     REST = "nothing: the request is whole, and the next has not begun"
     HEAD = "a head, or the wait for the first one"
@@ -48,11 +48,11 @@ class HttpProtocol(KeepAliveProtocol):
         self._limits, self._peer = limits or read_limits(), Peer()
         self._phase = ReadPhase.HEAD
         self._phase_start = self._last_byte_time = self.loop.time()  # of the phase; of the last bytes
-        self._stalled = math.inf  # since when the peer takes nothing of what we send
-        self._size = self._barren = 0  # bytes of this phase, and those since the last that brought something
-        self._answered_early = False  # before the body was whole
-        self._over = self._overdue = False  # what comes is forgotten; the time was over at the last look
-        self._refusal: Refusal | None = None  # raised inside the parser, which raises something else
+        self._stalled = math.inf  # since when the peer has read nothing
+        self._size = self._barren = 0  # bytes of this phase, and bytes since the last content
+        self._answered_early = False  # answered before the body was complete
+        self._over = self._overdue = False  # received data is dropped; the deadline had passed at the last check
+        self._refusal: Refusal | None = None  # raised inside the parser, which raises another exception
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -142,7 +142,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See httptools. Trailers are dropped: the application has read the head already."""
+        """See httptools. Trailers are dropped, because the head has been read."""
         if self._phase is ReadPhase.HEAD:
             super().on_header(name, value)
             self._check_head()
@@ -183,7 +183,7 @@ class HttpProtocol(KeepAliveProtocol):
     def _enter(self, phase: ReadPhase) -> None:
         self._phase, self._phase_start, self._answered_early = phase, self.loop.time(), False
         self._size = self._barren = 0
-        if phase is ReadPhase.HEAD and self._timer is None:  # else it looks soon enough, see `_look`
+        if phase is ReadPhase.HEAD and self._timer is None:  # otherwise `_look` runs soon enough
             self._wake(self._limits.head_seconds)
 
     def _check_head(self, size: int = 0) -> None:
@@ -206,9 +206,10 @@ class HttpProtocol(KeepAliveProtocol):
             self._timer = None
 
     def _look(self) -> None:
-        """End the connection if its time is over, else look again when it could be.
+        """End the connection if its time is over; otherwise check again later.
 
-        The first look past the deadline is followed by a second one: a busy loop reads what has arrived in between.
+        The first check past the deadline is followed by a second one, because a busy loop first reads data that has
+        arrived.
         """
         self._timer = None
         remaining = self._deadline() - self.loop.time()
@@ -224,7 +225,7 @@ class HttpProtocol(KeepAliveProtocol):
             self._wake(max(0.05, min(remaining, self._limits.head_seconds)))
 
     def _deadline(self) -> float:
-        """Return when, on the loop's clock, the peer will have been too slow."""
+        """Return the deadline of the peer, on the loop's clock."""
         limits, is_known = self._limits, self._peer.is_known
         if self.transport.is_closing():
             return self._last_byte_time + FAREWELL
@@ -235,7 +236,7 @@ class HttpProtocol(KeepAliveProtocol):
             return stalled
         if self._answered_early:
             return min(max(self._phase_start, self._last_byte_time) + LINGER, self._phase_start + LONGEST_LINGER)
-        if self.flow.read_paused:  # it is us who do not read
+        if self.flow.read_paused:  # the server has paused reading
             self._last_byte_time = self.loop.time()
         rests = limits.stream_seconds if self._peer.streams else limits.body_seconds
         request_deadline = math.inf if is_known else self._phase_start + 2 * limits.body_seconds
@@ -245,16 +246,17 @@ class HttpProtocol(KeepAliveProtocol):
         if self.transport.is_closing() or self._stalled < math.inf:
             self.transport.abort()
         elif self._phase is ReadPhase.HEAD and not self._size:
-            self._close()  # it never said anything
+            self._close()  # it has sent nothing
         else:
             self._end(TOO_SLOW)
 
     # ------------------------------------------------------------ the end
 
     def _end(self, refusal: Refusal) -> None:
-        """Answer, read on for a moment so that the peer sees it, and close; in the middle of another answer just close.
+        """Answer, read on briefly so that the peer sees the answer, and close.
 
-        A connection that is closed with bytes unread is reset, and the answer is lost with it.
+        In the middle of another answer, only close. A connection that is closed with unread bytes is reset, and the
+        answer is lost.
         """
         cycle, self._over, self._size = self.cycle, True, 0
         answering = cycle is not None and cycle.response_started and not cycle.response_complete
@@ -270,16 +272,16 @@ class HttpProtocol(KeepAliveProtocol):
         self._wake(LINGER)
 
     def _give_way(self) -> bool:
-        """End the connection for a newer one of the same address, unless it is our turn: see UnknownPeers.enter."""
+        """Close for a newer connection, unless the server is working: see UnknownPeers.enter."""
         if self.transport.get_protocol() is not self or (self.answering and self._phase is not ReadPhase.BODY):
             return False
-        if not self._over and self._phase is not ReadPhase.REST:  # between two requests there is nothing to answer
+        if not self._over and self._phase is not ReadPhase.REST:  # no request to answer between two requests
             self._end(TOO_MANY)
         self._close()
         return True
 
     def _close(self) -> None:
-        """Close once what was written is sent; in a while, though the peer does not take it."""
+        """Close once the written data is sent, or after a while."""
         self._over = True
         self._sleep()
         self.transport.close()

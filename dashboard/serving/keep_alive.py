@@ -1,7 +1,7 @@
-"""How long uvicorn keeps a connection between two requests, and how it parts with one when the server stops.
+"""Idle connections of uvicorn: how long they are kept, and how they end when the server stops.
 
-Clients that reuse a connection in the moment in which it is closed report that as a failed request. So a connection is
-kept longer than any of them keeps it, every answer says for how long, and the last answer says that it is the last.
+Clients that reuse a connection while it is being closed report a failed request. So a connection is kept longer than
+any client keeps it, every answer states for how long, and the last answer is marked as the last.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 
-PARTING = 1.0  # seconds of a shutdown in which a connection without a request may still bring one
-RECHECK_SECONDS = 0.05  # seconds in which a busy loop reads what has arrived, before it checks again
+PARTING = 1.0  # seconds of a shutdown in which an idle connection may still send a request
+RECHECK_SECONDS = 0.05  # seconds in which a busy loop reads arrived data before it checks again
 
 
 class KeepAliveProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes a connection between two requests only."""
+    """uvicorn's protocol, which closes connections only between two requests."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._last = False  # the next answer is the last one here: the server stops
+        self._last = False  # the server stops: the next answer is the last
 
     @property
     def answering(self) -> bool:
-        """Whether a request waits for the end of its answer."""
+        """Return whether a request waits for the end of its answer."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being read or answered."""
+        """Return whether a request is being read or answered."""
         return self.answering
 
     def on_headers_complete(self) -> None:
-        """See httptools. The answer tells how long the connection is kept."""
+        """See httptools. The answer states how long the connection is kept."""
         super().on_headers_complete()
         if not self.answering:
             return  # an upgrade
@@ -46,7 +46,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
             self.cycle.default_headers = [*self.cycle.default_headers, KEEP_ALIVE]
 
     def start_idle_timer(self) -> None:
-        """Wait for the next request, as long as a connection is kept."""
+        """Wait for the next request until the connection expires."""
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 

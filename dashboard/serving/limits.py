@@ -1,4 +1,4 @@
-"""What a server process bounds, as the settings say, and how it answers who goes beyond."""
+"""The limits of a server process by its settings, and the refusals of requests beyond them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from django.conf import settings
 
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
 
-# Clients that reuse a connection in the moment in which we close it take that for a failed request. So it is kept for
-# longer than any of them keeps it, and for a little longer than we say. Seconds.
+# Clients that reuse a connection while it is being closed report a failed request. So it is kept
+# longer than any client keeps it, and slightly longer than announced. Seconds.
 IDLE, SLACK = 75, 5
 KEEP_ALIVE = (b"keep-alive", b"timeout=%d" % IDLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes; see the settings of the same names."""
+    """Limits in seconds and bytes; see the settings of the same names."""
 
     head_seconds: float
     body_seconds: float
@@ -38,7 +38,7 @@ def read_limits() -> Limits:
 
 
 class Refusal(Exception):
-    """A request that is answered before the application sees it."""
+    """A request that is answered before it reaches the application."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Refusal(Exception):
 
     @property
     def response(self) -> bytes:
-        """The whole response, in the shape of the API's errors."""
+        """Return the complete response, in the form of the API's errors."""
         body = json.dumps({"error": {"code": self.code, "message": self.message}}).encode()
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", "content-type: application/json",

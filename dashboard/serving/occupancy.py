@@ -1,4 +1,4 @@
-"""One server for each SQLite data folder: a lock that ends with its process, and names the process that has it."""
+"""One server per SQLite data directory: a lock that ends with its process, and names that process."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ class FolderOccupied(Exception):
 def occupy_folder(folder: Path) -> Iterator[Callable[[str], None]]:
     """Keep other servers from using the folder; raises FolderOccupied.
 
-    After kill -9 the folder is free at once.
-    Yields a function that takes the server's address, once it has one.
+    Yields a function that takes the server's address once it is known. After kill -9 the folder is free at once.
     """
     if sys.platform == "win32":  # has no such locks
         yield lambda address: None
         return
-    # Never deleted: a server that waits for a deleted file would not see who made the next one.
+    # Never deleted: a server that waits for a deleted file would not see the lock of a new one.
     with (folder / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FolderOccupied(_read_owner(file)) from None
-        except OSError:  # a file system without locks: nothing can be said about others
+        except OSError:  # a file system without locks cannot show other servers
             yield lambda address: None
             return
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -58,5 +57,5 @@ def _read_owner(file: Any) -> str:
     try:
         owner = json.load(file)
         return f"process {owner['pid']} at {owner['address']}, since {owner['since']}"
-    except (ValueError, KeyError, TypeError):  # between its lock and its name
+    except (ValueError, KeyError, TypeError):  # it holds the lock but has not written its name
         return "a server that is just starting"

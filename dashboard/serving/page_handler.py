@@ -1,6 +1,6 @@
-"""Django's handler for pages: the middleware and the view of a request run in one hop, on a thread that stays.
+"""Django's handler for pages: runs the middleware and the view of a request in one hop to a thread.
 
-Django's own handler hops to a thread and back for every middleware, and starts two threads for each request.
+Django's own handler hops to a thread and back for every middleware, and starts two threads per request.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ KEPT_THREADS = 16  # idle threads, with their connections to the database
 
 
 class PageHandler(ASGIHandler):
-    """Runs the view and the middleware around it, up to the static files, in one thread."""
+    """Runs the view and its middleware, except for static files, in one thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self._idle: list[ThreadPoolExecutor] = []
 
     def load_middleware(self, is_async: bool = True) -> None:
-        """See Django. Middleware runs in the thread if it can."""
+        """See Django. Middleware runs in the thread if possible."""
         super().load_middleware(is_async=False)
 
     def adapt_method_mode(

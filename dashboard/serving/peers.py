@@ -1,4 +1,4 @@
-"""Count, for each address, the connections and requests whose key or session was not checked yet."""
+"""Counts for each address the connections and requests whose key or session is unchecked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RETRY_AFTER = 5  # seconds
 
 
 class UnknownPeers:
-    """The unknown peers of each address, whose number is limited."""
+    """The unknown peers of each address, with a limit on their number."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -58,9 +58,9 @@ class UnknownPeers:
 
 
 class Peer:
-    """One connection or request. `known`: the current request's key or session is good; `streams`: it may rest.
+    """One connection or request. `known`: the current key or session is valid; `streams`: it may pause.
 
-    `counted`: its address is its own; a proxy speaks for many. `give_way`: see UnknownPeers.enter.
+    `counted`: its address is its own, since a proxy sends for many. `give_way`: see UnknownPeers.enter.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Peer:
         self.is_known = self.streams = False
 
     def admit(self, *, streams: bool = False) -> None:
-        """Count it no more: it has shown who it is."""
+        """Stop counting the peer, which has proven its identity."""
         self.is_known, self.streams = True, streams
         self.close()
 
@@ -85,7 +85,7 @@ class Peer:
         self.is_known = self.streams = False
 
     def close(self) -> None:
-        """It is gone, or known."""
+        """Stop counting the peer, which is known or gone."""
         with self._lock:
             leave, self._leave = self._leave, None
         if leave is not None:

@@ -1,6 +1,6 @@
-"""All requests of the process: those of unknown peers are counted, and a shutdown waits for those that still write.
+"""All requests of the process: counts those of unknown peers, and waits for open ones at a shutdown.
 
-Counted here is who comes through a proxy or Daphne; otherwise the server has counted the connection.
+It counts peers behind a proxy or Daphne; the server counts other connections itself.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from toolcards.transports.api.api_errors import Problem, build_restarting
 from toolcards.transports.api.asgi_messages import build_error_response, respond, respond_early
 
 log = logging.getLogger(__name__)
-SETTLE = 2.0  # seconds that requests get to finish once they were cancelled
+SETTLE = 2.0  # seconds that canceled requests have to finish
 MESSAGE = "Too many requests from this address are waiting to be identified."
 
 
 class RequestTracker:
-    """ASGI application in front of all others: knows which requests run, and answers one that a shutdown cuts off."""
+    """Outermost ASGI middleware: knows the open requests, and answers one that a shutdown interrupts."""
 
     def __init__(self, application: Any) -> None:
         self.application = application
@@ -68,13 +68,13 @@ class RequestTracker:
 
 
 class PeerCounter:
-    """ASGI application in front of all others."""
+    """ASGI middleware that limits unknown peers."""
 
     def __init__(self, application: Any, most: int) -> None:
         self.application, self.crowd = application, UnknownPeers(most)
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        """Pass the request on, or answer 429; a socket is refused before it is opened."""
+        """Pass the request on, or answer 429; sockets are refused before they open."""
         lines = scope.get(LINE, ())
         if scope["type"] == "lifespan" or any([line.is_counted for line in lines]):  # noqa: C419 - half the time
             answering: Awaitable[None] = self.application(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Runs the ASGI application: on uvicorn, or on Daphne."""
+"""Runs the ASGI application on uvicorn or Daphne."""
 
 import asyncio
 import gc
@@ -22,25 +22,25 @@ APPLICATION = "dashboard.asgi:application"
 ERROR_PAGES = ("404.html", "429.html", "500.html", "503.html")
 log = logging.getLogger(__name__)
 
-# Held polls and live sockets end as soon as the server stops; what is being read or written gets this long. Seconds.
+# Seconds for open requests at a shutdown; held polls and live sockets end at once.
 FAREWELL = 5
 
-# A new worker has this long to start before a rolling restart gives up. Seconds.
+# Seconds that a new worker has to start in a rolling restart.
 STARTING = 60
 
-# TCP keep-alive: a peer that is silent for 30 seconds is probed every 10, and is gone after three unanswered probes.
-PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is macOS's first
+# TCP keep-alive: a peer silent for 30 seconds is probed every 10 seconds, and counts as gone after three probes.
+PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is for macOS
 
 Ready = Callable[[], None]
 
 
 class UvicornConfig(uvicorn.Config):
-    """uvicorn's settings, which also settle the garbage collector once everything is loaded."""
+    """uvicorn's settings, which also tune the garbage collector after loading."""
 
     def load(self) -> None:
         """Load the application and exempt its modules from garbage collection.
 
-        The pages about trouble are read now: when there is trouble, files can often not be opened.
+        Loads the error pages as well, because in an outage files often cannot be opened.
         """
         super().load()
         for name in ERROR_PAGES:
@@ -51,23 +51,23 @@ class UvicornConfig(uvicorn.Config):
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which says when it listens."""
+    """uvicorn's server, which reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, *, ready: Ready) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start listening, then say so."""
+        """Start listening, then report it."""
         await super().startup(sockets)
-        if hasattr(signal, "SIGHUP"):  # a terminal that is closed stops the server as a signal to stop does
+        if hasattr(signal, "SIGHUP"):  # closing the terminal stops the server like a stop signal
             signal.signal(signal.SIGHUP, self.handle_exit)
         if self.started:
             self._ready()
 
 
 class UvicornSupervisor(Multiprocess):
-    """uvicorn's supervisor of workers, which stops in the middle of a rolling restart, too."""
+    """uvicorn's supervisor of workers, which can also stop during a rolling restart."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
@@ -83,7 +83,10 @@ class UvicornSupervisor(Multiprocess):
 
 
 class _ExitFlag(threading.Event):
-    """Set, or about to be: uvicorn handles a signal only once the restart before it is over."""
+    """A flag that counts as set while a stop signal is pending.
+
+    uvicorn handles a signal only after the current restart.
+    """
 
     def __init__(self, signals: list[int]) -> None:
         super().__init__()
@@ -110,8 +113,8 @@ def open_socket(host: str, port: int) -> socket.socket:
 def enable_keep_alive(server_socket: socket.socket) -> None:
     """Turn on TCP keep-alive for all connections that the socket accepts.
 
-    The connection of a peer that has disappeared without closing it (power, cable, a suspended computer) ends after a
-    minute; otherwise it would stay open, and its run running, for ever.
+    The connection of a peer that disappeared without closing it (power, cable, a suspended computer) ends after a
+    minute. Otherwise it, and its run, would stay open forever.
     """
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in PROBES.items():
@@ -120,7 +123,10 @@ def enable_keep_alive(server_socket: socket.socket) -> None:
 
 
 def compute_max_message(env: Environment) -> int:
-    """Return the socket message limit, above ours: the application answers 4413."""
+    """Return the socket message limit.
+
+    It is above ours, so that the application answers 4413.
+    """
     return 2 * env.max_frame + (64 << 10)
 
 
@@ -132,8 +138,8 @@ def run_uvicorn(env: Environment, server_socket: socket.socket, *, ready: Ready)
     config = UvicornConfig(
         APPLICATION,
         loop="auto",
-        http=http_protocol.HttpProtocol,  # bounds peers that are not known yet
-        ws=ws_protocol.WebSocketProtocol,  # passes back-pressure on to the agent's TCP
+        http=http_protocol.HttpProtocol,  # limits unknown peers
+        ws=ws_protocol.WebSocketProtocol,  # so that back-pressure reaches the agent
         ws_max_size=compute_max_message(env),
         ws_per_message_deflate=False,
         lifespan="auto",
@@ -167,7 +173,7 @@ def _call_when_listening(server_socket: socket.socket, ready: Ready) -> None:
 
 
 def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) -> None:
-    """Serve until a signal. For development: bodies arrive whole, without back-pressure."""
+    """Serve until a signal. For development: bodies are spooled, without back-pressure."""
     from dashboard.asgi import application
     from dashboard.serving.daphne_server import DaphneServer  # installs Twisted's reactor, so only import it here
 
@@ -222,5 +228,5 @@ class _Lifespan:
 
         try:
             await self._application({"type": "lifespan", "asgi": {"version": "3.0"}}, self._messages.get, send)
-        except Exception as error:  # an application may know nothing of lifespans
+        except Exception as error:  # an application may not support lifespans
             log.debug("No lifespan: %s", error)

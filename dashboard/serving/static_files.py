@@ -1,4 +1,4 @@
-"""The storage of static files: names with hashes, in the imports of the page scripts too."""
+"""The storage of static files: hashed names, also in the imports of the page scripts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from servestatic.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedStaticFilesStorage(CompressedManifestStaticFilesStorage):
-    """Hash the names of static files, and follow the imports of the page's own modules.
+    """Hashes the names of static files, and updates the imports of page modules.
 
-    Two addresses of one module would be two modules, each with a state of its own. The files under `clients/` are
-    copied to agents as they are; their imports lead to places that exist only there.
+    One module at two addresses would be two modules with separate states. The files under `clients/` are copied to
+    agents unchanged, because their imports lead to places that exist only there.
     """
 
     patterns = (

@@ -1,9 +1,9 @@
-"""Takes whole text messages straight from the bytes of a WebSocket; everything else is for websockets to read.
+"""Reads whole text messages straight from the bytes of a WebSocket, and leaves all else to websockets.
 
-uvicorn's own protocol runs every frame through a generator, part by part, which costs more than all that is then done
-with a frame of an agent's. Nearly all are whole text messages. The others (fragments, binary, pings and pongs, closing)
-are passed on, frame by frame; so is all that comes before the handshake is answered, after the connection began to
-close, and from a frame on that breaks the rules: there websockets knows what to answer.
+uvicorn's own protocol runs every frame through a generator, part by part, which costs more than all later work on a
+frame of an agent. Nearly all frames are whole text messages. Others (fragments, binary, pings and pongs, closing) are
+passed on frame by frame, and so is everything before the handshake is answered, after the closing handshake began, and
+from the first invalid frame on, because websockets knows how to answer these.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
-_OPCODES = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be
-_MASK_BIT = 0x80  # in the second byte; the rest of it is the length, or how it is encoded
-_HEAD = 6  # bytes of the shortest head, its mask included
-_UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept before its sender is known
+_OPCODES = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # bits of the first byte
+_MASK_BIT = 0x80  # in the second byte, whose other bits are the length or its encoding
+_HEAD = 6  # bytes of the shortest head, with its mask
+_UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept for an unknown sender
 _GOODBYE = 2.0  # seconds for the peer to answer our close
-_PARTING = 3.0  # seconds of a shutdown that the application has to close by itself
-_LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte cannot
+_PARTING = 3.0  # seconds of a shutdown in which the application closes by itself
+_LONGER = {126: 2, 127: 8}  # bytes of the length if it does not fit the second byte
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, with a short way for the usual message, and little room for who is not known yet."""
+    """uvicorn's protocol with a fast path for text messages and a small buffer for unknown peers."""
 
     def __init__(self, *args: Any, peer: Peer | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,7 +63,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().shutdown()
 
     def handle_ping(self) -> None:
-        """See uvicorn; a ping that comes after our close gets no answer."""
+        """See uvicorn; a ping after our close gets no answer."""
         answer = self.conn.data_to_send()
         if not self.close_sent:
             self.transport.write(b"".join(answer))
@@ -72,16 +72,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """See uvicorn. Resume reading once the peer is known."""
         if self._is_paused and self._peer.is_known:
             self._is_paused = False
-            if not self.read_paused:  # else uvicorn reads on, once the application has taken what is there
+            if not self.read_paused:  # otherwise uvicorn resumes after the application has taken the messages
                 self.transport.resume_reading()
         return await super().receive()
 
     def connection_made(self, transport: BaseTransport) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        self._has_request = False  # the request of the handshake has come
+        self._has_request = False  # the handshake's request has arrived
         self._is_delegated = False  # websockets reads by itself from here on
-        self._unread = bytearray()  # of a frame that has not come whole
+        self._unread = bytearray()  # of an incomplete frame
         self._is_paused = False  # reading is paused until the peer is known
 
     def data_received(self, data: bytes | bytearray) -> None:
@@ -92,7 +92,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             data = pending
         self._is_delegated = self._is_delegated or (self._has_request and self.conn.state is not OPEN)
         position = self._read(data) if self._has_request and not self._is_delegated else 0
-        if self.transport.is_closing():  # what was read has ended the connection: no frame behind it counts
+        if self.transport.is_closing():  # the connection has ended: later frames do not count
             pending.clear()
         elif self._is_delegated or not self._has_request:
             super().data_received(bytes(data[position:]))
@@ -107,7 +107,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
 
     def _read(self, data: bytes | bytearray) -> int:
-        """Read the whole frames in there; return where the first one begins that was not read."""
+        """Read the complete frames; return the position of the first unread one."""
         conn, most = self.conn, self.config.ws_max_size
         position, end = 0, len(data)
         while end - position >= 2:

@@ -1,1 +1,1 @@
-"""Sources: who is connected, by which keys, and how to connect more."""
+"""Sources: connected agent programs, their keys, and how to connect more."""

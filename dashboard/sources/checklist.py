@@ -1,4 +1,4 @@
-"""The connect page's checklist: how far a source has come, from its key to a call that was held and released."""
+"""The connect page's checklist: the steps of a source, from its key to a call that was held and answered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcards.sources.capabilities import build_handed_over_filter
 
 @dataclass(frozen=True, slots=True)
 class ChecklistStep:
-    """One line: `at` when it was done, None while it is not; `then` what to do for it; `url` where to see it."""
+    """One line: `at` is when it was done, `then` the next action, `url` the page that shows it."""
 
     name: str
     word: str

@@ -1,4 +1,4 @@
-"""How to connect an agent: what works today, as text to copy with this server's own address, ticked off live."""
+"""The connect page: instructions with this server's address, and a checklist that updates live."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACEHOLDER = "PASTE-YOUR-AGENT-KEY"
 def connect(request: HttpRequest, slug: str = "") -> HttpResponse:
     """Show one way to connect.
 
-    POST creates a key, shown only in this answer.
+    POST creates a key, which only this answer shows.
     """
     way = find_method(slug) if slug else METHODS[0]
     if way is None:

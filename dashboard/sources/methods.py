@@ -1,7 +1,7 @@
-"""Every way to connect an agent, with what Toolcards can do over it: the connect page's table.
+"""The ways to connect an agent and what Toolcards can do with each: the connect page's table.
 
-Most are recipes of `toolcards connect`, which say themselves what they can do; what has none stands here. It is tested
-against the real programs and libraries (`tests/clients/`) and told at length in `docs/`.
+Most are recipes of `toolcards connect`, which describe themselves; the others are listed here. The table is tested with
+the real programs and libraries (`tests/clients/`), and `docs/` explains each of them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from toolcards.connect import Abilities, Snippet
 
 @dataclass(frozen=True, slots=True)
 class ConnectMethod:
-    """One way to connect. `without_us` is what happens while Toolcards is away, `undo` how to take it back."""
+    """One way to connect. `without_us`: what happens while Toolcards is down; `undo`: how to disconnect."""
 
     slug: str
     title: str
     about: str
     can: Abilities
-    fails: str  # closed, open, or in words what is between
+    fails: str  # closed, open, or words for anything between
     without_us: str
     snippets: tuple[Snippet, ...]
     undo: str
     undo_command: str = ""
     tested: str = ""
     notes: tuple[str, ...] = ()
-    guide: str = ""  # the file that tells the rest
+    guide: str = ""  # the document with the details
     by_project: bool = False
 
     @property
@@ -43,16 +43,16 @@ class ConnectMethod:
 
 
 def _parse_grade(grade_text: str) -> tuple[str, str]:
-    """`yes`, `no: why` or something between, as a grade and the rest in words."""
+    """Return the grade and the details of `yes`, `no: why` or other text."""
     head, _, detail = grade_text.partition(": ")
     return (head, detail) if head in {"yes", "no"} else ("partly", grade_text)
 
 
-COMMAND = "command"  # the snippet that has the command itself
+COMMAND = "command"  # the snippet that contains the command
 
 
 def _build_method(recipe: connect.Recipe) -> ConnectMethod:
-    """The way of a program or library that `toolcards connect` wires."""
+    """Return the method of a program or library with a recipe."""
     where = "In the folder of your code, or with --project FOLDER." if recipe.by_project else "Where the program runs."
     return ConnectMethod(
         slug=recipe.name,
@@ -92,6 +92,6 @@ METHODS = (*map(_build_method, connect.RECIPES), WEBSOCKET)
 
 
 def find_method(name: str) -> ConnectMethod | None:
-    """Return the way with this slug or alternative name."""
+    """Return the method with this slug or alias."""
     method_name = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
     return next((way for way in METHODS if way.slug == method_name), None)

@@ -1,4 +1,4 @@
-"""A source's page: what was proven of it, row by row, and the command that proves it."""
+"""What a source has proven that it can do, and the command that proves it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcards.sources import capabilities as proofs
 
 @dataclass(frozen=True, slots=True)
 class AbilityRow:
-    """One row: `word` for people, `how` it comes to be proven, and what was seen."""
+    """One row: `word` for people, `how` to prove it, and the latest evidence."""
 
     name: str
     word: str
@@ -35,7 +35,7 @@ _ROWS = (
 
 
 def list_abilities(source: Source) -> list[AbilityRow]:
-    """Return the rows of the source, with new proofs from the log."""
+    """Return the rows of the source, with new evidence from the log."""
     all_proofs = proofs.list_proofs(source)
     return [AbilityRow(name, word, how, all_proofs[name]) for name, word, how in _ROWS]
 

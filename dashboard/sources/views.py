@@ -1,4 +1,4 @@
-"""Sources: who is connected, by which keys, and whether we can stop it; keys are made and ended here."""
+"""The pages of sources: connected agent programs, their keys, and whether their calls can be stopped."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class SourceRow:
     failed: int = 0
     skipped: int = 0  # frames of unknown kinds, in runs of the last day
     health: list[health.Badge] = field(default_factory=list)
-    has_held_call: bool = False  # a call of it was seen to be held and released
+    has_held_call: bool = False  # one of its calls was held and answered
 
     @property
     def live_keys(self) -> list[AgentKey]:
-        """The keys that open doors today."""
+        """Return the keys that are valid today."""
         now = timezone.now()
         return [k for k in self.keys if not k.revoked_at and (k.expires_at is None or k.expires_at > now)]
 
@@ -77,7 +77,7 @@ class SourceRow:
 @require_GET
 @needs()
 def sources(request: HttpRequest) -> HttpResponse:
-    """All sources."""
+    """List all sources."""
     return _render_sources(request)
 
 
@@ -91,7 +91,7 @@ def _render_sources(
 @require_GET
 @needs()
 def source(request: HttpRequest, pk: int) -> HttpResponse:
-    """One source: its keys, its latest runs, its latest failures."""
+    """Show one source: its keys, latest runs, and latest failures."""
     row = get_object_or_404(Source, pk=pk)
     arguments = f"--url {request.build_absolute_uri('/').rstrip('/')}"
     failed = (
@@ -135,7 +135,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @needs(CHANGE)
 def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take a tool's new schema as it is."""
+    """Accept a tool's new schema."""
     row = gate.accept_tool(pk, request.user.get_username())
     if row is None:
         raise Http404
@@ -158,7 +158,7 @@ def make_key(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(REVOKE)
 def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
-    """End a key; its open connections close within seconds."""
+    """Revoke a key; its open connections close within seconds."""
     key = get_object_or_404(AgentKey.objects.select_related("source"), pk=pk)
     AgentKey.objects.filter(pk=pk, revoked_at=None).update(
         revoked_at=timezone.now()
@@ -202,18 +202,21 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
 
 
 def _count_recent_calls(rows: dict[int, SourceRow]) -> list[tuple[int, int, int]]:
-    """Calls and failures of the last day, by source."""
+    """Return the calls and failures of the last day, by source."""
     recent = ToolCall.objects.filter(run__source__in=rows, run__updated_at__gte=timezone.now() - RECENT).order_by()
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for row in recent.values("run__source", "state", "soft").annotate(count=Count("id")):
         counts[row["run__source"]][0] += row["count"]
-        if row["state"] == "output-error" and not row["soft"]:  # a soft end is unknown, not failed
+        if row["state"] == "output-error" and not row["soft"]:  # an inferred end is unknown, not failed
             counts[row["run__source"]][1] += row["count"]
     return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
 
 
 def _count_skipped_frames(row: SourceRow) -> SkippedFrames:
-    """Frames of unknown kinds in the source's runs of the last day; kinds from its latest 1000 such runs."""
+    """Return the frames of unknown kinds in the source's runs of the last day.
+
+    Kinds are from its latest 1,000 such runs.
+    """
     runs = Run.objects.filter(source=row.source, skipped__gt=0, updated_at__gte=timezone.now() - RECENT)
     frames = SkippedFrames()
     for run in runs.order_by("-id").only("skipped", "skipped_kinds")[:1_000]:

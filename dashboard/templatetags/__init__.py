@@ -1,1 +1,1 @@
-"""What templates may say."""
+"""Template tags and filters."""

@@ -1,4 +1,4 @@
-"""What templates may say: icons, times, marks, JSON, cards, and addresses."""
+"""Template tags and filters: icons, times, marks, JSON, cards, and addresses."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ register.filter("utc", icons.format_clock)
 
 @register.filter
 def visible(value: Any) -> SafeString:
-    """Agents' text: escaped, with invisible and misleading characters drawn as marks."""
+    """Return agents' text escaped, with marks for invisible characters."""
     return safe_text.mark_html(str(value))
 
 
 @register.filter
 def plainly(value: Any) -> str:
-    """The same for attributes and titles, where no elements may be."""
+    """Return the same for attributes and titles, without elements."""
     return safe_text.mark_text(str(value))
 
 
@@ -45,7 +45,7 @@ def plainly(value: Any) -> str:
 def digest(value: Any) -> SafeString:
     """Return agents' text with marks.
 
-    A SHA-256 shortened, a change with an arrow.
+    A SHA-256 is shortened, a change has an arrow.
     """
     if isinstance(value, dict) and value.keys() == {"was", "is"}:
         return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
@@ -59,7 +59,7 @@ def digest(value: Any) -> SafeString:
 
 @register.filter
 def questions(card: Card) -> tuple[Question, ...]:
-    """What the agent asks its user by this call."""
+    """Return the questions that the agent asks by this call."""
     return read_questions(card.tool.name, card.input) if not _has_answer(card) else ()
 
 
@@ -71,7 +71,7 @@ def is_form(card: Card) -> bool:
 
 @register.filter
 def form_message(card: Card) -> str:
-    """Return what a form says above its fields."""
+    """Return the message above a form's fields."""
     return read_message(card.tool.name, card.input)
 
 
@@ -81,7 +81,7 @@ def _has_answer(card: Card) -> bool:
 
 @register.filter
 def pretty_json(value: Any) -> SafeString:
-    """JSON for people, indented, with marks."""
+    """Return the value as indented JSON, with marks."""
     return safe_text.mark_html(as_json(value))
 
 
@@ -154,7 +154,7 @@ def version() -> str:
 
 @register.simple_tag
 def link(name: str, *args: Any) -> str:
-    """Return like `url`, but `#` if this installation has no such page."""
+    """Return `url`, but `#` if this installation has no such page."""
     try:
         return reverse(name, args=args)
     except NoReverseMatch:

@@ -1,10 +1,10 @@
-"""The Agent Client Protocol, both sides of its stdio as `toolcards acp` mirrors them.
+"""The Agent Client Protocol: both directions of its stdio, as `toolcards acp` copies them.
 
 Read from protocol version 1 and tested with recordings of opencode-ai 1.18.33. One frame is one message with its
-direction, `{"dir": "<" from the agent or ">" from the editor, "msg": {JSON-RPC}}`; where the sender knows more than
-the message says, `kind` of the option that the editor chose, `method` of the request that is answered, `cancelled`
-while a cancelled turn ends. A prompt is a turn of the run. The protocol has one status
-for refused, failed and stopped calls: our own answer, a cancellation and an exit code tell them apart.
+direction: `{"dir": "<" from the agent or ">" from the editor, "msg": {JSON-RPC}}`. The sender adds what a message does
+not contain: `kind` of the option that the editor selected, `method` of the request that is answered, and `cancelled`
+while a canceled turn ends. A prompt is a turn of the run. The protocol has one status for denied, failed and stopped
+calls; our own answer, a cancellation or an exit code distinguishes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """opencode's event bus: the stream of `GET /event`, and the input of its plug-in hook `event`.
 
-Read from and tested with opencode-ai 1.18.33. One frame is one event `{type, properties}`. A session without
-parent is the run itself, its sub-sessions are lanes; arguments do not stream, shell output does. What failed is
-known by the state of a tool part, by `exit` where it is a number other than 0, and by fixed texts of the program.
+Read from and tested with opencode-ai 1.18.33. One frame is one event `{type, properties}`. A session without parent is
+the run itself, its sub-sessions are lanes. Arguments do not stream, shell output does. A failure is recognized by the
+state of a tool part, by an `exit` other than 0, and by fixed texts of the program.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ _EVENTS: dict[str, Callable[[Payload], Facts]] = {
     "permission.replied": _read_permission_reply,
     "permission.v2.replied": _read_permission_reply,
 }
-# Known and without a word about calls. By name where other events of the same room are about calls, or may be one day;
-# `session.next.tool.*` and `session.next.shell.*` are counted as unknown, because calls that only they report are
+# Known events without data about calls. They are listed by name if events with the same prefix concern calls;
+# `session.next.tool.*` and `session.next.shell.*` count as unknown, because calls that only they report are
 # missed.
 _QUIET = frozenset(
     {

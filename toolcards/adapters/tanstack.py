@@ -1,9 +1,9 @@
 """TanStack AI: AG-UI events with extras in `metadata.tanstack`, bare or wrapped as `{id, chunk}`.
 
-Source: `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). The extras
-(failed results, whole inputs, turns that are no ends, its interrupts) are read by `ag_ui` already, since its
-servers are spoken to through AG-UI clients too. Results may come before RUN_STARTED, a continuation may repeat
-START, ARGS and END, and denials are not reported: our own decision closes that card.
+Source: `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). `ag_ui` reads the extras (failed results, whole
+inputs, turns that do not end the run, its interrupts), because AG-UI clients also connect to TanStack's servers.
+Results may come before RUN_STARTED, a continuation may repeat START, ARGS and END, and denials are not reported: our
+own decision closes that card.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cline's hooks, translated to and from Claude Code's form.
 
-Read from and tested with cline 3.0.65. Its ids of calls are those of the model, which can come again; so each call gets
-an id of ours. A denial is `cancel`: Cline then ends the run, and its model does not read the reason.
+Read from and tested with cline 3.0.65. Its call ids come from the model, which may reuse them, so each call gets an id
+of ours. A denial is `cancel`: Cline then ends the run, and its model does not receive the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolcards.hook_relay.translation import (
     translate_run_event,
 )
 
-# A session that ends as it should has no event of its own: the run ends with each answer, and continues with a prompt.
+# A session that ends normally has no event: the run ends with each answer and continues with the next prompt.
 _RUN_EVENTS = {
     "agent_start": "SessionStart", "agent_resume": "SessionStart", "prompt_submit": "UserPromptSubmit",
     "agent_end": "SessionEnd", "agent_error": "SessionEnd", "agent_abort": "SessionEnd",
@@ -43,7 +43,7 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
 
 
 def _find_session(hook: JsonObject) -> str:
-    """Return the session that the user sees; each agent in it has a conversation of its own."""
+    """Return the session that the user sees; each agent has its own conversation."""
     context = hook.get("sessionContext")
     session = context.get("rootSessionId") if isinstance(context, dict) else None
     return str(session or hook.get("taskId") or "")

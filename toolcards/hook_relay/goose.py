@@ -1,7 +1,7 @@
 """Goose's hooks, translated to and from Claude Code's form.
 
-Read from and tested with goose 1.52.0. Its ids of calls are those of the model, which can come again; so each call gets
-an id of ours. Its names of sessions count the sessions of a day on one computer; so ours add a mark of the computer.
+Read from and tested with goose 1.52.0. Its call ids come from the model, which may reuse them, so each call gets an id
+of ours. Its session names count the sessions of a day on one computer, so a mark of the computer is added.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
 
 
 def _find_session(hook: JsonObject) -> str:
-    """Return the session's name with a mark of this computer and home: `20261124_1` exists on every one."""
+    """Return the session's name with a mark of this computer and home.
+
+    Every computer has a session `20261124_1`.
+    """
     place = hashlib.sha256(f"{platform.node()}:{Path.home()}".encode()).hexdigest()[:8]
     return f"{hook.get('session_id', '')}-{place}"
 
@@ -63,7 +66,10 @@ def _read_text(hook: JsonObject) -> dict[str, Any]:
 
 
 def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
-    """Return the decision: no answer but these two lets Goose run the tool or names the reason."""
+    """Return the decision.
+
+    With any other answer, Goose runs the tool or shows no reason.
+    """
     if hook["hook_event_name"] != "PreToolUse":
         return {}
     changed = output.get("hookSpecificOutput", {}).get("updatedInput")

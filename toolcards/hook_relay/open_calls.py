@@ -1,7 +1,7 @@
 """Ids for calls of programs whose hooks have none: one empty file per allowed call without a result.
 
-The hook before a tool and the hook after it are two processes. They find each other by session, tool and arguments; of
-two calls that are equal, the newer one is closed first.
+The hooks before and after a tool are two processes. They find each other by session, tool and arguments; of two equal
+calls, the newer one is closed first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def make_id() -> str:
 
 
 def open_call(session: str, tool: str, arguments: Any, call_id: str) -> None:
-    """Keep the id of a call that may run now."""
+    """Store the id of a call that may run now."""
     folder = _find_folder(session)
     if not folder.exists():
         _remove_old_sessions(folder.parent)
@@ -36,7 +36,7 @@ def close_call(session: str, tool: str, arguments: Any) -> str | None:
     """Remove the open call with this tool and arguments; return its id."""
     for path in sorted(_find_folder(session).glob(f"{_digest(tool, arguments)}.*"), reverse=True):
         try:
-            path.unlink()  # only one process can
+            path.unlink()  # only one process succeeds
         except FileNotFoundError:
             continue
         return path.name.rpartition(".")[2]

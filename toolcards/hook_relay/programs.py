@@ -1,8 +1,8 @@
-"""What each program sends to its hooks and reads from them, translated to and from Claude Code's form.
+"""The hook inputs and outputs of each program, translated to and from Claude Code's form.
 
 Read from and tested with @anthropic-ai/claude-code 2.1.329, @openai/codex 0.169.0, @google/gemini-cli 0.61.0 and
-@github/copilot 1.0.102; Cursor's from its documentation. The hooks of the last three name no call: `open_calls` gives
-each call an id. Cline and Goose have a module each.
+@github/copilot 1.0.102; Cursor's from its documentation. The hooks of the last three do not identify calls:
+`open_calls` assigns each an id. Cline and Goose have their own modules.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ def _name_gemini_tool(hook: JsonObject) -> str:
 
 
 def _format_for_gemini(output: JsonObject, hook: JsonObject) -> JsonObject:
-    """Return the decision; changed arguments are merged into those of the model, so none can be left out."""
+    """Return the decision.
+
+    The program merges changed arguments into those of the model, so none can be removed.
+    """
     if hook["hook_event_name"] != "PreToolUse":
         return {}
     changed = output.get("hookSpecificOutput", {}).get("updatedInput")
@@ -156,7 +159,7 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     if event == "afterMCPExecution":
         tool, arguments = _name_cursor_tool(hook), _read_cursor_arguments(hook)
         return translate_result(session, tool, arguments, output=hook.get("result_json"))
-    if event == "afterFileEdit":  # it cannot be held: shown as what was done
+    if event == "afterFileEdit":  # it cannot be held, so it is only recorded
         arguments = {"file_path": hook.get("file_path"), "edits": hook.get("edits")}
         return translate_result(session, "Write", arguments, output="Edited.")
     if event in _CURSOR_EVENTS:
@@ -166,7 +169,7 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
 
 
 def _name_cursor_tool(hook: JsonObject) -> str:
-    """Return the MCP tool's name with its server, where the name has it (`MCP:server:tool`)."""
+    """Return the MCP tool's name with its server, if the name has it (`MCP:server:tool`)."""
     name = str(hook.get("tool_name", ""))
     prefix, _, qualified = name.partition(":")
     server, _, tool = qualified.partition(":")
@@ -181,7 +184,7 @@ def _read_cursor_arguments(hook: JsonObject) -> Any:
 
 
 def _format_for_cursor(output: JsonObject, hook: JsonObject) -> JsonObject:
-    """Return the permission; without an opinion of ours, Cursor asks its user."""
+    """Return the permission; without one from us, Cursor asks its user."""
     if hook["hook_event_name"] != "PreToolUse":
         return {"continue": True} if hook["hook_event_name"] == "UserPromptSubmit" else {}
     changed = output.get("hookSpecificOutput", {}).get("updatedInput")
@@ -193,7 +196,7 @@ def _format_for_cursor(output: JsonObject, hook: JsonObject) -> JsonObject:
 
 def _deny_for_cursor(reason: str) -> JsonObject:
     words = dict.fromkeys(("user_message", "agent_message", "userMessage", "agentMessage"), reason)
-    return {"permission": "deny", **words}  # the last two are the names of the first versions
+    return {"permission": "deny", **words}  # the last two are names of earlier versions
 
 
 PROGRAMS = {

@@ -1,4 +1,4 @@
-"""What the translations of programs share: the events of a run, calls whose hooks name none, and their results."""
+"""Shared parts of the translations: run events, calls that hooks do not identify, and their results."""
 
 from __future__ import annotations
 

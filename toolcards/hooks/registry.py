@@ -25,7 +25,7 @@ LOAD_LIMIT = 10.0  # seconds that all plug-ins have to be loaded; a later one is
 
 
 class Veto(Exception):
-    """A plug-in's no: the call is denied for this reason. Anything else that it raises is a crash."""
+    """A plug-in's denial with its reason. Any other exception is a crash."""
 
     toolcards_code = "plugin_veto"
 
@@ -99,7 +99,7 @@ def list_plugins(event: str = "") -> list[Plugin]:
 
 
 def clear() -> None:
-    """Unplug everything (tests)."""
+    """Remove all plug-ins (tests)."""
     with _lock:
         _registered.clear()
         _absent.clear()
@@ -110,12 +110,12 @@ def clear() -> None:
 
 
 def has_guards() -> bool:
-    """Return whether calls go to guards first, or are denied without them."""
+    """Return whether guards must be consulted before calls."""
     return bool(list_plugins("before") or list_absent_guards())
 
 
 def list_absent_guards() -> list[Status]:
-    """Return the guards that cannot be asked; each denies every gated call."""
+    """Return the unavailable guards; each denies every gated call."""
     _load()
     if not _absent and not settings.TOOLCARDS.required_plugins:
         return []
@@ -130,7 +130,7 @@ def list_absent_guards() -> list[Status]:
 
 
 def list_statuses() -> list[Status]:
-    """Return the states of all plug-ins, those in trouble first."""
+    """Return the states of all plug-ins, faulty ones first."""
     absent = list_absent_guards()
     absent_names = {status.name for status in absent}
     with _lock:

@@ -48,7 +48,7 @@ class Verdict:
 
 
 def consult(payload: dict[str, Any]) -> Verdict:
-    """Ask every guard, one after the other; the first denial ends it."""
+    """Consult the guards one after the other; the first denial ends it."""
     absent = registry.list_absent_guards()
     if absent:
         return build_missing_verdict(absent[0])
@@ -107,7 +107,7 @@ def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:
 
 
 def _parse_verdict(answer: Any) -> dict[str, Any] | None:
-    """The new input, None for none; mutations of what was given do not count."""
+    """Return the new input, None for none; mutations of the argument have no effect."""
     if answer is None:
         return None
     if isinstance(answer, Veto):
@@ -121,7 +121,7 @@ def _parse_verdict(answer: Any) -> dict[str, Any] | None:
 
 
 def _call(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
-    """Return what the plug-in returns within its limit; raise what it raises, or TimedOut."""
+    """Return the plug-in's result within its limit; raises its exception or TimedOut."""
     method = plugin.hears(event)
     if method is None:
         return None

@@ -31,14 +31,14 @@ DECLINE: Message = {"action": "decline"}
 
 
 class Elicitations:
-    """The forms of one session: which the gateway takes, and the answers. From any thread."""
+    """The forms of one session: which ones the gateway takes, and the answers. From any thread."""
 
     def __init__(self, cards: Toolcards, run: str, server: str, reports: Reports, mode: str = AUTO) -> None:
         self._cards, self._run, self._server, self._reports, self._mode = cards, run, server, reports, mode
         self._lock = threading.Lock()
         self._is_session_ours = False  # by the `initialize` request
         self._requests: set[str] = set()  # keys of requests that declared the capability in the client's place
-        self._open: dict[str, threading.Event] = {}  # forms that wait, by the key of their request; set: stop
+        self._open: dict[str, threading.Event] = {}  # waiting forms by the key of their request; the event stops one
         self._has_ended = False
         self.agent = ""
 
@@ -104,12 +104,12 @@ class Elicitations:
         return {name: get_object(form, "params") for name, form in forms.items()} if forms and is_ours else None
 
     def forget(self, request_id: Any) -> None:
-        """Forget a request that has its response."""
+        """Remove a request that has its response."""
         with self._lock:
             self._requests.discard(format_id(request_id))
 
     def cancel(self, request_id: Any) -> bool:
-        """Stop a form by request id; return whether it waited here."""
+        """Stop a form by request id; return whether it was waiting here."""
         with self._lock:
             stop = self._open.get(format_id(request_id))
         if stop is not None:
@@ -117,14 +117,14 @@ class Elicitations:
         return stop is not None
 
     def cancel_all(self) -> None:
-        """Stop the forms that wait."""
+        """Stop all waiting forms."""
         with self._lock:
             open_forms = list(self._open.values())
         for stop in open_forms:
             stop.set()
 
     def end(self) -> None:
-        """Stop all forms, and take no more.
+        """Stop all forms, and accept no more.
 
         Waits until they are withdrawn, up to LINGER seconds.
         """

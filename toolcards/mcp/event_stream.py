@@ -1,4 +1,4 @@
-"""Responses of streamable HTTP as messages: one JSON value, or server-sent events that each hold one."""
+"""Responses of streamable HTTP as messages: one JSON value, or server-sent events with one each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
 class EventReader:
-    """Reads messages out of a body that arrives in pieces; what cannot be read is skipped."""
+    """Reads messages from a body that arrives in pieces; skips unreadable parts."""
 
     def __init__(self, content_type: str) -> None:
         self._has_events = content_type.startswith("text/event-stream")
@@ -66,7 +66,7 @@ class StreamSplitter:
             yield event, None
 
     def close(self) -> Iterator[tuple[bytes, Any]]:
-        """Yield what is left at the end of the stream."""
+        """Yield the remaining part at the end of the stream."""
         if self._partial:
             yield self._partial, None
 

@@ -1,4 +1,4 @@
-"""The forms of a server over HTTP: taken out of its responses, answered in the inbox, and sent back."""
+"""Forms of a server over HTTP: removed from its responses, answered in the inbox, and sent back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_FOR_SERVERS = {"content-type", "accept"}
 
 
 class FormRelay:
-    """Passes the responses to one request of the client on, without the forms that the gateway answers.
+    """Forwards the responses to one request of the client, without the forms that the gateway answers.
 
     `request` is None for the stream of the server's own messages. `is_stream`: the response to the client has begun as
     an event stream.
@@ -50,7 +50,7 @@ class FormRelay:
         self._is_over = threading.Event()
 
     def pass_on(self, response: Response) -> None:
-        """Pass the response on, and those to the repeated request."""
+        """Forward the response, and those to the repeated request."""
         try:
             for rounds in itertools.count():
                 with contextlib.closing(response):
@@ -64,7 +64,7 @@ class FormRelay:
                 self._forms.forget(self._id)
 
     def _pass_one(self, response: Response, *, has_more_rounds: bool) -> Message | None:
-        """Pass one response on; return the request to send next, None after the last."""
+        """Forward one response; return the next request, None after the last."""
         if response.has_events:
             if not self._is_stream:
                 self._begin(response.status, response.headers)
@@ -81,7 +81,7 @@ class FormRelay:
         return None
 
     def _pass_events(self, response: Response, has_more_rounds: bool) -> Message | None:
-        """Pass events on; return the response with forms, if one comes."""
+        """Forward events; return the response with forms, if there is one."""
         for event, message in _split(response):
             own = self._restore_id(message)
             if own is not None and has_more_rounds and self._forms.find_forms(own) is not None:
@@ -111,7 +111,7 @@ class FormRelay:
     # ------------------------------------------------------------ forms
 
     def _take(self, message: Any) -> bool:
-        """Begin to answer a message of the server if it is a form for the gateway; return whether it is."""
+        """Begin to answer a form for the gateway; return whether it is one."""
         if self._forms.takes(message):
             threading.Thread(target=self._answer, args=(message,), daemon=True).start()
             return True
@@ -140,7 +140,10 @@ class FormRelay:
         return build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
 
     def _restore_id(self, message: Any) -> Any:
-        """Return a response to the repeated request under the client's id; other messages as they are."""
+        """Return a response to the repeated request under the client's id.
+
+        Other messages are unchanged.
+        """
         is_own = is_response(message) and str(message["id"]).startswith(PRIVATE)
         return message | {"id": self._id} if is_own else message
 
@@ -162,7 +165,7 @@ class FormRelay:
             self._handler.write_chunk(data)
 
     def _ping(self, count: int) -> None:
-        """Keep the client waiting, or note that it has gone."""
+        """Send the client a sign of progress, or note that it has disconnected."""
         token = self._call.token if self._call is not None else None
         try:
             with self._lock:

@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         """Write nothing: the dashboard shows the calls."""
 
     def do_POST(self) -> None:
-        """Judge a call, or pass another message on."""
+        """Hold a call, or forward another message."""
         body = self._read_body()
         if body is None or not self._is_for_us():
             return
@@ -108,12 +108,12 @@ class Handler(BaseHTTPRequestHandler):
             self._forward(message, session)
 
     def do_GET(self) -> None:
-        """Pass the stream of the server's own messages on."""
+        """Forward the stream of the server's own messages."""
         if self._is_for_us():
             self._forward(None, self.server.sessions.get(self.headers.get(SESSION_ID, "")))
 
     def do_DELETE(self) -> None:
-        """Pass the end of the session on, and end its run."""
+        """Forward the end of the session, and end its run."""
         number = self.headers.get(SESSION_ID, "")
         if self._is_for_us():
             self._forward(None, self.server.sessions.get(number))
@@ -123,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ a call
 
     def _hold(self, session: Session, request: Message) -> None:
-        """Wait for the decision; after a while as an event stream, so that no time limit runs out."""
+        """Wait for the decision; begin an event stream so that clients keep waiting."""
         call = session.begin_call(request)
         if call is None:
             self._answer(400, make_error(request["id"], INVALID_REQUEST, DUPLICATE))
@@ -157,7 +157,10 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200 if verdict.answer is not None else 202, verdict.answer)
 
     def _stream_until_decided(self, waiter: threading.Thread, call: HeldCall, request: Message) -> bool:
-        """Begin the event stream and keep it alive; return False if the client has gone."""
+        """Begin the event stream and keep it alive.
+
+        Return False if the client has disconnected.
+        """
         token = get_object(get_object(request, "params"), "_meta").get("progressToken")
         self.begin_chunks(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
         for count in itertools.count(1):
@@ -181,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
         is_stream: bool = False,
         opens: bool = False,
     ) -> None:
-        """Send the message upstream and pass the response on, reading it on the way.
+        """Send the message upstream and forward the response, reading it on the way.
 
         `is_stream`: the response to the client has begun as an event stream. `opens`: the response names the session.
         """
@@ -199,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 with contextlib.closing(response):
                     self._pass_on(response, session, call, is_stream)
-        except FAILURES:  # one of both has hung up
+        except FAILURES:  # either side has disconnected
             self.close_connection = True
             if call is not None:
                 session.abandon(call, "The connection broke before the result came.")
@@ -237,7 +240,7 @@ class Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ HTTP
 
     def _is_for_us(self) -> bool:
-        """Refuse other paths, and pages in a browser that found this address (DNS rebinding)."""
+        """Refuse other paths, and web pages that found this address (DNS rebinding)."""
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
         origin = self.headers.get("Origin")
         if host not in self.server.hosts or (origin and (urlsplit(origin).hostname or "") not in self.server.hosts):
@@ -284,7 +287,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(sessions: GatewaySessions, upstream: str, address: tuple[str, int], headers: Mapping[str, str]) -> int:
-    """Serve until a signal comes; return the exit code."""
+    """Serve until a signal arrives; return the exit code."""
     try:
         gateway = Gateway(address, Upstream(upstream, headers), sessions)
     except OSError as error:

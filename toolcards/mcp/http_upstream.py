@@ -1,4 +1,4 @@
-"""The MCP server behind the HTTP gateway: requests to it, and its responses as they come."""
+"""The MCP server behind the HTTP gateway: requests to it, and its responses in pieces."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Upstream:
 
 
 class Response:
-    """A response of the server. Iterating yields its body as it comes."""
+    """A response of the server. Iterating yields its body in pieces."""
 
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
         self._connection, self._response = connection, response
@@ -99,14 +99,14 @@ class Response:
             yield piece
 
     def read_messages(self) -> Iterator[Any]:
-        """Yield the messages of the body as they come."""
+        """Yield the messages of the body as they arrive."""
         reader = EventReader(self.content_type)
         for piece in self:
             yield from reader.feed(piece)
         yield from reader.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 

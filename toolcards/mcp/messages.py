@@ -1,4 +1,4 @@
-"""JSON-RPC messages of MCP: one strict reading, one way to write them, and the gateway's own answers."""
+"""JSON-RPC messages of MCP: strict parsing, one way of writing, and the gateway's own answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ DEEPEST = 200  # nested values; a deeper message is refused
 def parse(data: bytes) -> Any:
     """Parse the JSON value strictly; raises ValueError.
 
-    What two readers may read differently is refused: of two members with one name, some programs take the first and
-    others the last.
+    Refuses what parsers read differently: of two members with one name, some use the first and others the last.
     """
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)

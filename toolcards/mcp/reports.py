@@ -10,7 +10,7 @@ from toolcards.client import Toolcards
 
 BEAT = 20.0  # seconds between heartbeats; the server counts a run as lost after 60
 LINGER = 5.0  # seconds that the end of a session waits for its reports
-ATTEMPTS = 5  # of one report, a heartbeat's pause apart, while the server is away
+ATTEMPTS = 5  # attempts at one report while the server is down, a heartbeat's pause apart
 MAX_WAITING = 2_000
 
 
@@ -25,7 +25,7 @@ class Reports:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Start to send heartbeats, before the first call of the run."""
+        """Start sending heartbeats, before the first call of the run."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._send_all, daemon=True)
@@ -36,7 +36,7 @@ class Reports:
         self.begin()
         try:
             self._queue.put_nowait((call, outcome))
-        except queue.Full:  # the server has been away for long: the calls read `lost` when the run ends
+        except queue.Full:  # the server was down for long: the calls are marked `lost` when the run ends
             return
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One MCP session: its calls at the gate, its tools, and what the server answered."""
+"""One MCP session: its calls at the gate, its tools, and the server's responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HeldCall:
     decision: Decision | None = None
     is_cancelled: bool = False
     token: Any = None  # of its progress notifications
-    forwarded: Message | None = None  # the name and arguments that the server got
+    forwarded: Message | None = None  # the name and arguments sent to the server
     began: float = field(default_factory=time.monotonic)
 
     def cancel(self) -> None:
@@ -55,7 +55,7 @@ class HeldCall:
 
 @dataclass(frozen=True)
 class HeldCallResult:
-    """What becomes of a call: the request to forward, or the answer for the client; neither if it was canceled."""
+    """The result of holding a call: the request to forward, or the answer for the client; neither if canceled."""
 
     request: Message | None = None
     answer: Message | None = None
@@ -74,13 +74,13 @@ class Session:
         self._lock = threading.Lock()
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
-        # Calls whose server wants more input: by tool, digest of the arguments, and state to bring back.
+        # Calls whose server requires more input: by tool, digest of the arguments, and state to return.
         self._continuations: dict[tuple[str, str, str], HeldCall] = {}
 
     # ------------------------------------------------------------ the client's side
 
     def note_request(self, request: Message) -> None:
-        """Note the client's name, and which list of tools is coming."""
+        """Note the client's name, and the requested page of the tool list."""
         params = get_object(request, "params")
         info = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_INFO)
         self._agent = self.elicitations.agent = self._agent or get_text(info, "name")[:200]
@@ -127,7 +127,7 @@ class Session:
         return HeldCallResult(request | {"params": params | call.forwarded}, changed=decision.edited)
 
     def abandon(self, call: HeldCall, reason: str = "") -> None:
-        """End a call that its client or server has left."""
+        """End a call whose client or server has disconnected."""
         call.cancel()
         self._drop(call)
         if call.forwarded is not None:
@@ -172,7 +172,7 @@ class Session:
             self.tools.is_stale = True
 
     def end(self) -> None:
-        """Withdraw what waits, and report the end of the run."""
+        """Withdraw open approvals, and report the end of the run."""
         self.elicitations.end()
         with self._lock:
             calls = list(self._calls.values())
@@ -215,9 +215,9 @@ class Session:
                 del self._continuations[next(iter(self._continuations))]
 
     def _take_continuation(self, params: Message) -> HeldCall | None:
-        """Return the allowed call that this request continues, once; None if it is a call of its own.
+        """Return the allowed call that this request continues, once; None if it is a new call.
 
-        It continues a call if it names the same tool and arguments, and brings the state that the server gave out or,
+        It continues a call if it names the same tool and arguments, and contains the state that the server sent or,
         without a state, responses (protocol 2026-07-28, multi round-trip requests).
         """
         state = get_text(params, "requestState")

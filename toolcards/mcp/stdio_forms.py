@@ -1,4 +1,4 @@
-"""The forms of a server over stdio: taken out of its messages, answered in the inbox, and sent back."""
+"""Forms of a server over stdio: removed from its messages, answered in the inbox, and sent back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRESS = 5.0  # seconds between progress notifications while a form waits
 
 @dataclass
 class RepeatableRequest:
-    """A request of the client whose forms the gateway answers, and the id that the server knows it by."""
+    """A request of the client with forms for the gateway, and its id at the server."""
 
     request: Message
     number: Any

@@ -1,4 +1,4 @@
-"""The gateway over stdio: it starts the server, and stands between its streams and the client's."""
+"""The gateway over stdio: starts the server, and connects its streams with the client's."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class StdioRelay:
             self._write_client(make_progress(token, count))
 
     def _fetch_tools(self, request: Message) -> None:
-        """List the server's tools before a call, if the client has not, or the server says that they changed."""
+        """List the server's tools before a call if no current list is known."""
         if not self._session.tools.is_stale:
             return
         meta = get_object(get_object(request, "params"), "_meta")
@@ -185,7 +185,7 @@ class StdioRelay:
                 own.is_answered.set()
 
     def _pass_to_client(self, message: Any, line: bytes) -> None:
-        """Pass on what is not a form for the gateway."""
+        """Forward the message unless it is a form for the gateway."""
         original = self._forms.restore_id(message)
         if not self._forms.take(original):
             self._session.note_message(original)
@@ -198,7 +198,7 @@ class StdioRelay:
         return self._server.stdin
 
     def _write_server(self, message: Any) -> bool:
-        """Write to the server; return False if it has gone."""
+        """Write to the server; return False if it has ended."""
         with self._to_server:
             try:
                 self._server_in.write(serialize(message) + b"\n")

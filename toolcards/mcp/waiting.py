@@ -1,4 +1,4 @@
-"""Waiting for a person, in a way that can be stopped at once."""
+"""Waiting for a person, which can be stopped at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from toolcards.client import Decision, Toolcards
 
-PAUSE = 0.1  # seconds between looks for a cancellation
+PAUSE = 0.1  # seconds between checks for a cancellation
 
 
 def wait_for_answer(cards: Toolcards, decision: Decision, is_stopped: Callable[[], bool]) -> Decision:

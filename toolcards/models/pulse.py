@@ -23,5 +23,5 @@ class Pulse(models.Model):
 
     @property
     def beat(self) -> Beat:
-        """The beat that the row has."""
+        """Return the stored beat."""
         return Beat(self.at, self.steady or self.at, self.paused, self.resumed)

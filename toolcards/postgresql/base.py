@@ -46,5 +46,5 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 connection.toolcards_idle.give(connection)
 
     def close_pool(self) -> None:
-        """Close what is idle; Django calls this before it drops a database."""
+        """Close the idle connections; Django calls this before it drops a database."""
         self._connections.close()

@@ -79,9 +79,9 @@ class IdleConnections:
         return None
 
     def give(self, connection: Any) -> None:
-        """Take a connection back that is not used any more.
+        """Store an unused connection for the next thread.
 
-        One that cannot be used again is closed.
+        Closes one that cannot be used again.
         """
         now, surplus = time.monotonic(), []
         if connection.info.transaction_status != TransactionStatus.IDLE:
@@ -97,7 +97,7 @@ class IdleConnections:
             old.close()
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._changed:
             idle, self._idle = self._idle, []
         for _, connection in idle:
@@ -107,8 +107,8 @@ class IdleConnections:
 def is_live(connection: Any) -> bool:
     """Return whether an idle connection can be used.
 
-    The server is asked only in doubt.
-    A server that ends a session says so, or closes it: either way there is something to read where nothing was asked.
+    A server that ends a session reports or closes it: then there is data to read although nothing was asked. Only in
+    doubt, the server is queried.
     """
     if connection.closed:
         return False

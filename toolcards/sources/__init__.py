@@ -1,1 +1,1 @@
-"""How sources are doing, and what they have proved that they can do."""
+"""The state of sources, and what they have proven that they can do."""

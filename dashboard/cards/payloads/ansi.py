@@ -1,7 +1,7 @@
 """Terminal colors as HTML (ECMA-48 SGR): the 16 named colors, bold, italic and underline.
 
-Colors of larger palettes become the nearest named one; backgrounds are left out, so that text keeps its contrast.
-Sequences that move the cursor are left out as well: no text is hidden by them. Everything else is drawn as a mark.
+Colors of larger palettes become the nearest named one. Backgrounds are dropped, so that text keeps its contrast, and so
+are sequences that move the cursor, so that they cannot hide text. Everything else is shown as a mark.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dashboard.cards.safe_text import mark_html
 
-SPANS = 2_000  # of one text; the rest is drawn without colors
+SPANS = 2_000  # of one text; the remaining text has no colors
 _CONTROL = re.compile(r"\x1b\[([0-?]*)[ -/]*([@-~])")  # CSI: parameters and the final character
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _HALF = 128  # of a color of 24 bits

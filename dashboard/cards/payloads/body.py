@@ -1,4 +1,4 @@
-"""Choose how a value is read: as text, picture, patch, Markdown, table or tree; add its raw text where it differs."""
+"""Chooses how a value is shown: text, picture, patch, Markdown, table or tree; adds the raw text if it differs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
 PROSE = ("fetch", "think", "other", "switch_mode")  # kinds of tools whose output may be Markdown
-LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls, and must be reachable by keyboard
+LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls and so must be reachable by keyboard
 
 
 def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str, pictures_url: str) -> str:
@@ -46,7 +46,7 @@ def _render_raw(text: str, dom: str) -> str:
 
 
 class _Excerpt:
-    """Cuts a value to its first characters; pictures stay, for they are shown from elsewhere."""
+    """Cuts a value to its first characters; keeps pictures, which are loaded separately."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -72,7 +72,7 @@ class _Excerpt:
 
 
 class _Body:
-    """One value on its way to HTML."""
+    """The rendering of one value."""
 
     def __init__(
         self, value: Any, dom: str, kind: str, part: str, pictures_url: str, pictures: list[str], *, is_whole: bool

@@ -1,4 +1,4 @@
-"""Markdown of agents as HTML (markdown-it, CommonMark with tables): no HTML, no pictures, and links stay text."""
+"""Markdown of agents as HTML (markdown-it, CommonMark with tables): no HTML, no pictures, links as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["li
 def is_markdown(text: str) -> bool:
     """Return whether the text looks like Markdown.
 
-    It has at least two signs of Markdown and none of source code.
+    At least two signs of Markdown, and none of source code.
     """
     if len(text) > MAX_CHARACTERS or _CODE.search(_without_fences(text)):
         return False
@@ -39,7 +39,7 @@ def render_markdown(text: str) -> str:
         token.info = ""  # of a fence: it would become a class
         token.attrs = {}  # of table cells: an inline style
         if token.type in ("heading_open", "heading_close"):
-            token.tag = "h4"  # the page has its own outline
+            token.tag = "h4"  # the page has its own headings
     return str(_PARSER.renderer.render(tokens, _PARSER.options, {}))
 
 

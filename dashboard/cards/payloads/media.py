@@ -1,7 +1,7 @@
-"""Pictures inside outputs: found in document order, served from an address of their own.
+"""Pictures in outputs, found in document order and served from their own addresses.
 
 A picture is a `data:` URL, an MCP image content block (2025-06-18) or an image block of the Anthropic API, of a type
-that its first bytes prove. SVG is not shown: it is a program.
+that its first bytes prove. SVG is not shown, because it can run scripts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def get_picture_text(value: Any) -> str:
 def decode_picture(text: str) -> tuple[bytes, str]:
     """Return the bytes and the media type.
 
-    Raises ValueError for what is no picture.
+    Raises ValueError if it is not a picture.
     """
     try:
         content = base64.b64decode(re.sub(r"\s", "", text), validate=True)

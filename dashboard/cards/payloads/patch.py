@@ -1,4 +1,4 @@
-"""Edits as differences: the input of a tool that changes files, and text that is a unified diff."""
+"""Edits as differences: the input of tools that change files, and text that is a unified diff."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dashboard.cards.payloads.syntax import render_code_lines
 from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 24_000
-MAX_LINES = 400  # of either side of a comparison, whose time grows with their product and worse
+MAX_LINES = 400  # of each side; the time of a comparison grows faster than their product
 _PAIRS = (("old_string", "new_string"), ("old_text", "new_text"), ("oldText", "newText"), ("old_str", "new_str"))
 _PATHS = ("file_path", "path", "filePath", "filename", "file")
 _CONTENTS = ("content", "contents", "file_text")
@@ -22,7 +22,7 @@ _UNIFIED = re.compile(r"^--- .*\n\+\+\+ .*\n@@ |^diff --git ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement in a file; without `before`, the whole content is written."""
+    """One replacement in a file; without `before`, the complete content is written."""
 
     path: str
     before: str | None
@@ -30,9 +30,9 @@ class Edit:
 
 
 def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
-    """Return the edits that an input asks for, and its other fields.
+    """Return the edits that an input requests, and its other fields.
 
-    No edits if it is of another shape.
+    No edits for an input of another shape.
     """
     if not isinstance(arguments, dict):
         return [], {}
@@ -56,7 +56,7 @@ def is_unified_diff(text: str) -> bool:
 
 
 def render_edit(edit: Edit) -> str:
-    """Render the edit as removed, added and unchanged lines, all included."""
+    """Render the edit as removed, added and unchanged lines."""
     after = render_code_lines(edit.after, edit.path)
     if edit.before is None:
         lines = [("+", line) for line in after]
@@ -64,7 +64,7 @@ def render_edit(edit: Edit) -> str:
         before = render_code_lines(edit.before, edit.path)
         lines = _compare(edit.before.split("\n"), edit.after.split("\n"), before, after)
     if len(lines) > 1 and lines[-1][1] == "" and lines[-1][0] != "-":
-        del lines[-1]  # what follows the last line's end
+        del lines[-1]  # the part after the last line end
     title = f"<h4>{render_icon('file-pen')}<code>{mark_html(edit.path)}</code>{_render_counts(lines)}</h4>"
     return f'<div class="patch">{title}<pre tabindex="0">{_render_lines(lines)}</pre></div>'
 
@@ -85,7 +85,7 @@ def _take_pair(fields: dict[str, Any], names: tuple[str, str], path: str) -> Edi
 
 
 def _take_list(fields: dict[str, Any], path: str) -> list[Edit]:
-    """Return the edits of a list, none where one of them holds more than a pair of texts."""
+    """Return the edits of a list; none if one of them is not a pair of texts."""
     edits = []
     for item in fields["edits"]:
         other_fields = dict(item) if isinstance(item, dict) else {}

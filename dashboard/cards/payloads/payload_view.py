@@ -1,4 +1,4 @@
-"""Inputs and outputs as text, with their sizes; capped, never silently."""
+"""Inputs and outputs as text with their sizes; what is cut is always stated."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 from dashboard.cards.payloads.ansi import strip_colors
 
 MAX_CHARACTERS = 2_000  # characters of a body in a card that is pushed
-MAX_CHARACTERS_WAITING = 24_000  # a person must be able to read what they approve
+MAX_CHARACTERS_WAITING = 24_000  # larger: a person must be able to read what they approve
 TAIL_CHARACTERS = 1_200  # of an input that is being written
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadView:
-    """A value to show, and the start of its text: `left` characters did not fit."""
+    """A value and the start of its text: `left` characters did not fit."""
 
     text: str = ""
     left: int = 0
     size: int = 0
     lines: int = 0
-    hint: str = ""  # one line that says what is inside
-    word: str = ""  # what kind of value it is
+    hint: str = ""  # one line about the content
+    word: str = ""  # the kind of value
     value: Any = None
-    empty: bool = False  # null, "", 0, false, [] and {} are results too
+    empty: bool = False  # null, "", 0, false, [] and {} are results as well
 
 
 def build_payload_view(value: Any, cap: int | None) -> PayloadView:
-    """Return the value for people; `cap` characters of it, None for all."""
+    """Return the value for people: `cap` characters, None for all."""
     text = format_value(value)
     excerpt = text if cap is None else text[:cap]
     return PayloadView(
@@ -41,7 +41,7 @@ def build_payload_view(value: Any, cap: int | None) -> PayloadView:
 
 
 def get_tail(text: str) -> PayloadView:
-    """Return the end of a text that is still being written."""
+    """Return the end of a text that is still streaming."""
     return PayloadView(
         text=text[-TAIL_CHARACTERS:],
         left=max(0, len(text) - TAIL_CHARACTERS),
@@ -51,7 +51,7 @@ def get_tail(text: str) -> PayloadView:
 
 
 def format_value(value: Any) -> str:
-    """Return a string as it is, everything else as indented JSON."""
+    """Return a string unchanged, everything else as indented JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -61,7 +61,7 @@ def format_value(value: Any) -> str:
 
 
 def _indent(value: Any, line_start: str) -> str:
-    """Return what `json.dumps(value, indent=2, ensure_ascii=False)` does, which is written in slow Python."""
+    """Return the same as `json.dumps(value, indent=2, ensure_ascii=False)`, faster."""
     if isinstance(value, str):
         return encode_basestring(value)
     inner = line_start + "  "

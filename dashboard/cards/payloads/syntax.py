@@ -1,4 +1,4 @@
-"""Source code with colors, line by line (Pygments): five classes are enough to read by."""
+"""Syntax colors, line by line (Pygments), in five classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 12_000
-MAX_LINE = 1_000  # characters: lexers are slow on one long line
-MAX_LINES = 500  # the time of some lexers grows with the square of blank lines
+MAX_LINE = 1_000  # characters; lexers are slow on one long line
+MAX_LINES = 500  # some lexers take quadratic time for blank lines
 _LEXERS = {
     "bash": "sh bash zsh", "c": "c h", "cpp": "cc cpp hpp", "css": "css", "diff": "diff patch", "go": "go",
     "html": "html htm", "java": "java", "javascript": "js mjs cjs jsx", "json": "json", "kotlin": "kt",
@@ -30,7 +30,7 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 def render_code_lines(text: str, path: str) -> list[str]:
     """Return each line as escaped HTML.
 
-    It has colors if the file's name tells the language.
+    It has colors if the file name implies the language.
     """
     lines = text.split("\n")
     lexer = _get_lexer(PurePosixPath(path[-200:]).suffix.lower())
@@ -50,7 +50,7 @@ def render_code_lines(text: str, path: str) -> list[str]:
                 rendered.append("")
             if piece:
                 rendered[-1] += f'<span class="{css}">{_mark_piece(piece)}</span>' if css else _mark_piece(piece)
-    # A lexer that changes the text would show something other than what runs.
+    # If a lexer changes the text, the page would not show what runs.
     return rendered if lexed == text else [mark_html(line) for line in lines]
 
 
@@ -61,7 +61,7 @@ def _get_class(kind: _TokenType) -> str:
 
 @lru_cache(maxsize=2_048)
 def _mark_piece(piece: str) -> str:
-    """Return a token as HTML; most are short and come again: names, signs and blanks."""
+    """Return a token as HTML; cached, because most are short and repeat."""
     return mark_html(piece)
 
 

@@ -1,4 +1,4 @@
-"""JSON as a tree of folds, and a list of like objects as a table; both without a script."""
+"""JSON as a tree of folds, and a list of similar objects as a table; both without a script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORT = 60  # characters of a fold's preview
 
 
 def is_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
-    """Return whether the value is a list of like, flat objects."""
+    """Return whether the value is a list of similar, flat objects."""
     if not isinstance(value, list) or not 1 < len(value) <= MAX_ROWS:
         return False
     if not all(isinstance(row, dict) and row for row in value):
@@ -43,7 +43,7 @@ def render_table(rows: list[dict[str, Any]]) -> str:
 
 @dataclass(slots=True)
 class Tree:
-    """Writes one value; `write_text` writes a text, `write_leaf` what is a picture or another thing of its own."""
+    """Writes one value; `write_text` writes a text, `write_leaf` a picture or another special value."""
 
     prefix: str  # of the folds' ids
     write_text: Callable[[str], str]

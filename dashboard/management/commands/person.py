@@ -1,4 +1,4 @@
-"""People from the command line: make one, give a role, print a sign-in link."""
+"""People from the command line: create one, assign a role, print a sign-in link."""
 
 import argparse
 import os
@@ -14,12 +14,12 @@ from dashboard.accounts import roles, sign_in_links
 
 
 class Command(BaseCommand):
-    """Makes people and helps them in."""
+    """Creates people, assigns roles and prints sign-in links."""
 
     help = "Make people, give them roles, and print sign-in links."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take one of four actions."""
+        """Add the four actions."""
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="make a person; without TOOLCARDS_PERSON_PASSWORD print a link")
         create.add_argument("name")
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             action.add_argument("--url", default=_get_base_url(), help="where this server is reached (%(default)s)")
 
     def handle(self, *, action: str, **options: str) -> None:
-        """Do as asked."""
+        """Run the action."""
         getattr(self, f"_{action}")(**options)
 
     def _create(self, *, name: str, role: str, url: str, **options: str) -> None:
@@ -78,7 +78,7 @@ def _find_person(name: str) -> User:
 
 
 def _get_base_url() -> str:
-    """Where people reach the server: its origin, else where it was started last."""
+    """Return the server's address: its origin, else that of the last start."""
     env = settings.TOOLCARDS
     if env.origins:
         return str(env.origins[0])

@@ -1,4 +1,4 @@
-"""Daphne's `runserver`. Daphne as an app would load Twisted at every start; only this command needs it that early."""
+"""Daphne's `runserver`. Only this command loads Daphne as an app, because that loads Twisted at the start."""
 
 from daphne.management.commands.runserver import Command
 

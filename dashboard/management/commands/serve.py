@@ -1,4 +1,4 @@
-"""Everything between a fresh checkout and a running server: tables, files, people, keys, then the server itself."""
+"""Sets up a server from a fresh checkout: tables, static files, people, keys; then serves."""
 
 import argparse
 import hashlib
@@ -32,7 +32,7 @@ class Command(BaseCommand):
     help = "Set up what is missing (tables, static files, an admin, an agent key), then serve."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take what the environment does not say."""
+        """Add the options that override the environment."""
         env = settings.TOOLCARDS
         parser.add_argument("--host", default=env.host, help=f"address to listen on ({env.host})")
         parser.add_argument("--port", type=_parse_port, default=env.port, help=f"port; 0 takes a free one ({env.port})")
@@ -43,12 +43,12 @@ class Command(BaseCommand):
         parser.add_argument("--demo", action="store_true", help="play the bundled demo run once the server is up")
 
     def handle(self, *, host: str, port: int, workers: int, server: str, demo: bool, **options: object) -> None:
-        """Set up and serve until a signal comes."""
+        """Set up and serve until a signal arrives."""
         env = self._environment(host, port, workers, server)
         os.umask(0o077)  # the database and spooled bodies are private
-        # Whatever ends us, what we started ends too.
+        # Everything that was started ends with this process, whatever the reason.
         for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):  # Windows knows less
+            if hasattr(signal, name):  # Windows has fewer signals
                 signal.signal(getattr(signal, name), lambda number, frame: sys.exit(0))
         with self._alone() as announce, closing(self._bind(env)) as server_socket, suppress(KeyboardInterrupt):
             base = f"http://{_get_visible_host(env.host)}:{server_socket.getsockname()[1]}"
@@ -57,7 +57,10 @@ class Command(BaseCommand):
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[str], None]]:
-        """Be the only server of a SQLite database: two would not see each other's calls. PostgreSQL takes several."""
+        """Lock a SQLite database for this server, since two would miss each other's calls.
+
+        PostgreSQL supports several servers.
+        """
         folder = settings.TOOLCARDS.data_dir
         try:
             with (
@@ -80,14 +83,14 @@ class Command(BaseCommand):
             connections.close_all()  # the server's threads open their own
 
             def ready() -> None:
-                (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
+                (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` reads it
                 self._banner(base, link, first.agent_key)
                 play()
 
             SERVERS[server](env, server_socket, ready=ready)
 
     def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
-        """Return the environment with the command line's wishes, after refusing those that would do harm."""
+        """Return the environment with the options applied; refuses harmful ones."""
         env = settings.TOOLCARDS.model_copy(update={"host": host, "port": port, "workers": workers})
         faults = [*checks.find_bind_faults(env), *checks.find_worker_faults(env)]
         if faults:
@@ -106,7 +109,7 @@ class Command(BaseCommand):
             raise CommandError(f"{env.host}:{env.port} cannot be used: {why}. Try `make run PORT=8001`.") from error
 
     def _banner(self, base: str, link: str, agent_key: str) -> None:
-        """Say where Toolcards is, and what is said only once."""
+        """Print the server's address, and what is shown only once."""
         lines = [f"Toolcards is up at {base}", ""]
         if _get_public_url(base) != base:
             lines.append(f"  People       {_get_public_url(base)}")
@@ -124,25 +127,25 @@ class Command(BaseCommand):
 
 
 def _parse_port(text: str) -> int:
-    """Return the port; the system would take one beyond 65535 for another one, and say nothing."""
+    """Return the port; rejects ports beyond 65535, which the system would wrap."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are 0 to 65535")
     return int(text)
 
 
 def _get_public_url(base: str) -> str:
-    """Where people reach the server that listens at `base`."""
+    """Return the address for people of the server that listens at `base`."""
     return str(settings.TOOLCARDS.origins[0]) if settings.TOOLCARDS.origins else base
 
 
 def _get_visible_host(host: str) -> str:
-    """Return the host as it stands in a URL that works on this computer."""
+    """Return the host for a URL that works on this computer."""
     visible = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"[{visible}]" if ":" in visible and not visible.startswith("[") else visible
 
 
 def _collect_static() -> None:
-    """Compress and name the static files, unless they are the ones of last time: that takes seconds."""
+    """Compress and hash the static files, unless they are unchanged, since that takes seconds."""
     if settings.TOOLCARDS.plain_static:
         return
     stamp = settings.TOOLCARDS.data_dir / "static.stamp"
@@ -154,7 +157,10 @@ def _collect_static() -> None:
 
 
 def _compute_static_fingerprint() -> str:
-    """Return a digest of all static files' names, sizes and times, and of the programs that prepare them."""
+    """Return a digest of all static files and of the code that prepares them.
+
+    Names, sizes and times of the files count.
+    """
     digest = hashlib.sha256(f"{version('django')} {version('servestatic')}".encode())
     for finder in get_finders():
         for name, storage in finder.list([]):
@@ -165,7 +171,7 @@ def _compute_static_fingerprint() -> str:
 
 @contextmanager
 def _prepare_demo(url: str | None) -> Iterator[serving.Ready]:
-    """Give a function that starts the demo against `url`; end the demo, and its key, at the end."""
+    """Yield a function that starts the demo against `url`; ends it and its key."""
     if url is None:
         yield lambda: None
         return
@@ -175,10 +181,10 @@ def _prepare_demo(url: str | None) -> Iterator[serving.Ready]:
         def play() -> None:
             command = [sys.executable, "-m", "toolcards", "demo", "--url", url]
             paths = os.pathsep.join(filter(None, [str(BASE_DIR), os.environ.get("PYTHONPATH")]))
-            # The key is not in the command line, which every user of the computer can list.
+            # The key is not on the command line, which every user of the computer can read.
             surroundings = {**os.environ, "PYTHONPATH": paths, "TOOLCARDS_AGENT_KEY": key}
             surroundings.pop("TOOLCARDS_AGENT_KEY_FILE", None)
-            # A session of its own: Ctrl+C reaches the server, which ends the demo.
+            # In a new session, so that Ctrl+C reaches only the server, which ends the demo.
             playing.append(subprocess.Popen(command, env=surroundings, start_new_session=True))
 
         try:

@@ -1,4 +1,4 @@
-"""Does one simulation that the policy page has asked for; started by it, in a process of its own."""
+"""Runs one simulation of the policy page, which starts this command in a separate process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Command(BaseCommand):
     help = "Work on a simulation that was asked for on the policy page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """One job."""
+        """Add the job."""
         parser.add_argument("job")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Be polite to the live server, and work."""
+        """Run the job with low priority."""
         with suppress(OSError, AttributeError):
             os.nice(10)
         cores = min(2, os.cpu_count() or 1) if hasattr(os, "fork") else 1

@@ -1,1 +1,1 @@
-"""Simulations: what a draft would have decided about the calls of the past."""
+"""Simulations: what a draft would have decided about past calls."""

@@ -1,4 +1,4 @@
-"""What a document would answer, for admins' own programs: to one call, or to real ones of the past. Writes nothing."""
+"""What a document would decide about one call or past calls, for admins' programs. Writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import ToolCall
 
-MOST = 2_000  # calls that one request judges; a job on the policy page looks at 100,000
+MOST = 2_000  # calls that one request evaluates; a job on the policy page evaluates 100,000
 USUAL = 300
 LISTED = 200
 SECONDS = 5.0
@@ -52,7 +52,7 @@ def _load_active_policy() -> RuleSet:
     try:
         return policy_store.get_active_policy()
     except policy_store.NoActivePolicy:
-        return RuleSet(default=Effect.DENY)  # the gate denies everything then
+        return RuleSet(default=Effect.DENY)  # the gate denies every call then
 
 
 # ---------------------------------------------------------------- one call
@@ -78,7 +78,7 @@ def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str,
 
 
 def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
-    """Which rules matched, and which one nearly did, with the condition that failed first."""
+    """Return the matching rules and the nearest one, with its first failed condition."""
     near = trial.nearest
     missed = near.failed[0] if near and near.failed else None
     return {
@@ -106,7 +106,7 @@ def _read_span(filters: dict[str, Any]) -> Span:
 
 
 def _parse_time(value: Any) -> float:
-    """Epoch seconds, or ISO 8601 with its zone; nothing means any age."""
+    """Return epoch seconds; accepts ISO 8601 with a zone, None for any age."""
     if value is None:
         return 0.0
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LATEST:
@@ -122,7 +122,7 @@ def _parse_time(value: Any) -> float:
 
 @dataclass
 class _PastComparison:
-    """Two policies over calls of the past, each call told by itself."""
+    """Two policies compared over past calls, with each call listed."""
 
     old: RuleSet
     new: RuleSet

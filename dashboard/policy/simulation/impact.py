@@ -1,4 +1,4 @@
-"""The blast radius of a draft as pages show it: a sentence, shapes with real calls behind them, and the alarms."""
+"""The impact of a draft for pages: a sentence, groups of changes with examples, and warnings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 
-SECONDS = 0.4  # that a page may take for a first look; a job looks at more
+SECONDS = 0.4  # for the estimate on a page; a job evaluates more calls
 SHAPES = 12
 EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleCall:
-    """One real call: where it is, and what it was about, without secrets."""
+    """One past call: its address and its summary, with secrets masked."""
 
     public_id: str
     tool: str
@@ -32,20 +32,20 @@ class ExampleCall:
 
 @dataclass(frozen=True, slots=True)
 class ImpactGroup:
-    """Calls that would be answered differently in the same way."""
+    """Calls whose decisions would change in the same way."""
 
     group: ChangeGroup
     examples: list[ExampleCall]
 
     @property
     def more(self) -> int:
-        """How many are not listed."""
+        """Return how many calls are not listed."""
         return self.group.count - len(self.examples)
 
 
 @dataclass(frozen=True, slots=True)
 class ReversedCalls:
-    """Calls that a person answered otherwise."""
+    """Calls that a person answered differently."""
 
     count: int = 0
     examples: list[ExampleCall] = field(default_factory=list)
@@ -74,13 +74,13 @@ class Impact:
 
     @property
     def rules(self) -> list[tuple[str, int, bool]]:
-        """List new rules, with their number of calls and whether they watch."""
+        """Return new rules, with their counts and whether they only monitor."""
         hits = [(rule, count, False) for rule, count in self.tally.hits.items()]
         return sorted(hits + [(rule, count, True) for rule, count in self.tally.would.items()])
 
     @property
     def hidden(self) -> int:
-        """How many shapes are not listed."""
+        """Return how many groups are not listed."""
         return len(self.tally.groups) - len(self.shapes)
 
 
@@ -114,7 +114,7 @@ def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
 
 
 def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact:
-    """Return the tally with the calls behind it."""
+    """Return the result with its example calls."""
     groups = tally.biggest[:SHAPES]
     parts: list[ChangeGroup | ReversedAnswers] = [*groups, tally.opened, tally.closed]
     pks = [pk for part in parts for pk in part.examples[:EXAMPLES]]

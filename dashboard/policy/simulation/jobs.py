@@ -1,7 +1,7 @@
-"""Simulations as jobs: each runs in a process of its own, so live pages feel nothing; its state is one small file.
+"""Simulation jobs: each runs in a separate process, so that live pages stay fast; its state is one small file.
 
-A job is pinned to the draft's content and to the active version it was compared with. Files hold counts, ids of
-calls and the draft, never anybody's arguments.
+A job is bound to the draft's content and to the active version that it was compared with. Files hold counts, ids of
+calls and the draft, never arguments.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from toolcards.ids import new_id
 from toolcards.models import PolicyVersion
 
 MAX_JOBS = 8  # jobs; older files are removed
-SILENT = 60.0  # seconds without a word: the process is gone
+SILENT = 60.0  # seconds without an update after which the process counts as ended
 MOST = 100_000
 _ID = re.compile(r"sim_[A-Za-z0-9_\-]{4,60}", re.ASCII)
-_children: list[subprocess.Popen[bytes]] = []  # waited for when the next one starts
+_children: list[subprocess.Popen[bytes]] = []  # finished processes are collected when the next one starts
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Job:
 
     @property
     def going(self) -> bool:
-        """It has not come to an end."""
+        """Return whether the job has not ended."""
         return self.state in {"waiting", "running"}
 
     def fits(self, draft: str, active: int) -> bool:
@@ -62,7 +62,7 @@ class Job:
 
 
 def get_folder() -> Path:
-    """Return where jobs live; only we may look."""
+    """Return the folder of jobs, which only the server can read."""
     path: Path = settings.TOOLCARDS.data_dir / "simulations"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
@@ -81,7 +81,7 @@ def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span,
 
 
 def start_job(job: Job) -> None:
-    """Begin the work in a process of its own."""
+    """Run the job in a separate process."""
     _children[:] = [child for child in _children if child.poll() is None]
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "dashboard.settings", "TOOLCARDS_DATA_DIR": str(get_folder().parent)}
     if CHECKOUT:
@@ -93,7 +93,7 @@ def start_job(job: Job) -> None:
 
 
 def run_job(pk: str, *, cores: int = 1) -> Job:
-    """Run the job here; several cores need a process without threads."""
+    """Run the job here, on several cores if there are no threads."""
     job = find_job(pk)
     if job is None or not job.going:
         raise LookupError(pk)
@@ -131,12 +131,12 @@ def _build_progress_callback(job: Job) -> Any:
 def _load_version(number: int) -> RuleSet:
     version = PolicyVersion.objects.filter(number=number).first()
     if version is None:
-        return RuleSet(default=Effect.DENY)  # without a policy the gate denies everything
+        return RuleSet(default=Effect.DENY)  # without a policy the gate denies every call
     return documents.parse(json.loads(version.document), version=version.number)
 
 
 def cancel_job(pk: str) -> None:
-    """Tell the job to stop; it hears of it within a second."""
+    """Ask the job to stop, which takes up to a second."""
     job = find_job(pk)
     if job and job.going:
         _write_file(f"{job.id}.stop", "")
@@ -159,7 +159,7 @@ def find_job(pk: str) -> Job | None:
 
 
 def list_jobs() -> list[Job]:
-    """Return all jobs that are kept, newest first."""
+    """Return all kept jobs, newest first."""
     all_jobs = (find_job(path.stem) for path in get_folder().glob("sim_*.json"))
     return sorted((job for job in all_jobs if job), key=lambda job: -job.began)
 

@@ -1,4 +1,4 @@
-"""Past calls as requests to the policy: read in chunks, newest first, and not kept."""
+"""Past calls as policy requests: read in chunks, newest first, and not kept."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from toolcards.models import Run, ToolCall, ToolCallQuerySet
 CHUNK = 500  # rows in memory at once
 MAX_OF_RUN = 1_000  # calls of one run that are read before those of other runs
 SLICE = 2_000
-LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not judged
+LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not evaluated
 DAY = 86_400.0
-_MARK = json.dumps(OPEN)[1:-1]  # as it stands in a stored card, which is ASCII
+_MARK = json.dumps(OPEN)[1:-1]  # as spelled in a stored card, which is ASCII
 _COLUMNS = ("id", "run_id", "ordinal", "tool", "stored")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which calls: at most so many, at most so many days old (0: of any age), of a tool or an agent.
+    """Limits on past calls: their number, their age in days (0: any), their tool and agent.
 
     `newest`, `oldest`: the ids at both ends of a slice, both included; 0 is no bound.
     """
@@ -45,7 +45,7 @@ class Span:
     oldest: int = 0
 
     def rows(self) -> ToolCallQuerySet:
-        """Return the calls, of any age and number."""
+        """Return the calls, without limits on age and number."""
         rows = ToolCall.objects.not_removed()
         rows = rows.filter(tool=self.tool) if self.tool else rows
         rows = rows.filter(id__gte=self.oldest) if self.oldest else rows
@@ -53,7 +53,7 @@ class Span:
         return rows.filter(agent=self.agent) if self.agent else rows
 
     def total(self) -> int:
-        """Return how many calls there are to look at, at most."""
+        """Return how many calls will be read, at most."""
         return self.rows().order_by()[: self.calls].count()
 
 

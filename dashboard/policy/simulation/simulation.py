@@ -1,6 +1,6 @@
-"""What a draft would answer differently from the active policy, over calls that really came. Changes nothing.
+"""The calls that a draft would decide differently from the active policy. Changes nothing.
 
-Only counts, shapes and at most 20 examples of each are kept; arguments are neither fields nor shown here.
+Only counts, shapes and at most 20 examples of each are kept; no arguments are kept or shown here.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.rule import evaluate_parts
 from toolcards.core.policy.truth import FALSE
 
-ANSWERS = 4_000  # that are remembered of each policy
-CHEAP = 1_000  # steps of the rules that differ; calls that cost more are judged by both policies
+ANSWERS = 4_000  # cached decisions of each policy
+CHEAP = 1_000  # steps of the rules that differ; calls that need more are evaluated by both policies
 EVERY = 0.2  # seconds between two reports of progress, which may also cancel
 
 
@@ -84,7 +84,7 @@ class _Comparison:
         self.groups: dict[tuple[str, str, str, str], ChangeGroup] = {}
 
     def take(self, call: PastCall) -> None:
-        """Judge the call by both."""
+        """Evaluate the call with both policies."""
         tally, question = self.tally, call.question
         if question is None:
             tally.unknown += 1
@@ -120,7 +120,7 @@ class _Comparison:
 
 
 class _CachedPolicy(Generic[Answer]):
-    """A policy that is asked once about calls that agree in all it looks at."""
+    """A policy with cached decisions for calls that agree in all that it reads."""
 
     def __init__(self, policy: RuleSet, ask: Callable[[RuleSet, PolicyRequest], Answer]) -> None:
         self.policy, self.ask = policy, ask
@@ -128,7 +128,7 @@ class _CachedPolicy(Generic[Answer]):
         self._answers: dict[Hashable, Answer] = {}
 
     def says(self, question: PolicyRequest) -> Answer:
-        """Return the answer about this call."""
+        """Return the decision on this call."""
         key = self.looks_at.key(question)
         if key is None:
             return self.ask(self.policy, question)
@@ -150,7 +150,7 @@ def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
         return None
     old_rules, new_rules = _list_rules(old), _list_rules(new)
     rules = [rule for key, rule in {**old_rules, **new_rules}.items() if (key in old_rules) != (key in new_rules)]
-    # Two contents of one rule are two rules here; the index tells rules apart by id.
+    # A changed rule counts as two rules, so each needs its own id for the index.
     return RuleSet(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
 
 
@@ -171,14 +171,14 @@ def can_affect(rules: RuleSet, question: PolicyRequest) -> bool:
             context.doubt = ""
             if any(answer is not FALSE for answer in evaluate_parts(rule, context)) or context.doubt:
                 return True
-    except Exception:  # whatever goes wrong, both policies say it themselves
+    except Exception:  # in case of an error, both policies decide themselves
         return True
     return context.steps > CHEAP
 
 
 # ---------------------------------------------------------------- on several cores
 
-_pair: list[RuleSet] = []  # what a forked process judges by
+_pair: list[RuleSet] = []  # the policies of a forked process
 
 
 def simulate_in_processes(

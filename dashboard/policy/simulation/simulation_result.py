@@ -1,4 +1,4 @@
-"""The result of a simulation: counts, groups of alike changes with examples, and the sum of two results."""
+"""The result of a simulation: counts, groups of similar changes with examples, and merging of two results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUPS = 200
 
 @dataclass
 class ChangeGroup:
-    """Calls of one shape that would be answered differently, in the same way by the same rule."""
+    """Calls of one shape whose decisions the same rule would change in the same way."""
 
     tool: str
     old: str
@@ -24,7 +24,7 @@ class ChangeGroup:
 
 @dataclass
 class ReversedAnswers:
-    """Calls that a person answered and that would now be answered against that."""
+    """Calls for which the draft would contradict a person's answer."""
 
     count: int = 0
     examples: list[int] = field(default_factory=list)
@@ -32,7 +32,7 @@ class ReversedAnswers:
 
 @dataclass
 class SimulationResult:
-    """The result so far. `hits`, `would`: for each new rule, the calls that it decides or notes."""
+    """The result so far. `hits`, `would`: by new rule, the calls that it decides or only monitors."""
 
     total: int = 0
     judged: int = 0
@@ -41,15 +41,15 @@ class SimulationResult:
     seconds: float = 0.0
     partial: bool = False
     groups: list[ChangeGroup] = field(default_factory=list)
-    opened: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person denied it, and it would be allowed
-    closed: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person approved it, and it would be denied
+    opened: ReversedAnswers = field(default_factory=ReversedAnswers)  # denied by a person, and would be allowed
+    closed: ReversedAnswers = field(default_factory=ReversedAnswers)  # approved by a person, and would be denied
     hits: dict[str, int] = field(default_factory=dict)
     would: dict[str, int] = field(default_factory=dict)
     other: int = 0  # changes of shapes beyond the first 200
 
     @property
     def examined(self) -> int:
-        """The number of calls that were examined."""
+        """Return the number of examined calls."""
         return self.judged + self.unknown
 
     @property
@@ -67,7 +67,7 @@ class SimulationResult:
 
     @property
     def biggest(self) -> list[ChangeGroup]:
-        """The groups, those that open something first, then the largest."""
+        """Return the groups, first those that allow more, then the largest."""
         return sorted(self.groups, key=lambda group: (group.new != "allow", -group.count))
 
     @property
@@ -76,12 +76,12 @@ class SimulationResult:
         return min(100, self.examined * 100 // self.total) if self.total else 100
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> SimulationResult:
-        """Return what `as_json` gave."""
+        """Return the result that `as_json` described."""
         alarms = {name: ReversedAnswers(**fields[name]) for name in ("opened", "closed")}
         return cls(**fields | alarms | {"groups": [ChangeGroup(**group) for group in fields["groups"]]})
 

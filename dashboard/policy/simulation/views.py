@@ -1,4 +1,4 @@
-"""Simulations of the draft over past calls, as jobs: start, watch and cancel them."""
+"""Simulations of the draft over past calls: start, watch and cancel them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def simulation(request: HttpRequest, pk: str) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def cancel_simulation(request: HttpRequest, pk: str) -> HttpResponse:
-    """Stop it."""
+    """Cancel the job."""
     jobs.cancel_job(_find_job(pk).id)
     return _render_job(request, _find_job(pk))
 
@@ -61,7 +61,7 @@ def _render_job(request: HttpRequest, job: jobs.Job) -> HttpResponse:
 
 
 def build_job_context(job: jobs.Job) -> dict[str, Any]:
-    """Return what the piece of a page about a job needs."""
+    """Return the context for a page's part about a job."""
     review = view_models.review_draft()
     impact_view = impact.build_impact(job.tally, job) if job.state in {"done", "cancelled"} else None
     stale = not job.fits(review.sha256, review.active)

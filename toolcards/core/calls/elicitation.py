@@ -31,7 +31,7 @@ class InvalidAnswer(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field. `type` is that of the values, for a list that of the whole; `choices` has values and labels."""
+    """One field. `type` is the type of its value or of a list; `choices` has values and labels."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class FormField:
 
     @property
     def hint(self) -> str:
-        """What a value looks like, "" if any text will do."""
+        """Return what a value looks like, "" if any text is valid."""
         limits = {name: self.schema[name] for name in ("minimum", "maximum") if _is_number(self.schema.get(name))}
         words = {"integer": "a whole number", "number": "a number"}.get(self.type, "")
         words = words or _HINTS.get(str(self.schema.get("format")), "")

@@ -116,11 +116,11 @@ class LogMasker:
         masked_text = self._mask_text(text)
         if masked_text == text:
             return
-        # Before its first letter, a text counts as empty, which an error in between goes by.
+        # A text without letters counts as empty, also for an error that follows it.
         first = next(position for position, fact in zip(pieces.positions, facts, strict=True) if fact.text)
         other_positions = [position for position in pieces.required if position > first]
         if other_positions:
-            masked_text = masked_text.rstrip()  # the last letter completes a JSON value, a blank would not
+            masked_text = masked_text.rstrip()  # the last letter may complete a JSON value; a blank does not
         cut = max(len(masked_text) - len(other_positions), 1)
         for position, fact in zip(pieces.positions, facts, strict=True):
             masked_facts[position] = replace(fact, text=masked_text[:cut] if position == first else "")

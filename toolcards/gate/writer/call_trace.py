@@ -1,6 +1,6 @@
-"""The step log: one structured line per phase of a call, with ids, hashes and timings, and never an argument.
+"""The step log: one structured line per phase of a call, with ids, hashes and timings, and without arguments.
 
-The same lines make the story of a run on its page: they are computed from the event log, so old runs have one too.
+The run's page shows the same lines: they are computed from the event log, so old runs have them as well.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> Trac
 
 
 def is_enabled() -> bool:
-    """Return whether anybody reads the lines."""
+    """Return whether the log's level includes the lines."""
     return _logger.isEnabledFor(logging.INFO)
 
 
@@ -167,7 +167,7 @@ def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> 
 
 
 def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> TraceStep | None:
-    """The yes was used, or went unused."""
+    """Return the step of an approval that was used, or that expired unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
         return None  # the tool's result ends the phase
     return _build_call_step(card, "claim", fact.at, fact.state, start=card.times.decided, approval=fact.id)

@@ -1,6 +1,6 @@
-"""What the writer has read in the open transaction, so that many calls of one commit read it once.
+"""Values that the writer has read in the open transaction, so that the calls of one commit read them once.
 
-Each thread has its own memo, from the begin of a transaction to its end: the next transaction reads again.
+Each thread has its own memo, which a transaction starts empty.
 """
 
 from __future__ import annotations

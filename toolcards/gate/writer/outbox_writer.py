@@ -1,4 +1,5 @@
-"""Events of a transaction for hooks: they become payloads, and payloads become deliveries in the same transaction.
+"""Turns events of a transaction into payloads for hooks, and these into deliveries of the same transaction.
+
 Without subscriptions, no rows are written.
 """
 
@@ -109,7 +110,7 @@ def get_severity(payload: dict[str, Any]) -> str:
         return "critical"
     if payload["event"] == h.APPROVAL_REQUESTED:
         return str(payload.get("severity") or "medium")
-    if payload["event"] == h.APPROVAL_ESCALATED:  # the first people asked did not answer
+    if payload["event"] == h.APPROVAL_ESCALATED:  # the first approvers did not answer
         return "critical" if payload.get("severity") == "critical" else "high"
     if payload["event"] == h.RUN_FAILED:
         return "high"
@@ -169,5 +170,5 @@ def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) ->
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.EXECUTE_CORRECTED):
         for plugin in hooks.list_plugins(event):
-            if event != h.EXECUTE_BEFORE:  # guards were asked while the call was decided
+            if event != h.EXECUTE_BEFORE:  # guards were consulted during the decision
                 yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

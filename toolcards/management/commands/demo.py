@@ -1,4 +1,4 @@
-"""Shows what Toolcards does: plays recorded runs, one of them gated, into a running server."""
+"""Plays recorded runs, one of them gated, into a running server."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # it is a client: it needs no database and no settings of this server
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take where to play and how fast."""
+        """Declare the server, the speed and the rounds."""
         parser.add_argument("--url", default="http://127.0.0.1:8000", help="the server (http://127.0.0.1:8000)")
         parser.add_argument("--key", default="", help="an agent key with scope ingest (TOOLCARDS_AGENT_KEY)")
         parser.add_argument("--speed", type=float, default=1.0, help="2 plays twice as fast (1)")
