@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sets up what is missing, then runs, tests, measures or checks Toolcards.
+"""Sets up the checkout, then runs, tests, measures or checks Toolcards.
 
-Nothing but a Python is needed: it makes `.venv`, installs the pinned and hashed packages of requirements/*.txt
-into it, and hands over. A second run finds the work done.
+Needs only Python: it creates `.venv`, installs the pinned and hashed packages of requirements/*.txt into it, and starts
+the command there. A second run skips finished steps.
 """
 
 import argparse
@@ -23,7 +23,7 @@ PYTHONS = ["python3.13", "python3.12", "python3.11"]
 OLDEST = (3, 11)
 APT_LINE = "sudo apt install python3 python3-venv"
 
-# An older Python stops here: the annotations below mean nothing to it.
+# An older Python stops here, because it cannot parse the annotations below.
 if sys.version_info < OLDEST:
     newer = [path for path in map(shutil.which, PYTHONS) if path]
     if newer:
@@ -38,7 +38,7 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 
 # A set contains the ones before it.
 SETS = ["run", "test", "dev"]
-# Processes share the tests, each with its own data; who is done early takes from the others. Tests wait for half of
+# Processes share the tests, each with its own data; an idle process takes tests from the others. Tests wait for half of
 # their time, so there are two processes for each core. `-n 0`: one alone.
 SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
@@ -48,7 +48,7 @@ FAST = "not browser and not redis and not postgres and not clients and not slow"
 
 
 def setup(args: list[str]) -> int:
-    """Only make the virtual environment: `setup [run|test|dev]`."""
+    """Only create the virtual environment: `setup [run|test|dev]`."""
     ensure(args[0] if args else "run")
     say(f"Ready: {PYTHON.relative_to(ROOT)}")
     return 0
@@ -140,7 +140,7 @@ def lint_mutations(args: list[str]) -> int:
 
 
 def tidy(args: list[str]) -> int:
-    """Let the formatters have their way."""
+    """Format the code and fix what ruff can fix."""
     ensure("test")
     templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
     call(PYTHON, "-m", "ruff", "check", "--fix", ".")
@@ -165,7 +165,7 @@ def manage(args: list[str]) -> int:
 def lock(args: list[str]) -> int:
     """Pin the dependencies again; extra arguments go to uv (for example --upgrade)."""
     with tempfile.TemporaryDirectory() as scratch:
-        # uv is a maintainer's tool: it lives and dies in a side environment.
+        # only maintainers need uv, so it is installed in a temporary environment
         side = Path(scratch) / ("Scripts" if os.name == "nt" else "bin")
         call(sys.executable, "-m", "venv", scratch, must=True)
         call(side / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv", must=True)
@@ -214,7 +214,7 @@ def main() -> int:
 
 
 def ensure(package_set: str) -> None:
-    """Make `.venv` hold the wanted set of packages."""
+    """Install the requested set of packages into `.venv`."""
     if package_set not in SETS:
         raise SystemExit(f"There is no set {package_set!r}; there are {', '.join(SETS)}.")
     with alone():
@@ -238,14 +238,14 @@ def alone() -> Iterator[None]:
 
 
 def works(python: Path | str) -> bool:
-    """Tell whether this is a Python that runs and is new enough."""
+    """Return whether this Python runs and is new enough."""
     return ask(python, f"import sys; sys.exit(sys.version_info < {OLDEST})")
 
 
 def make_venv() -> None:
-    """Make `.venv` with the best Python found.
+    """Create `.venv` with the best available Python.
 
-    Without Debian's python3-venv, with a little help of pip.
+    Without Debian's python3-venv, pip installs virtualenv.
     """
     candidates = [python for python in choices() if works(python)]
     if not candidates:
@@ -254,7 +254,7 @@ def make_venv() -> None:
     python = (with_pip or candidates)[0]
     say(f"Making .venv with {python}")
     options = [] if with_pip else ["--without-pip"]
-    # A half-made environment would look whole to the next run: none may stay behind.
+    # The next run would take an incomplete environment for a complete one, so it is removed.
     shutil.rmtree(VENV, ignore_errors=True)
     if call(python, "-m", "venv", *options, VENV):
         shutil.rmtree(VENV, ignore_errors=True)
@@ -296,7 +296,7 @@ def installers(package_set: str) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def progress(count: int) -> Iterator[None]:
-    """Print how many packages are installed, whenever that has changed."""
+    """Print how many packages are installed, whenever the number changes."""
     finished = threading.Event()
     before = number_of_packages()
 
@@ -339,12 +339,12 @@ def installed(package_set: str) -> bool:
 
 
 def stamp(name: str) -> Path:
-    """Return where it is noted that a set is installed."""
+    """Return the file that records that a set is installed."""
     return VENV / f"toolcards-{name}.stamp"
 
 
 def fingerprint(name: str) -> str:
-    """Return the SHA-256 of the files that say what a set is."""
+    """Return the SHA-256 of the files that define a set."""
     files = [ROOT / "requirements" / f"{each}.txt" for each in SETS[: SETS.index(name) + 1]]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -387,7 +387,7 @@ def call(*command: str | Path, env: dict[str, str] | None = None, must: bool = F
 
 
 def ask(python: Path | str, code: str) -> bool:
-    """Tell whether this Python runs the code without complaint."""
+    """Return whether this Python runs the code without an error."""
     try:
         return not subprocess.run([python, "-c", code], capture_output=True).returncode
     except OSError:
@@ -395,7 +395,7 @@ def ask(python: Path | str, code: str) -> bool:
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal what happens."""
+    """Print a message for people."""
     print(f"toolcards: {text}", flush=True)
 
 

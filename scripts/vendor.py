@@ -23,7 +23,7 @@ from pathlib import Path
 VENDOR = Path(__file__).resolve().parent.parent / "static" / "vendor"
 MANIFEST = VENDOR / "vendor.json"
 
-# A symbol carries the look of its icon, so that <use> needs no attribute but a class.
+# A symbol has the presentation attributes of its icon, so that <use> needs only a class.
 SYMBOL = (
     '<symbol id="i-{name}" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2"'
     ' stroke-linecap="round" stroke-linejoin="round">{shapes}</symbol>'
@@ -31,7 +31,7 @@ SYMBOL = (
 
 
 def main() -> int:
-    """Fetch or check, as asked."""
+    """Fetch or check the files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare, without network")
     manifest = json.loads(MANIFEST.read_text())

@@ -1,4 +1,4 @@
-"""Those who ask and those who answer: gate sockets, polling agents, a person who votes, and refused requests."""
+"""Clients that ask and answer: gate sockets, polling agents, a person who votes, and refused requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINAL = ("allow", "deny")
 
 
 class Gated(Streamer):
-    """A gate socket with numbered frames; what it has no answer for, it asks again on its next socket."""
+    """A gate socket with numbered frames that repeats unanswered questions on its next socket."""
 
     mode = "gate"
 
@@ -71,7 +71,7 @@ class Gated(Streamer):
 
 
 class Poller(Client):
-    """An agent that decides, polls, claims and sends the result over HTTP, and tries again what has no answer."""
+    """An agent that decides, polls, claims and sends the result over HTTP, and repeats unanswered requests."""
 
     def work(self) -> None:
         """Ask one question after the other."""
@@ -127,10 +127,10 @@ class Poller(Client):
 
 
 class Voter(Client):
-    """A person who answers each question that waits, mostly with yes."""
+    """A person who answers each waiting question, mostly with an approval."""
 
     def work(self) -> None:
-        """Vote until the load ends, and as long as questions wait behind it."""
+        """Vote until the load ends, and while questions still wait."""
         chosen, person, idle = random.Random(7), None, 0
         while self.goes_on() or (idle < 20 and self.may_finish()):
             try:
@@ -156,12 +156,12 @@ class Voter(Client):
 
 
 class Refused(Client):
-    """An agent whose requests are refused: claims of permits that do not exist."""
+    """An agent whose requests are refused, because it claims permits that do not exist."""
 
     pause = 0.5
 
     def work(self) -> None:
-        """Claim what does not exist until the load ends."""
+        """Claim missing permits until the load ends."""
         agent = Http(self.server)
         while self.goes_on():
             try:

@@ -1,4 +1,4 @@
-"""What the clients of a scenario know: each acknowledgement, each vote and each answer, with no look at the server.
+"""What the clients of a scenario know: each acknowledgement, each vote and each answer, without the server's data.
 
 Clients write into the ledger while the server breaks; `judging` compares it with the API afterwards.
 """

@@ -1,4 +1,4 @@
-"""Where a scenario plays: a server on SQLite or on PostgreSQL and Redis, and the faults that it can be given."""
+"""Where a scenario runs: a server on SQLite or on PostgreSQL and Redis, and the faults that can be injected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Machines:
 
 @dataclass
 class Stage:
-    """One scenario's server, and what breaks it."""
+    """One scenario's server, and the faults to inject."""
 
     setup: Setup
     server: Server
@@ -85,7 +85,7 @@ class Stage:
         self.server.start()
 
     def restart(self) -> None:
-        """End the server politely, and start it again."""
+        """Stop the server with SIGTERM, and start it again."""
         self.server.stop()
         self.server.start()
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Editor:
-    """The proxy with an agent behind it. `lines`: every line that came, as it came; `asked`: permission requests.
+    """The proxy with an agent behind it. `lines`: every received line; `asked`: permission requests.
 
     `written`: what the editor's settings name, word for word: `command`, `args` and `env`.
     """
@@ -85,7 +85,7 @@ class Editor:
         self.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
 
     def close(self) -> int:
-        """Go away as an editor does; return the proxy's exit code."""
+        """Disconnect as an editor does; return the proxy's exit code."""
         assert self.process.stdin is not None and self.process.stderr is not None
         self.process.stdin.close()
         try:

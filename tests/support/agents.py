@@ -1,4 +1,4 @@
-"""Agents as tests see them: sockets and requests against the real application, in this process."""
+"""Agents in tests: sockets and requests against the real application, in this process."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Agent:
 
     @property
     def has_news(self) -> bool:
-        """Whether something came that was not yet heard."""
+        """Whether a message arrived that was not yet read."""
         return bool(self._heard) or not self.wire.output_queue.empty()
 
     async def silent(self, seconds: float) -> bool:
-        """Whether nothing came (a timed-out `hear` would end the application)."""
+        """Whether no message arrived (a timed-out `hear` would end the application)."""
         return not self._heard and await self.wire.receive_nothing(seconds, 0.05)
 
     async def acked(self, frames: int) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Agent:
 
 
 async def wait_for_senders(sockets: int = 1) -> None:
-    """Wait until so many sockets are senders of a run, although they said nothing yet."""
+    """Wait until this many sockets are senders of a run, also without frames."""
     async with asyncio.timeout(PATIENCE):
         while sum(bool(each.stream and each.stream.run_pk) for each in connections.connections) < sockets:
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A real server under attack: its policy, its people in their browsers, and agents that ask it."""
+"""A real server under attack: its policy, its people in their browsers, and agents with calls."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Person:
     def send(
         self, method: str, path: str, body: Any = None, *, form: bool = False, csrf: bool = True, **headers: str
     ) -> tuple[int, str]:
-        """Send a form, JSON, or text as it is; return status and text."""
+        """Send a form, JSON, or text; return status and text."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if csrf and hasattr(self, "token"):
             sent["X-CSRFToken"] = self.token

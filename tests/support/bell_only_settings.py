@@ -1,4 +1,4 @@
-"""The settings of test servers that never look without a ring: what comes all the same, a bell has brought."""
+"""Settings of test servers that never read without a ring: everything that arrives was rung."""
 
 from django.apps import AppConfig
 
@@ -7,13 +7,13 @@ from tests.support.settings import INSTALLED_APPS
 
 
 class Unhurried(AppConfig):
-    """Makes the heartbeats of followers so long that none comes while a test runs."""
+    """Makes the heartbeats of followers so long that none occurs during a test."""
 
     name = "tests.support.bell_only_settings"
     label = "unhurried"
 
     def ready(self) -> None:
-        """Set them before anything follows."""
+        """Set the heartbeats before followers start."""
         from dashboard.live import changes, hub
         from toolcards import feed
 

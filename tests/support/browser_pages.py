@@ -1,4 +1,4 @@
-"""What browser tests do again and again: tell a server of calls, and find their cards on a page."""
+"""Helpers of browser tests: send calls to a server, and find their cards on a page."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from tests.support.server import PATIENCE, Server
 NAMES = (os.environ.get("TOOLCARDS_BROWSER", ""), "chromium-headless-shell", "chromium", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="not here: a browser")]
-QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
+QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # messages of the browser itself while a server is down
 
 Open = Callable[..., Any]
 
 
 def patient(context: Any) -> Any:
-    """Return the browser's context, which waits as long as a busy machine takes."""
+    """Return the browser's context with long time limits for busy machines."""
     context.set_default_timeout(PATIENCE * 1000)
     return context
 
 
-# Stops the clock by which a page measures how long something is there; `GO_ON` lets it run again.
+# Stops the clock with which a page measures durations; `GO_ON` starts it again.
 STOP_THE_CLOCK = "(() => { const at = performance.now(); performance.now = () => at; })()"
 GO_ON = "delete performance.now"
 
 
 def waiting(server: Server) -> list[str]:
-    """The approvals that wait. Others than one's own may come to their end while one looks."""
+    """Return the waiting approvals. Those of other tests may end at any time."""
     return [one["id"] for one in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]]
 
 
@@ -42,7 +42,10 @@ def path_of(run: str) -> str:
 
 
 def tell(server: Server, run: str, *frames: dict[str, Any], skipped: int = 0) -> None:
-    """Send the frames as one body, of which the server skips `skipped` and refuses none."""
+    """Send the frames as one body.
+
+    The server must skip `skipped` of them and refuse none.
+    """
     body = "".join(json.dumps(frame) + "\n" for frame in frames)
     where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
     status, answer, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")

@@ -1,4 +1,4 @@
-"""Open the dashboard's live sockets in a test, and wait for what they send."""
+"""Opens the dashboard's live sockets in a test, and waits for their frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy in front of PostgreSQL that cuts a connection at its COMMIT, before or after the server has it."""
+"""A proxy in front of PostgreSQL that cuts a connection at its COMMIT, before or after the server receives it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import deque
 
 
 class Cutter:
-    """Listens at `port`. `cuts` says what becomes of the next commits that write events: "before", "after" or ""."""
+    """Listens at `port`. `cuts` holds what happens to the next commits of events: "before", "after" or ""."""
 
     def __init__(self, port: int) -> None:
         self._server = port
@@ -17,12 +17,12 @@ class Cutter:
         self.port = int(self._listener.getsockname()[1])
         self.cuts: deque[str] = deque()
         self.done = 0
-        self.closed = False  # from the next cut on no connection lives: the server cannot be reached
+        self.closed = False  # from the next cut on, the server cannot be reached
         self._clients: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Stop accepting connections."""
         self._listener.close()
 
     def _accept(self) -> None:
@@ -36,7 +36,7 @@ class Cutter:
 
     def _serve(self, client: socket.socket) -> None:
         silent = threading.Event()
-        # Where the server is away, so are we.
+        # If the server is down, the proxy is down as well.
         with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._server)) as server:
             threading.Thread(target=self._answer, args=(server, client, silent), daemon=True).start()
             writes = False

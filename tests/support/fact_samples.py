@@ -1,6 +1,6 @@
-"""Sample facts and reachable cards: the state table and its tests grow from here.
+"""Sample facts and reachable cards, for the tests of the state table.
 
-Every fact class needs a sample (`test_reducer` asks for it), every situation a way to get there.
+Every fact class needs a sample (`test_reducer` checks this), every situation a way to reach it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ WAYS: dict[str, list[Any]] = {
 
 
 def play(*facts: Any, board: RunState | None = None) -> RunState:
-    """Return the board after these facts, through its own doors."""
+    """Return the board after these facts, through its public methods."""
     board = board or RunState()
     for fact in facts:
         for ordinal, routed in board.route(fact):

@@ -1,7 +1,7 @@
-"""A small honest gate on loopback, over HTTP and WebSocket, that a test can make lie in one place.
+"""A correct small gate on loopback, over HTTP and WebSocket, in which a test can falsify single answers.
 
-It speaks in raw bytes, so that broken answers can be said too. `Gate.tamper` gets each answer before it is sent:
-`tamper(stage, honest) -> Answer | None`; None leaves it as it is. Stages: `decide`, `poll`, `claim`, `result`,
+It writes raw bytes, so that broken answers are possible as well. `Gate.tamper` gets each answer before it is sent:
+`tamper(stage, honest) -> Answer None`; None leaves it unchanged. Stages: `decide`, `poll`, `claim`, `result`,
 `withdraw`, `end`, and `message` for decisions over a socket.
 """
 
@@ -36,7 +36,7 @@ def response(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
 
 @dataclass
 class Answer:
-    """What is sent: pieces with pauses between them (seconds as floats), and whether the connection ends behind it."""
+    """What is sent: pieces with pauses between them (seconds as floats), and whether the connection then ends."""
 
     pieces: list[bytes | float]
     close: bool = True
@@ -103,7 +103,7 @@ Tamper = Callable[[str, Any], "Answer | None"]
 
 @dataclass
 class Gate:
-    """The server. `effects` says by tool what policy says; `edited` is what a person makes of a call that is asked."""
+    """The server. `effects` is the policy by tool; `edited` is a person's edit of a call that requires approval."""
 
     effects: dict[str, str] = field(default_factory=dict)
     edited: Any = None
@@ -130,7 +130,7 @@ class Gate:
             each.close()
 
     def stages(self) -> list[str]:
-        """What was asked, in order."""
+        """Return the stages of all requests, in order."""
         return [stage for stage, _ in self.asked]
 
     # ------------------------------------------------------------ connections

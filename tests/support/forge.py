@@ -1,8 +1,8 @@
-"""Start `manage.py` from a process that has its libraries loaded: most of a start is importing them.
+"""Starts `manage.py` from a process that has its libraries loaded, since imports take most of a start.
 
 Each test process has one such parent. For each start it forks a watcher, which forks the program, sends its process id
-and then its exit status. What the program does is `manage.py` itself, with its own environment and settings: the
-parent loads no module that reads them. Servers with `bare=True` start as a command, without all this.
+and then its exit status. The program is `manage.py` itself with its own environment and settings, because the parent
+loads no module that reads them. Servers with `bare=True` start as a command, without all this.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class ForgedProcess:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Send it SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """End it politely."""
+        """Send it SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
 
@@ -153,7 +153,7 @@ def serve(address: str) -> None:
 
 
 def _watch(wire: socket.socket) -> None:
-    """Start the program that the request names, and send its process id and its exit status."""
+    """Start the requested program, and send its process id and its exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, control, _, _ = wire.recvmsg(4, socket.CMSG_SPACE(8))
     stdout, stderr = array.array("i", control[0][2])
@@ -173,7 +173,7 @@ def _watch(wire: socket.socket) -> None:
 
 
 def _manage(arguments: list[str], env: dict[str, str], stdout: int, stderr: int) -> int:
-    """Be `manage.py` with these arguments and this environment; return the exit status."""
+    """Run `manage.py` in this process; return the exit status."""
     import runpy
 
     for target, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, stdout), (2, stderr)):

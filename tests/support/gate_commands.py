@@ -1,4 +1,4 @@
-"""What tests hand to the gate: a command that records facts, and ballots."""
+"""Commands and ballots that tests pass to the gate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolcards.models import Source, ToolCall
 
 
 class RecordFacts(Command):
-    """Record facts in one commit: how tests make a run without a connection."""
+    """Records facts in one commit, to make a run without a connection."""
 
     def __init__(self, source: Source, run: str, facts: list[Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the tests of all clients share: one policy with a rule for each effect, votes, and the cards of a run."""
+"""Shared parts of the client tests: a policy with a rule for each effect, votes, and the cards of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.voter import Voter
 
 
 def policy(tool: str, field: str) -> dict[str, Any]:
-    """Return a policy that judges this tool by one field of its input, and lets everything else be."""
+    """Return a policy that decides about this tool by one field of its input."""
 
     def rule(name: str, effect: str, start: str, **more: Any) -> dict[str, Any]:
         match = {"tool": [tool], "args": [{"path": field, "op": "prefix", "value": start}]}
@@ -28,7 +28,7 @@ def policy(tool: str, field: str) -> dict[str, Any]:
 
 
 def activate(server: Server, document: dict[str, Any]) -> None:
-    """Make the document the policy."""
+    """Activate the document."""
     text = json.dumps(json.dumps(document))
     code = f"import json; from toolcards import gate; gate.activate(json.loads({text}), author='a test')"
     completed = server.manage("shell", "-c", code)
@@ -36,13 +36,13 @@ def activate(server: Server, document: dict[str, Any]) -> None:
 
 
 def calls(server: Server, run: str) -> dict[str, Any]:
-    """Return the run's calls by their ids; nothing while there is no such run."""
+    """Return the run's calls by their ids; empty without such a run."""
     status, listing, _ = server.request("GET", f"/api/v1/runs/{run}/calls")
     return {call["call_id"]: call for call in listing["calls"]} if status == 200 else {}
 
 
 def waiting(server: Server, run: str) -> dict[str, Any]:
-    """Return the run's call that waits, as soon as there is one."""
+    """Return the run's waiting call, as soon as there is one."""
 
     def look() -> Any:
         return next((call for call in calls(server, run).values() if call["state"] == "approval-requested"), None)

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that does what its calls say and writes down what it got; no packages needed.
+"""An MCP server over stdio that does what its calls ask and logs what it received; no packages needed.
 
 python mcp_server.py <log>
 """

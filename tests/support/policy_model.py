@@ -1,6 +1,6 @@
-"""A tiny model of policy, written from its documentation alone: what `decide` is held against.
+"""A small model of policy, written only from its documentation, to compare `decide` with.
 
-Truths are "no", "maybe" and "yes". It knows plain labels and a few operators; shell commands have tests of their own.
+Truths are "no", "maybe" and "yes". It covers plain labels and a few operators; shell commands have other tests.
 """
 
 from __future__ import annotations

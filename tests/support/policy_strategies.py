@@ -1,4 +1,4 @@
-"""Hypothesis strategies for policies and for requests that they decide about."""
+"""Hypothesis strategies for policies and for requests that they decide."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Connections to a real server, byte by byte: for what no HTTP library would send."""
+"""Connections to a real server, byte by byte, for what HTTP libraries do not send."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Wire:
 
     def __init__(self, server: Server, sent: bytes = b"", source: str = "127.0.0.1", small: bool = False) -> None:
         self.socket = sockets.socket()
-        if small:  # room for what comes
+        if small:  # a buffer for received data
             self.socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
         self.socket.settimeout(PATIENCE)
         self.socket.bind((source, 0))
@@ -39,7 +39,7 @@ class Wire:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send what the other side still takes."""
+        """Send as much as the other side still reads."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
 

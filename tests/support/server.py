@@ -1,4 +1,4 @@
-"""A real server in a process of its own, and how tests talk to it."""
+"""A real server in a separate process, and how tests use it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 KEY = "tck_key_of_the_test_server_0123456789abcdef"
 PASSWORD = "a password for the test server"
 MAX_UNKNOWN_PEERS = 40  # of one address, on the server of tests/dashboard/serving
-PATIENCE = 60.0  # seconds that tests wait for what must come: on a busy machine everything is late, and nothing fails
+PATIENCE = 60.0  # seconds that tests wait for what must happen, so that busy machines cause no failures
 
 
 class Server:
@@ -79,11 +79,11 @@ class Server:
         self.base = self._wait_for_address()
 
     def stop(self) -> None:
-        """End it politely."""
+        """Send SIGTERM and wait."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Pull the plug."""
+        """Send SIGKILL."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> None:
@@ -121,7 +121,10 @@ class Server:
     def request(
         self, method: str, path: str, body: Any = None, *, key: str | None = KEY, **headers: str
     ) -> tuple[int, Any, dict[str, str]]:
-        """Return status, JSON (or text) and headers. A body that is no text or bytes is sent as JSON."""
+        """Return status, JSON (or text) and headers.
+
+        A body that is neither text nor bytes is sent as JSON.
+        """
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key:
             sent.setdefault("Authorization", f"Bearer {key}")
@@ -139,7 +142,7 @@ class Server:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """Return the JSON of a page that must be there."""
+        """Return the JSON of an existing page."""
         status, body, _ = self.request("GET", path)
         assert status == 200, body
         return body
@@ -154,7 +157,7 @@ class Server:
 
 
 def with_curl() -> dict[str, str]:
-    """Return an environment in which printed commands find a curl: the machine's, else a stand-in."""
+    """Return an environment with curl: the machine's, else a replacement."""
     return os.environ | {"PATH": os.pathsep.join([os.environ["PATH"], str(ROOT / "tests/programs")])}
 
 
@@ -172,7 +175,7 @@ def migrated() -> Path:
 def read_address(process: subprocess.Popen[str] | forge.ForgedProcess) -> tuple[str, str]:
     """Return the address that the program says it serves at, "" if it never does, and all that it said."""
     assert process.stdout is not None
-    # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
+    # Read from the pipe itself, because `select` does not see lines in a reader's buffer.
     pipe, value, end = process.stdout.fileno(), b"", time.monotonic() + 2 * PATIENCE
     while time.monotonic() < end:
         if select.select([pipe], [], [], 0.2)[0]:
@@ -197,7 +200,10 @@ def held_port() -> sockets.socket:
 
 
 def until(condition: Any, seconds: float = PATIENCE) -> Any:
-    """Call `condition` until it returns something true, at first every few milliseconds; return what it returned."""
+    """Call `condition` until it returns something true; return that.
+
+    First every few milliseconds.
+    """
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         value = condition()

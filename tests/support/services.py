@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis servers that tests start for themselves, in folders of their own, on free ports."""
+"""PostgreSQL and Redis servers of tests, in their own folders, on free ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.server import PATIENCE, ROOT, held_port, until
 
 
 def find_program(name: str) -> str | None:
-    """Debian keeps PostgreSQL's programs off the PATH, one folder a version."""
+    """Return the path of a PostgreSQL program, which Debian keeps off the PATH."""
     newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     return shutil.which(name) or (str(newest[0]) if newest else None)
 
@@ -56,7 +56,7 @@ def _copied(package: Path) -> Path:
 
 
 def _postgres(name: str) -> str:
-    """Return one of PostgreSQL's programs, which are all there."""
+    """Return one of PostgreSQL's programs, all of which must exist."""
     program = find_program(name)
     assert program
     return _within_reach(program)
@@ -111,9 +111,9 @@ class Postgres:
         until(lambda: subprocess.run(command, capture_output=True).returncode == 0)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT is its "fast" way, SIGQUIT its "immediate" one, after which it recovers from its log."""
+        """Stop it: SIGINT is its "fast" way, SIGQUIT its "immediate" one, after which it recovers from its log."""
         if self._process is not None:
-            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)  # not what made it another user's
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)  # all but the owner, which is another user
             try:
                 self._process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
@@ -122,7 +122,7 @@ class Postgres:
             self._process = None
 
     def end_sessions(self) -> None:
-        """End the session of everybody who is connected, as an administrator may."""
+        """End all sessions, as an administrator can."""
         others = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'cards' AND pid <> pg_backend_pid()"
         )
@@ -173,7 +173,7 @@ def postgres(folder: Path, *, migrated: bool = True) -> Iterator[str]:
 
 
 class Redis:
-    """A Redis server without persistence that can be stopped, paused and started again on its port."""
+    """A Redis server without persistence that can be stopped, paused and restarted on its port."""
 
     def __init__(self, folder: Path) -> None:
         program = find_program("redis-server")
@@ -211,7 +211,7 @@ class Redis:
             self.process = None
 
     def signal(self, number: signal.Signals) -> None:
-        """Pause it (SIGSTOP), or have it go on (SIGCONT)."""
+        """Pause it (SIGSTOP), or resume it (SIGCONT)."""
         assert self.process is not None
         self.process.send_signal(number)
 

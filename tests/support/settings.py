@@ -1,7 +1,7 @@
-"""The settings of servers that tests start: the product's own, but passwords are hashed quickly.
+"""The settings of servers that tests start: the product's own with fast password hashing.
 
-The people of such a server need no slow hash; its half second of CPU at every start and sign-in was a tenth of the
-suite. `Server(…, bare=True)` starts the product as it is.
+The slow hash, half a second of CPU at every start and sign-in, was a tenth of the suite. `Server(…, bare=True)` starts
+the product unchanged.
 """
 
 from django.conf import global_settings

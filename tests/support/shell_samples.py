@@ -1,4 +1,4 @@
-"""The command lines in `lines/`, and random ones by the grammar that is there too."""
+"""The command lines in `lines/`, and random ones by the grammar in the same folder."""
 
 from __future__ import annotations
 

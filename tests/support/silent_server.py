@@ -1,4 +1,4 @@
-"""A server that is there and never answers: what a watched agent must not notice."""
+"""A server that accepts connections and never answers, which a watched agent must not notice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class Hole:
-    """Accepts every connection. `reads`: takes in what comes; otherwise not even that."""
+    """Accepts every connection. `reads`: also reads what arrives."""
 
     def __init__(self, *, reads: bool = True) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)

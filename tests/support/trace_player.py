@@ -1,4 +1,4 @@
-"""Recorded bodies played through splitter, adapter and board, as the transport does it."""
+"""Recorded bodies, played through splitter, adapter and board like the transport does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANIFEST = json.loads((TRACES / "manifest.json").read_text())
 
 
 class Player:
-    """A run being received: a board, and the facts that were written down for it."""
+    """A run that is received: a board, and the recorded facts."""
 
     def __init__(self, protocol: str) -> None:
         self.adapter = ADAPTERS[protocol]

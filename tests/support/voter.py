@@ -1,4 +1,4 @@
-"""A person who answers approvals by form, as a browser without scripts does."""
+"""A person who answers approvals by form, like a browser without scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Voter:
         return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
 
     def refused(self, path: str) -> tuple[int, str]:
-        """Return the status and the page of an address that is not served now."""
+        """Return the status and the page of a refused address."""
         try:
             return 200, self.get(path)
         except urllib.error.HTTPError as error:
@@ -55,7 +55,7 @@ class Voter:
             return error.code, error.read().decode()
 
     def waiting(self, run: str) -> dict[str, Any]:
-        """Return the run's call that waits, as soon as there is one."""
+        """Return the run's waiting call, as soon as there is one."""
 
         def look() -> Any:
             status, listing, _ = self.server.request("GET", f"/api/v1/runs/{run}/calls")

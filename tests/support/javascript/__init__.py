@@ -1,4 +1,4 @@
-"""The JavaScript clients in a process of their own, driven line by line."""
+"""The JavaScript clients in a separate process, driven line by line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Node:
         self._process.communicate()
 
     def play(self, **wish: Any) -> dict[str, Any]:
-        """Send a wish; return its result."""
+        """Send a command; return its result."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(wish) + "\n")
         self._process.stdin.flush()
