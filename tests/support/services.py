@@ -113,7 +113,8 @@ class Postgres:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: SIGINT is its "fast" way, SIGQUIT its "immediate" one, after which it recovers from its log."""
         if self._process is not None:
-            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)  # all but the owner, which is another user
+            # not to the wrapper that changes the user
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)
             try:
                 self._process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
