@@ -46,7 +46,7 @@ class ToolCall(LogModel):
     agent = models.CharField(max_length=300, blank=True)
     state = models.CharField(max_length=30, db_index=True)
     soft = models.BooleanField(default=False)
-    waiting = models.BooleanField(default=False, db_index=True)
+    waiting = models.BooleanField(default=False)
     removed = models.BooleanField(default=False)
     rev = models.IntegerField(default=0)
     seq = models.BigIntegerField(default=0)

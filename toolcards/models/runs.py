@@ -61,7 +61,7 @@ class RunQuerySet(LogQuerySet["Run"]):
 class Run(LogModel):
     """A stream of work by one agent. `name` is the sender's own id, unique per source."""
 
-    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="runs")
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="runs", db_index=False)
     name = models.CharField(max_length=200)
     agent = models.CharField(max_length=200, blank=True)
     title = models.CharField(max_length=500, blank=True)
@@ -161,7 +161,8 @@ class Event(LogModel):
     Only the type of a fact is not encrypted, so that queries can select by it (`of_type`).
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    # No index of its own: the unique constraint begins with the run, and the log has ten rows for each call.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.BigIntegerField()
     at = models.FloatField()
     ordinal = models.IntegerField(default=0)
