@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, cards, fanout, ingest, pages, posts, servers, simulation
+from bench import answers, cards, fanout, ingest, pages, posts, servers, simulation, stores
 from bench.report import Report
 
 SECTIONS = {
@@ -17,6 +17,8 @@ SECTIONS = {
     "latency": lambda r, s: fanout.measure_latency(r, s.ours, s.person, quick=s.quick),
     "page": lambda r, s: fanout.measure_page(r, s.ours, s.person, quick=s.quick),
     "pages": lambda r, s: pages.measure(r, quick=s.quick),
+    "large": lambda r, s: stores.measure_large_store(r, quick=s.quick),
+    "postgresql": lambda r, s: stores.measure_postgresql(r, s.ours, quick=s.quick),
     "votes": lambda r, s: answers.measure_votes(r, s.ours, s.person, quick=s.quick),
     "http": lambda r, s: answers.measure_posts(r, s.ours, quick=s.quick),
     "posts": lambda r, s: posts.measure(r, s.ours, s.base, quick=s.quick),

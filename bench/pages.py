@@ -42,7 +42,7 @@ def measure(report: Report, *, quick: bool) -> None:
             report.note(f"{name}: {count:,} calls stored in s", round(time.perf_counter() - began, 1))
             person = servers.Person(server.port)
             answer_calls(server.port, person)
-            times[name] = {page.name: _time_page(server, person, page, quick=quick) for page in list_pages(count)}
+            times[name] = {page.name: time_page(server, person, page, quick=quick) for page in list_pages(count)}
     for page in list_pages(calls):
         (many, cpu), (few, _) = times["many"][page.name], times["few"][page.name]
         figures = {
@@ -78,7 +78,7 @@ def list_pages(calls: int) -> list[Page]:
     ]
 
 
-def _time_page(server: servers.Server, person: servers.Person, page: Page, *, quick: bool) -> tuple[list[float], float]:
+def time_page(server: servers.Server, person: servers.Person, page: Page, *, quick: bool) -> tuple[list[float], float]:
     """Return the ms of each request, and the ms of CPU of one; slow pages are asked less often."""
     person.get(page.path)  # templates and card caches are warm, as on a server that people use
     times: list[float] = []
@@ -95,8 +95,8 @@ def _time_page(server: servers.Server, person: servers.Person, page: Page, *, qu
 # ---------------------------------------------------------------- filling a store
 
 
-def fill(port: int, calls: int) -> None:
-    """Send calls over agent sockets.
+def fill(port: int, calls: int, *, partials: int = 0) -> None:
+    """Send calls over agent sockets, each with so many preliminary outputs.
 
     The server's own writer then stores events, calls, runs and audit rows.
     """
@@ -105,10 +105,10 @@ def fill(port: int, calls: int) -> None:
     remaining_calls = calls - sum(count for _, count in long_runs)
     runs = long_runs + [(f"fill-{number}", CALLS_OF_RUN) for number in range(max(1, remaining_calls // CALLS_OF_RUN))]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda item: _fill_run(port, item[0], *item[1]), enumerate(runs)))
+        list(pool.map(lambda item: _fill_run(port, item[0], *item[1], partials), enumerate(runs)))
 
 
-def _fill_run(port: int, number: int, run: str, calls: int) -> None:
+def _fill_run(port: int, number: int, run: str, calls: int, partials: int) -> None:
     gated = number % GATED_RUNS == 0 and run.startswith("fill-") and calls == CALLS_OF_RUN
     link = load.agent(port, servers.KEY, run, "gate" if gated else "observe")
     frames = 0
@@ -116,7 +116,7 @@ def _fill_run(port: int, number: int, run: str, calls: int) -> None:
         batch = [
             frame
             for call in range(start, min(start + CALLS_OF_FRAME, calls))
-            for frame in _build_frames(number, call, gated=gated)
+            for frame in _build_frames(number, call, partials, gated=gated)
         ]
         link.sendall(load.frame(json.dumps(batch).encode()))
         frames += len(batch)
@@ -126,7 +126,7 @@ def _fill_run(port: int, number: int, run: str, calls: int) -> None:
     link.close()
 
 
-def _build_frames(run: int, call: int, *, gated: bool) -> list[dict[str, object]]:
+def _build_frames(run: int, call: int, partials: int, *, gated: bool) -> list[dict[str, object]]:
     number = run * CALLS_OF_RUN + call
     call_id, tool = f"c{call}", "Read" if gated else TOOLS[number % len(TOOLS)]  # policy allows Read at once
     path = f"src/module_{number}.py"
@@ -136,7 +136,11 @@ def _build_frames(run: int, call: int, *, gated: bool) -> list[dict[str, object]
     end: dict[str, object] = {"type": "tool.output.available", "call_id": call_id, "output": "line of text\n" * 20}
     if number % 40 == 0:
         end = {"type": "tool.output.error", "call_id": call_id, "error": {"message": f"No such file: {path}"}}
-    return [{"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": value}, end]
+    parts = [
+        {"type": "tool.output.partial", "call_id": call_id, "output": "line of text\n" * part}
+        for part in range(partials)
+    ]
+    return [{"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": value}, *parts, end]
 
 
 def answer_calls(port: int, person: servers.Person) -> None:

@@ -105,6 +105,11 @@ def measure_rate(server: servers.Server, makers: list[MakeRequest], seconds: flo
                 poster.link.close()
 
 
+def measure_ingest(server: servers.Server, count: int, seconds: float, label: str) -> float:
+    """Return frames posted to `ingest` per second of the server's CPU, by that many senders."""
+    return measure_rate(server, [make_ingest(server.port, f"{label}-{number}") for number in range(count)], seconds)[1]
+
+
 # ---------------------------------------------------------------- requests
 
 
@@ -118,7 +123,7 @@ def _build_hook(label: str, turn: int) -> bytes:
     return json.dumps(hook | output).encode()
 
 
-def _make_ingest(port: int, label: str) -> MakeRequest:
+def make_ingest(port: int, label: str) -> MakeRequest:
     path = f"/api/v1/ingest?protocol=claude-code&run={label}&agent=bench"
     return lambda turn: build_request(port, path, _build_hook(label, turn))
 
@@ -146,7 +151,7 @@ def _make_bare(port: int, make: Callable[[int, str], MakeRequest]) -> MakeReques
     return make_bare
 
 
-KINDS = {"ingest": (_make_ingest, 0.4), "Claude Code hooks": (_make_hook, 0.4), "decide": (_make_decide, 0.3)}
+KINDS = {"ingest": (make_ingest, 0.4), "Claude Code hooks": (_make_hook, 0.4), "decide": (_make_decide, 0.3)}
 
 
 def measure(report: Report, ours: servers.Server, base: servers.Server, *, quick: bool) -> None:

@@ -65,8 +65,8 @@ def _postgres(name: str) -> str:
 class Postgres:
     """A PostgreSQL server that tests stop and start: `url` is that of an empty database."""
 
-    def __init__(self, folder: Path) -> None:
-        self.data = folder / "postgres"
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self.data, self.durable = folder / "postgres", durable
         self._process: subprocess.Popen[bytes] | None = None
         self._held = held_port()
         self.port = int(self._held.getsockname()[1])
@@ -101,7 +101,14 @@ class Postgres:
     def start(self, *first: str) -> None:
         """Start it; return once it answers (to this program of PostgreSQL, else to a query)."""
         options = ["-D", str(self.data), "-p", str(self.port), "-c", "unix_socket_directories="]
-        options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=300"]
+        options += [
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            f"fsync={'on' if self.durable else 'off'}",
+            "-c",
+            "max_connections=300",
+        ]
         with (self.data.parent / "postgres.log").open("ab") as log:
             command = [_postgres("postgres"), *options]
             user = _unprivileged()
@@ -156,9 +163,9 @@ def _make_cluster(migrated: bool) -> Path:
 
 
 @contextmanager
-def postgres_server(folder: Path, *, migrated: bool = True) -> Iterator[Postgres]:
-    """Run a PostgreSQL server that can be stopped."""
-    server = Postgres(folder)
+def postgres_server(folder: Path, *, migrated: bool = True, durable: bool = False) -> Iterator[Postgres]:
+    """Run a PostgreSQL server that can be stopped. `durable`: its commits are on disk."""
+    server = Postgres(folder, durable=durable)
     try:
         server.create(migrated=migrated)
         yield server
