@@ -79,7 +79,10 @@ def list_pages(calls: int) -> list[Page]:
 
 
 def time_page(server: servers.Server, person: servers.Person, page: Page, *, quick: bool) -> tuple[list[float], float]:
-    """Return the ms of each request, and the ms of CPU of one; slow pages are asked less often."""
+    """Return the ms of each request, and the CPU of one.
+
+    In ms as well; slow pages are requested less often.
+    """
     person.get(page.path)  # templates and card caches are warm, as on a server that people use
     times: list[float] = []
     cpu, began = server.cpu(), time.perf_counter()

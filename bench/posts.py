@@ -106,7 +106,7 @@ def measure_rate(server: servers.Server, makers: list[MakeRequest], seconds: flo
 
 
 def measure_ingest(server: servers.Server, count: int, seconds: float, label: str) -> float:
-    """Return frames posted to `ingest` per second of the server's CPU, by that many senders."""
+    """Return posted frames per second of the server's CPU."""
     return measure_rate(server, [make_ingest(server.port, f"{label}-{number}") for number in range(count)], seconds)[1]
 
 

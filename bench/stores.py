@@ -19,7 +19,10 @@ COPIED = ("toolcards_run", "toolcards_event", "toolcards_toolcall")
 
 
 def measure_postgresql(report: Report, ours: servers.Server, *, quick: bool) -> None:
-    """Compare ingest on PostgreSQL and on SQLite, per second of the server's CPU."""
+    """Compare ingest on PostgreSQL and SQLite per CPU second.
+
+    Only the CPU of Toolcards counts, not that of PostgreSQL.
+    """
     from tests.support.services import find_program, postgres_server
 
     if find_program("postgres") is None:
@@ -28,28 +31,31 @@ def measure_postgresql(report: Report, ours: servers.Server, *, quick: bool) -> 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcards-bench-")))
         database = stack.enter_context(postgres_server(folder, durable=True))
-        other = stack.enter_context(servers.toolcards(TOOLCARDS_DATABASE_URL=database.url))
-        for name, rates in _compare({"SQLite": ours, "PostgreSQL": other}, quick=quick).items():
+        postgresql = stack.enter_context(servers.toolcards(TOOLCARDS_DATABASE_URL=database.url))
+        for name, rates in _compare({"SQLite": ours, "PostgreSQL": postgresql}, quick=quick).items():
             report.note(f"{name}: per CPU second", {store: round(median(values)) for store, values in rates.items()})
             ratio = median(rates["PostgreSQL"]) / median(rates["SQLite"])
             report.row(f"{name} on PostgreSQL per CPU second, of SQLite", ratio, at_least=0.7)
 
 
 def measure_large_store(report: Report, *, quick: bool) -> None:
-    """Compare appending and the first pages on a large store and on a small one whose pages are full."""
+    """Compare a large store with a small one.
+
+    The pages of both are full.
+    """
     events = QUICK_EVENTS if quick else EVENTS
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcards-bench-")))
         with servers.toolcards(TOOLCARDS_DATA_DIR=str(folder)) as server:
             pages.fill(server.port, SEED_CALLS, partials=PARTIALS)
-        stored = multiply(next(folder.glob("*.sqlite3")), events)
-        report.note("rows in the large store", stored)
+        row_counts = multiply(next(folder.glob("*.sqlite3")), events)
+        report.note("rows in the large store", row_counts)
         few = stack.enter_context(servers.toolcards())
         pages.fill(few.port, SEED_CALLS, partials=PARTIALS)  # pages as full as those of the large store
         many = stack.enter_context(servers.toolcards(TOOLCARDS_DATA_DIR=str(folder)))
         for name, rates in _compare({"few": few, "many": many}, quick=quick).items():
             ratio = median(rates["few"]) / median(rates["many"])
-            report.row(f"{name}: CPU with {stored['toolcards_event']:,} events, of few", ratio, at_most=1.3)
+            report.row(f"{name}: CPU with {row_counts['toolcards_event']:,} events, of few", ratio, at_most=1.3)
         people = {"few": servers.Person(few.port), "many": servers.Person(many.port)}
         for page in (page for page in pages.list_pages(SEED_CALLS) if page.name in FIRST_PAGES):
             cpu: dict[str, list[float]] = {"few": [], "many": []}
@@ -58,7 +64,7 @@ def measure_large_store(report: Report, *, quick: bool) -> None:
                     cpu[name].append(pages.time_page(server, people[name], page, quick=True)[1])
             report.note(f"{page.name}: ms of CPU", {name: round(median(values), 1) for name, values in cpu.items()})
             ratio = median(cpu["many"]) / median(cpu["few"])
-            report.row(f"{page.name} with {stored['toolcards_event']:,} events, of few", ratio, at_most=1.3)
+            report.row(f"{page.name} with {row_counts['toolcards_event']:,} events, of few", ratio, at_most=1.3)
 
 
 def _compare(stores: dict[str, servers.Server], *, quick: bool) -> dict[str, dict[str, list[float]]]:
@@ -76,10 +82,10 @@ def _compare(stores: dict[str, servers.Server], *, quick: bool) -> dict[str, dic
 
 
 def multiply(path: Path, events: int) -> dict[str, int]:
-    """Copy the runs of a stopped server with their events and calls, until there are so many events.
+    """Copy the runs of a stopped server until its log is long enough.
 
-    Encrypted texts are bound to their column, not to their row, so a server reads the copies.
-    Return the number of rows of each table.
+    Events and calls are copied with their run. Encrypted texts are bound to their column, not to their row, so a server
+    reads the copies. Return the number of rows of each table.
     """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous=OFF")

@@ -21,6 +21,7 @@ from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
 from dashboard.live.frames import FrameSlot, Pacer, Pacing, join_frames
+from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
 
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.05  # seconds between two ticks, on average
 BURST = 4  # ticks that may follow each other at once after a pause, so that first changes are shown without delay
 MAX_LOAD = 0.3  # the average share of time for reading and rendering
+FLOOD_LOAD = 0.1  # the same while frames arrive faster than they are written: writing them comes first
+FLOOD_BACKLOG = 250  # frames that are not written yet
 LOAD_ALLOWANCE = 0.5  # seconds that ticks may be ahead of that share: about 0.15 s of work without a pause
 RECOVERY_SECONDS = 0.5  # seconds of pause after a failed tick
 AUDIT_SECONDS = 2.5  # seconds between two checks of access
@@ -122,7 +125,7 @@ class Hub:
                 await asyncio.sleep(RECOVERY_SECONDS)
             now = time.monotonic()
             tick_end = now + ticks.record(now, TICK_SECONDS)
-            await asyncio.sleep(started + load.record(started, self.spent / MAX_LOAD) - now)
+            await asyncio.sleep(started + load.record(started, self.spent / limit_load()) - now)
             waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
             while not _is_urgent(rung) and (seconds_left := tick_end - time.monotonic()) > 0:
@@ -158,6 +161,11 @@ class Hub:
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         assert self._thread is not None
         return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, arguments)
+
+
+def limit_load() -> float:
+    """Return the share of time for reading and rendering now."""
+    return FLOOD_LOAD if gate.count_backlog() >= FLOOD_BACKLOG else MAX_LOAD
 
 
 def _is_urgent(rung: set[int]) -> bool:
