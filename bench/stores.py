@@ -82,7 +82,7 @@ def _compare(stores: dict[str, servers.Server], *, quick: bool) -> dict[str, dic
 
 
 def multiply(path: Path, events: int) -> dict[str, int]:
-    """Copy the runs of a stopped server until its log is long enough.
+    """Copy the runs of a stopped server until its log suffices.
 
     Events and calls are copied with their run. Encrypted texts are bound to their column, not to their row, so a server
     reads the copies. Return the number of rows of each table.
