@@ -34,6 +34,7 @@ class Server:
 
     def __init__(self, name: str, command: list[str], port: int, environment: dict[str, str]) -> None:
         self.name, self.port = name, port
+        self.folder: Path | None = None  # its data
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         pin = (lambda: os.sched_setaffinity(0, SERVER_CORES)) if SERVER_CORES else None
         self.process = subprocess.Popen(
@@ -104,6 +105,7 @@ def toolcards(**environment: str):
     }  # fmt: skip
     command = [sys.executable, "manage.py", "serve", "--port", str(port)]
     server = Server("toolcards", command, port, settings | environment)
+    server.folder = Path((settings | environment)["TOOLCARDS_DATA_DIR"])
     try:
         server.wait()
         yield server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qs, urlencode
 
@@ -10,9 +9,10 @@ from django.db.models import Q, QuerySet
 
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
-from toolcards.models import Run, ToolCall
+from toolcards.core.calls.search_signature import list_needle_bits, list_needles
+from toolcards.models import Run, ToolCall, search_index
 
-SEARCHED = 20_000  # calls that one page of a search looks into: what they say is sealed, so no index can help
+SEARCHED = 20_000  # calls that one page of a search decrypts
 CHUNK = 100  # whole cards in memory at once
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 
@@ -71,12 +71,37 @@ class CallFilters:
     def page(self, size: int, before: int = 0) -> CallListPage:
         """Return the newest calls that match (before that row).
 
-        A search looks into `SEARCHED` calls at most.
+        A search decrypts `SEARCHED` calls at most.
         """
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
         if not self.q:
             calls = list(rows[:size])
             return CallListPage(calls, calls[-1].pk if len(calls) == size else 0)
+        candidates = self._list_candidates(rows, before)
+        return self._search(rows, size) if candidates is None else self._search_candidates(rows, candidates, size)
+
+    def _list_candidates(self, rows: QuerySet[ToolCall], before: int) -> list[int] | None:
+        """Return the calls that may match `q`, newest first; None if the index cannot tell."""
+        needles = list_needle_bits(self.q)
+        if not needles:
+            return None
+        unindexed = rows.filter(indexed=False).values_list("pk", flat=True)[: SEARCHED + 1]
+        return sorted({*unindexed, *search_index.find_candidates(needles, before)}, reverse=True)
+
+    def _search_candidates(self, rows: QuerySet[ToolCall], candidates: list[int], size: int) -> CallListPage:
+        matches: list[ToolCall] = []
+        for start in range(0, min(len(candidates), SEARCHED), CHUNK):
+            chunk = candidates[start : min(start + CHUNK, SEARCHED)]
+            for call in rows.filter(pk__in=chunk):
+                if self._says(call):
+                    matches.append(call)
+                    if len(matches) == size:
+                        return CallListPage(matches, call.pk)
+        cut = len(candidates) > SEARCHED
+        return CallListPage(matches, candidates[SEARCHED - 1] if cut else 0, SEARCHED if cut else 0)
+
+    def _search(self, rows: QuerySet[ToolCall], size: int) -> CallListPage:
+        """Read call by call, for a term that is too short for the index."""
         matches: list[ToolCall] = []
         last = examined = 0
         while examined < SEARCHED and len(matches) < size:
@@ -103,10 +128,9 @@ class CallFilters:
 
     def _says(self, call: ToolCall) -> bool:
         """Return whether the call's visible text contains the search term; masked text is not searched."""
-        needle = self.q.casefold()
+        needle, stored_needle = list_needles(self.q)
         if any(needle in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
             return True
-        stored_needle = json.dumps(self.q)[1:-1].casefold()  # as a stored card spells it
         return stored_needle in call.card.casefold() and stored_needle in dump_card(call.as_shown_card()).casefold()
 
     def right_state(self, call: ToolCall) -> bool:

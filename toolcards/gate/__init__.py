@@ -14,7 +14,8 @@ raises `RequestRefused` (refusals.py).
 - People: `vote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
-- Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `arecord_pulse`, `drain`.
+- Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
+  `arecord_pulse`, `drain`.
 - Reads: `count_backlog`, `get_oldest_wait`, `get_undo_deadline`, `is_tool_announced`, `iterate_steps`,
   `list_identities`.
 """
@@ -61,6 +62,7 @@ from toolcards.gate.maintenance import rebuild as rebuilding
 from toolcards.gate.maintenance import retention
 from toolcards.gate.maintenance.rekey import BATCH as RESEAL_BATCH
 from toolcards.gate.maintenance.rekey import reseal
+from toolcards.gate.maintenance.search_index import update_search_index
 from toolcards.gate.policy_draft import load_draft, replace_draft
 from toolcards.gate.policy_store import VersionConflict, activate, get_active_version_number
 from toolcards.gate.refusals import (
@@ -204,5 +206,6 @@ __all__ = [
     "run_retention",
     "set_kill_switch",
     "sweep",
+    "update_search_index",
     "vote",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, 
 from toolcards.models.pulse import Pulse
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
 from toolcards.models.saved_filters import SavedFilter
+from toolcards.models.search_index import SearchBlock, SearchSegment
 from toolcards.models.sources import (
     EVERY_SCOPE,
     READ_ALL,
@@ -60,6 +61,8 @@ __all__ = [
     "Run",
     "RunQuerySet",
     "SavedFilter",
+    "SearchBlock",
+    "SearchSegment",
     "SeenTool",
     "Source",
     "ToolCall",

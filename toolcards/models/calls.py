@@ -55,6 +55,7 @@ class ToolCall(LogModel):
     requested_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     beyond_control = models.BooleanField(default=False, db_default=False)  # it has an anomaly of BEYOND_CONTROL
+    indexed = models.BooleanField(default=False, db_default=False)  # in the search index as it is
     card = SealedText()
     text = SealedText(blank=True)
     text_seq = models.BigIntegerField(default=0)
@@ -69,6 +70,7 @@ class ToolCall(LogModel):
             models.Index(fields=["finished_at"], condition=models.Q(beyond_control=True), name="call_beyond_control"),
             # SQLite does not use the index of a boolean column for a bare `AND waiting`, as Django writes it.
             models.Index(fields=["requested_at", "id"], condition=models.Q(waiting=True), name="call_waiting_order"),
+            models.Index(fields=["id"], condition=models.Q(indexed=False), name="call_not_indexed"),
             models.Index(fields=["run", "state"], condition=models.Q(soft=True), name="call_soft_of_run"),
         ]
 

@@ -109,6 +109,7 @@ _WRITE_CALL = (
     f"INSERT INTO toolcards_toolcall ({', '.join(CallRow._fields)})"
     f" VALUES ({', '.join('%s' for _ in CallRow._fields)}) ON CONFLICT (run_id, ordinal) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields if name not in {"run_id", "ordinal"})
+    + ", indexed = FALSE"
 )
 _UPDATE_POSITION = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
 _RUN_COLUMNS = [name for name in RunUpdate._fields if name not in {"masked_seq", "id"}]

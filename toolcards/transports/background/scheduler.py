@@ -20,12 +20,15 @@ from toolcards.transports.background import anchor_copies, connections, readines
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
+INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
+INDEX_PAUSE = 1.0  # seconds after a round that added calls
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
 GLANCE_SECONDS = 60.0  # seconds between two looks at its end
 _look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensitive=False)
 _keep = database_sync_to_async(capabilities.gather_expiring, thread_sensitive=False)
+_index = database_sync_to_async(gate.update_search_index, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
 
 
@@ -52,6 +55,7 @@ async def _run() -> None:
         dispatcher.run_dispatcher(),
         readiness.watch(),
         _run_retention(),
+        _run_search_index(),
         _run_verification(),
         _run_alerts(),
         _run_anchor_copies(),
@@ -91,6 +95,19 @@ async def _run_retention() -> None:
         except Exception as error:
             if not report_outage(error):
                 log.exception("retention: this round failed")
+
+
+async def _run_search_index() -> None:
+    """Without a long pause while calls wait, as after an update of the server."""
+    added = 0
+    while True:
+        await asyncio.sleep(INDEX_SECONDS if not added else INDEX_PAUSE)
+        added = 0
+        try:
+            added = await _index()
+        except Exception as error:
+            if not report_outage(error):
+                log.exception("search index: this round failed")
 
 
 async def _run_verification() -> None:

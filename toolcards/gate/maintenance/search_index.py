@@ -1,0 +1,124 @@
+"""Adds ended calls to the search index, in the background.
+
+Signatures are computed outside of the writer. One command then writes the rows of the open segment, unless another
+process has done so, and marks the calls as indexed, unless they have changed since they were read. A call that changes
+later is added again; what the index had of it can only make it a candidate.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db import connection
+
+from toolcards.core.calls.search_signature import build_call_text, compute_bits
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import ToolCall
+from toolcards.models.search_index import BLOCKS, CAPACITY, ROWS, SearchBlock, SearchSegment, pack_rows, unpack_rows
+from toolcards.models.write_guard import allow_log_writes
+
+SMALLEST, BATCH = 256, 512  # calls that are added together
+SECONDS = 1.0  # of a round
+BUSY = 250  # frames that wait to be written; the index waits for them
+FINAL_STATES = ("output-available", "output-error", "output-denied")
+_MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = %s AND rev = %s AND seq = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSignature:
+    """The bits of a call, and the revision that they belong to."""
+
+    pk: int
+    rev: int
+    seq: int
+    bits: frozenset[int]
+
+
+def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> int:
+    """Add calls for at most so many seconds; return their number.
+
+    Fewer than `smallest` calls wait for others.
+    """
+    deadline, total = time.monotonic() + seconds, 0
+    group_commit.execute(DeleteEmptySegments())
+    while time.monotonic() < deadline and group_commit.WRITER.backlog < BUSY:
+        waiting_calls = ToolCall.objects.filter(indexed=False, state__in=FINAL_STATES).order_by("pk")
+        signatures = [_compute_signature(call) for call in waiting_calls.select_related("run")[:BATCH]]
+        if len(signatures) < smallest:
+            break
+        group_commit.execute(AddToIndex(signatures))
+        total += len(signatures)
+    return total
+
+
+def _compute_signature(call: ToolCall) -> CallSignature:
+    text = build_call_text(call.card, (call.tool, call.call_id, call.agent, call.run.name))
+    return CallSignature(call.pk, call.rev, call.seq, compute_bits(text))
+
+
+class DeleteEmptySegments(Command):
+    """Delete the oldest segments while none of their calls exists; the newest segment stays."""
+
+    urgent = False
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        oldest_call = ToolCall.objects.order_by("pk").values_list("pk", flat=True).first()
+        newest = SearchSegment.objects.order_by("-pk").values_list("pk", flat=True).first()
+        for segment in SearchSegment.objects.filter(pk__lt=newest or 0).order_by("pk").iterator(chunk_size=1):
+            if oldest_call is not None and max(segment.call_ids) >= oldest_call:
+                break
+            segment.delete()
+
+
+class AddToIndex(Command):
+    """Write signatures into the open segment and the next ones. The answer is the number of indexed calls."""
+
+    urgent = False
+
+    def __init__(self, signatures: list[CallSignature]) -> None:
+        super().__init__()
+        self.signatures = signatures
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        signatures = iter(self.signatures)
+        while True:
+            segment = SearchSegment.objects.select_for_update().order_by("-pk").first()
+            if segment is None or segment.count >= CAPACITY:
+                segment = SearchSegment(calls=b"", count=0)
+            added = list(islice(signatures, CAPACITY - segment.count))
+            if not added:
+                break
+            _append(segment, added)
+        with allow_log_writes(), connection.cursor() as cursor:
+            cursor.executemany(_MARK_INDEXED, [(each.pk, each.rev, each.seq) for each in self.signatures])
+        self.answer = len(self.signatures)
+
+
+def _append(segment: SearchSegment, signatures: list[CallSignature]) -> None:
+    """Append the calls to the segment and write all of its blocks."""
+    added = [0] * (BLOCKS * ROWS)
+    for position, signature in enumerate(signatures, start=segment.count):
+        for bit in signature.bits:
+            added[bit] |= 1 << position
+    existing_rows = {block.number: block for block in segment.blocks.all()} if segment.pk else {}
+    segment.calls = bytes(segment.calls) + array("q", (signature.pk for signature in signatures)).tobytes()
+    segment.count += len(signatures)
+    segment.save()
+    blocks = []
+    for number in range(BLOCKS):
+        rows = added[number * ROWS : (number + 1) * ROWS]
+        block = existing_rows.get(number) or SearchBlock(segment=segment, number=number, rows="")
+        if block.rows:
+            rows = [row | earlier for row, earlier in zip(rows, unpack_rows(block.rows), strict=True)]
+        block.rows = pack_rows(((row & (1 << segment.count) - 1) for row in rows), segment.count)
+        blocks.append(block)
+    SearchBlock.objects.bulk_create(
+        blocks, update_conflicts=True, unique_fields=["segment", "number"], update_fields=["rows"]
+    )
