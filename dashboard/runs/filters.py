@@ -85,8 +85,10 @@ class CallFilters:
         needles = list_needle_bits(self.q)
         if not needles:
             return None
-        unindexed = rows.filter(indexed=False).values_list("pk", flat=True)[: SEARCHED + 1]
-        return sorted({*unindexed, *search_index.find_candidates(needles, before)}, reverse=True)
+        # Read first: a call that is indexed in between is in both lists, not in neither.
+        unindexed = set(rows.filter(indexed=False).values_list("pk", flat=True)[: SEARCHED + 1])
+        candidates = search_index.find_candidates(needles, before)
+        return None if candidates is None else sorted(unindexed.union(candidates), reverse=True)
 
     def _search_candidates(self, rows: QuerySet[ToolCall], candidates: list[int], size: int) -> CallListPage:
         matches: list[ToolCall] = []
@@ -101,7 +103,7 @@ class CallFilters:
         return CallListPage(matches, candidates[SEARCHED - 1] if cut else 0, SEARCHED if cut else 0)
 
     def _search(self, rows: QuerySet[ToolCall], size: int) -> CallListPage:
-        """Read call by call, for a term that is too short for the index."""
+        """Read call by call, for a term that is too short for the index or in many calls."""
         matches: list[ToolCall] = []
         last = examined = 0
         while examined < SEARCHED and len(matches) < size:

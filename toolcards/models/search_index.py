@@ -21,6 +21,7 @@ from toolcards.encryption import SealedText, UnreadableText
 CAPACITY = 4_096  # calls of a segment
 ROWS = 16  # bits whose rows are encrypted together
 BLOCKS = BITS // ROWS
+BROAD, SMALL = 4, 4_096  # of a small index the candidates are always listed
 
 
 class SearchSegment(models.Model):
@@ -77,24 +78,27 @@ def unpack_rows(text: str) -> list[int]:
     return [int.from_bytes(data[start : start + width], "little") for start in range(0, len(data), width)]
 
 
-def find_candidates(needles: list[frozenset[int]], before: int = 0) -> list[int]:
+def find_candidates(needles: list[frozenset[int]], before: int = 0) -> list[int] | None:
     """Return the indexed calls that may match, newest first.
 
-    `needles`: the bits of each text, of which a call contains one. `before`: only calls with a smaller primary key, 0
-    for all.
+    None if they are more than a BROAD-th of all: then it is faster to read the calls in order. `needles`: the bits of
+    each text, of which a call contains one. `before`: only calls with a smaller primary key, 0 for all.
     """
     numbers = {bit // ROWS for bits in needles for bit in bits}
     blocks: dict[int, dict[int, list[int]]] = defaultdict(dict)
     texts = SearchBlock.objects.filter(number__in=numbers).values_list("segment_id", "number", "rows")
     for segment, number, text in texts.iterator(chunk_size=500):
         blocks[segment][number] = unpack_rows(text)
-    candidates: set[int] = set()
+    positions: list[tuple[array[int], int]] = []
     for row in SearchSegment.objects.filter(pk__in=blocks).iterator(chunk_size=100):
         matches = 0
         for bits in needles:
             matches |= _intersect_rows(blocks[row.pk], bits, row.count)
-        call_ids = row.call_ids
-        candidates.update(call_ids[position] for position in _iterate_positions(matches))
+        positions.append((row.call_ids, matches))
+    total = sum(len(call_ids) for call_ids, _ in positions)
+    if total > SMALL and sum(matches.bit_count() for _, matches in positions) > total / BROAD:
+        return None
+    candidates = {call_ids[position] for call_ids, matches in positions for position in _iterate_positions(matches)}
     return sorted((pk for pk in candidates if not before or pk < before), reverse=True)
 
 

@@ -21,6 +21,7 @@ from tests.support.gate_commands import RecordFacts
 from tests.support.server import Server, until
 from toolcards import gate
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.search_signature import list_needle_bits
 from toolcards.encryption import UnreadableText
 from toolcards.gate.maintenance import search_index as writing
 from toolcards.gate.writer import group_commit
@@ -64,6 +65,16 @@ def test_ended_calls_are_added_and_found_without_reading_others(
     monkeypatch.setattr(filters, "SEARCHED", 1)
     assert find("needle") == ["x"] and find("NEEDLE") == ["x"] and find("no such thing") == []
     assert add_all() == 0
+
+
+@pytest.mark.django_db
+def test_a_term_of_many_calls_is_searched_in_order(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_index, "SMALL", 2)
+    a_run("r", *itertools.chain(*(done(f"c{number}", f"needle {number % 5}") for number in range(10))))
+    add_all()
+    assert search_index.find_candidates(list_needle_bits("needle")) is None
+    assert len(search_index.find_candidates(list_needle_bits("needle 3")) or ()) == 2
+    assert find("needle") == [f"c{number}" for number in reversed(range(10))] and find("needle 3") == ["c8", "c3"]
 
 
 @pytest.mark.django_db
