@@ -9,11 +9,9 @@ from django.template.loader import render_to_string
 from dashboard.cards import event_log, rendering, timeline
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
-from dashboard.runs import tables
+from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
 from toolcards.models import Run, ToolCall
-
-MAX_TEXTS = 150  # blocks of text that a browser gets with a run
 
 
 class RunBoard(LiveBoard):
@@ -32,21 +30,20 @@ class RunBoard(LiveBoard):
     def render_all(self) -> Frame:
         """Return the cards, the text between them, and the header."""
         self._read_texts()
-        cards = self.render_cards()
-        first = min(map(int, cards), default=1) if self._texts else 0
-        blocks = [block for block in self._texts.blocks.values() if block.after >= first - 1] if self._texts else []
-        return Frame({**cards, **_render_texts(blocks), **self._render_head()})
+        return Frame({**self.render_cards(), **self._render_head()})
 
     def render_cards(self) -> dict[str, str]:
-        """Return the newest cards."""
+        """Return the newest calls and the text between them."""
         if self.call:
             return self._render_call_parts(
                 ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
             )
-        if self.view:
+        if self._texts is None:
             return {}
         run = Run.objects.select_related("source").get(pk=self.run)
-        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(run, removed=True)}
+        page = run_cards.build_run_page(run, self._texts.blocks.values(), removed=True)
+        parts = {str(card.ordinal): place_card(card.call, is_line=card.is_line) for card in page.cards}
+        return parts | _render_texts(page.blocks)
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
@@ -92,5 +89,5 @@ class RunBoard(LiveBoard):
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:
     """Return the newest blocks that are not blank."""
-    rendered = ((block.seq, block.render()) for block in list(blocks)[-MAX_TEXTS:])
+    rendered = ((block.seq, block.render()) for block in list(blocks)[-run_cards.MAX_BLOCKS :])
     return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered if html}

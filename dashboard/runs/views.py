@@ -12,9 +12,9 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import call_trace, timeline
 from dashboard.cards.timeline_window import TimeWindow
-from dashboard.runs import narration, saved_filters, tables
+from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
-from toolcards.models import AmbiguousRun, Run, Source, ToolCall
+from toolcards.models import AmbiguousRun, Run, Source
 
 
 @require_GET
@@ -69,13 +69,11 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
         return context | timeline.build_timeline(run, around, window) | {"around": around}
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
-    calls = tables.list_run_cards(run, before=before)
-    first = calls[0].ordinal if calls else 0
-    older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
     texts = narration.Narration(run.pk)
     texts.read()
-    items = narration.interleave(calls, list(texts.blocks.values()), before=before)
-    return context | {"items": items, "older": first if older else 0}
+    page = run_cards.build_run_page(run, texts.blocks.values(), before=before)
+    sizes = {"most": run_cards.PAGE, "whole": run_cards.CARDS}
+    return context | sizes | {"items": run_cards.interleave(page), "older": page.older}
 
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:
