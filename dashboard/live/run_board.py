@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.template.loader import render_to_string
 
@@ -17,12 +18,14 @@ from toolcards.models import Run, ToolCall
 class RunBoard(LiveBoard):
     """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
 
-    The view `head` is that of pages whose rest stands still.
+    The view `head` is that of pages whose rest stands still. `latest`: the milliseconds up to now that the timeline
+    shows, 0 for the newest calls; `as_table` for its table.
     """
 
-    def __init__(self, run: int, view: str = "", call: int = 0) -> None:
+    def __init__(self, run: int, view: str = "", call: int = 0, latest: int = 0, *, as_table: bool = False) -> None:
         super().__init__()
         self.run, self.view, self.call = run, view, call
+        self.latest, self.as_table = latest, as_table
         self.runs = frozenset({run})
         self._texts = Narration(run) if not view and not call else None
         self._unsent: dict[int, TextBlock] = {}  # blocks that changed since everybody was sent them
@@ -71,9 +74,12 @@ class RunBoard(LiveBoard):
             )
         }
         if self.view == "timeline":
-            html = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
+            html = render_to_string("runs/_timeline.html", self._build_timeline(run))
             parts["timeline"] = build_part("#timeline", "innerMorph", html)
         return parts
+
+    def _build_timeline(self, run: Run) -> dict[str, Any]:
+        return timeline.build_timeline(run, latest=self.latest, as_table=self.as_table)
 
     @staticmethod
     def _render_call_parts(calls: Iterable[ToolCall]) -> dict[str, str]:

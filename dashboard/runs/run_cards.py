@@ -52,8 +52,8 @@ class RunPage:
 def build_run_page(run: Run, blocks: Iterable[TextBlock] = (), *, before: int = 0, removed: bool = False) -> RunPage:
     """Return the run's newest calls with the text between them.
 
-    `before`: only calls with lower ordinals. `removed` with those that are gone. The source of `run` must be loaded. Cards that were rendered before are not
-    decrypted.
+    `before`: only calls with lower ordinals. `removed`: also those that are gone. The source of `run` must be loaded.
+    Cards that were rendered before are not decrypted.
     """
     rows = ToolCall.objects.filter(run=run)
     rows = rows if removed else rows.filter(removed=False)

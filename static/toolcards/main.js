@@ -1,6 +1,7 @@
 // What every page runs; each part starts where its elements are.
 import {startActions} from './actions.js';
 import {startApproveGuard} from './approve_guard.js';
+import {startBarDetail} from './bar_detail.js';
 import {startBatch} from './batch.js';
 import {startBatchBar} from './batch_bar.js';
 import {startCardLines} from './card_lines.js';
@@ -39,6 +40,7 @@ startFolds();
 startDepartures();
 startFollow();
 startZoom();
+startBarDetail();
 startKeys();
 registerServiceWorker();
 
