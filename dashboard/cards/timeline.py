@@ -25,7 +25,7 @@ def build_timeline(
     """Draw the run's newest calls, or a part of the run.
 
     The part is that around an ordinal, a time window, or the `latest` milliseconds, which follow the clock while the
-    run goes on. `as_table` gives texts instead of a picture. Empty for a run without calls.
+    run is active. `as_table` gives texts instead of a picture. Empty for a run without calls.
     """
     run_calls = ToolCall.objects.filter(run=run, removed=False)
     is_active = run.status in ACTIVE

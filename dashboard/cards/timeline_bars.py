@@ -82,7 +82,7 @@ class TimeScale:
 def lay_out(
     lanes: list[TimelineLane], scale: TimeScale, last: float
 ) -> tuple[list[LanePicture], list[TimelineBar], float]:
-    """Return lanes and bars with their places, and the height of the picture."""
+    """Return the lanes and bars, and the height of the picture."""
     bars: list[TimelineBar] = []
     pictures: list[LanePicture] = []
     y = float(TOP)
@@ -147,7 +147,10 @@ def _get_width(piece: BarPart) -> float:
 
 
 def place_names(bars: list[TimelineBar]) -> None:
-    """Write each name after its bar, or on it, as far as there is room before the next bar of the row."""
+    """Write each name after its bar, or on it.
+
+    Names end before the next bar of the row.
+    """
     bars.sort(key=lambda bar: min((piece.x for piece in bar.pieces), default=0))
     for number, bar in enumerate(bars):
         following = bars[number + 1].pieces if number + 1 < len(bars) else []

@@ -26,7 +26,10 @@ class TimelineLane:
     is_shared: bool = False  # by several agents
 
     def place(self, timed_call: TimedCall, end: float) -> None:
-        """Put the call in the first row that is free; `end` is when the next call of that row may begin."""
+        """Put the call in the first free row.
+
+        `end`: when the next call of that row may begin.
+        """
         start = find_start(timed_call[1])
         row = next((number for number, free in enumerate(self.row_ends) if free <= start), len(self.row_ends))
         self.row_ends[row : row + 1] = [end]
