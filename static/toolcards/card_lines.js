@@ -1,9 +1,10 @@
 // On the page of a run, calls that are not among the newest are lines: one link in the article of the card. A press puts
 // the card there. Cards that are no longer among the newest become lines when they are off screen.
 import {findBoard} from './boards.js';
-import {isOnScreen, watchSight} from './sight.js';
+import {isOnScreen, wasDrawn, watchSight} from './sight.js';
 
 const PAUSE = 300;  // milliseconds between a change and the look for cards to shorten
+const MOST_CARDS = 24;  // cards that may wait for that; a flood is shortened at once
 const MOST_MESSAGE = 120;  // characters of an error on a line
 const ID = /^#c-(\d+)-(\d+)$/;
 
@@ -62,12 +63,16 @@ function shorten(card) {
   card.replaceChildren(makeLine(card));
 }
 
+/** @param {HTMLElement} place */
+const isOutOfSight = place => place.hidden || !wasDrawn(place) || !isOnScreen(place);
+
 /** @param {HTMLElement} card */
-const isFree = card => (card.parentElement.hidden || !isOnScreen(card.parentElement)) && !(openedCards.has(card.id)
+const isFree = card => isOutOfSight(card.parentElement) && !(openedCards.has(card.id)
   || card.hasAttribute('data-waiting') || card.contains(document.activeElement) || card.querySelector('[data-told], form.undo, details[open]'));
 
 /** Shorten the cards that are no longer among the newest, and open again what the reader had opened. */
 function updateLines() {
+  clearTimeout(scheduled);
   scheduled = 0;
   const cards = /** @type {HTMLElement[]} */ ([...list.querySelectorAll(':scope > li > article.card')]);
   for (const card of cards.slice(0, -Number(list.dataset.whole))) {
@@ -78,6 +83,11 @@ function updateLines() {
 }
 
 const schedule = () => { scheduled ||= setTimeout(updateLines, PAUSE); };
+
+function handleChange() {
+  if (list.querySelectorAll('article.card:not([data-line])').length > MOST_CARDS) updateLines();
+  else schedule();
+}
 
 /** Open the call that the address names; one that is not on this page is on an earlier one. */
 function openTarget() {
@@ -105,7 +115,7 @@ export function startCardLines() {
   list = findBoard();
   if (list?.dataset.board !== 'run') return;
   list.addEventListener('click', handleClick);
-  new MutationObserver(schedule).observe(list, {childList: true, subtree: true, attributeFilter: ['data-line']});
+  new MutationObserver(handleChange).observe(list, {childList: true, subtree: true, attributeFilter: ['data-line']});
   watchSight(list, schedule);
   addEventListener('hashchange', openTarget);
   openTarget();
