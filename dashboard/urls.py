@@ -40,6 +40,7 @@ RUN_PAGES = [
     path("calls/tools/", statistics_views.tools, name="tools"),
     path("calls/agents/", statistics_views.agents, name="agents"),
     path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
+    path("calls/<number:run>-<number:ordinal>/card/", call_views.show_card, name="call-card"),
     path(
         "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/", call_views.picture, name="call-picture"
     ),

@@ -1,6 +1,7 @@
 // What the classic scripts of this page define.
 declare const htmx: {
   process(element: Element, force?: boolean): void;
+  ajax(verb: string, path: string, context: {target: string, swap: string}): Promise<void>;
   registerExtension(name: string, extension: object): void;
 };
 

@@ -74,13 +74,15 @@ class CardHtml:
             f'<span class="sr">{escape(view.kind)}: </span>'
             f'<code class="tool">{mark_html(view.card.tool.name)}</code> '
             f'<span class="sum">{mark_html(view.summary)}</span></h3>\n'
-            f'<span class="card-end">{self._time()}{self._strip()}<a class="permalink"'
+            f'<span class="card-end">{self.time}{self._strip()}<a class="permalink"'
             f' href="{escape(url_helpers.build_call_url(self.call.public_id))}"'
             ' aria-label="Open this call" title="Open this call">'
             f"{render_icon('chevron-right')}</a></span>\n</header>"
         )
 
-    def _time(self) -> str:
+    @property
+    def time(self) -> str:
+        """Return the duration, or the clock of an open call."""
         view = self.view
         if view.ticking:
             return f'<time class="dur" data-since="{escape(str(view.ticking))}"></time>'

@@ -1,14 +1,20 @@
-"""A long run at one glance: all its calls in at most 240 columns, and which of them the timeline below draws."""
+"""A long run at one glance: all its calls in at most 240 columns, and which of them the timeline below draws.
+
+The columns are drawn as one path for each part; a link spans several of them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.cards.timeline_links import TimelineLinks
 from toolcards.models import Run, ToolCall
 
 MIN_CALLS = 300  # calls; a shorter run is drawn whole
 MAX_COLUMNS = 240
+LINKS = 40
 WIDTH, HEIGHT = 960, 36
 # In the order they are stacked, from the ground up: part, its word, and the states that count to it.
 PARTS = (
@@ -20,65 +26,75 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class MinimapPart:
-    """One part of a column."""
-
-    part: str
-    y: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class MinimapColumn:
-    """Some calls that follow each other: where the column stands, what it says, and where the timeline would begin."""
+class MinimapLink:
+    """Some calls that follow each other: where their link stands, what it says, and where the timeline would begin."""
 
     x: float
-    wide: float
-    slabs: list[MinimapPart]
-    said: str
-    middle: int
+    width: float
+    label: str
+    url: str
     first: int
     last: int
     counts: tuple[int, ...]  # of its calls, in the order of `PARTS`
 
 
-def build_minimap(run: Run, first: int, last: int) -> dict[str, Any]:
+Calls = list[tuple[int, str]]  # ordinals and states
+
+
+def build_minimap(run: Run, first: int, last: int, links: TimelineLinks) -> dict[str, Any]:
     """Draw all calls of the run, with the visible window marked.
 
     `first` and `last` are the window's ordinals. Empty for a short run.
     """
     if run.calls <= MIN_CALLS:
-        return {"columns": []}
+        return {"links": []}
     rows = ToolCall.objects.filter(run=run, removed=False).order_by("ordinal")
     calls = list(rows.values_list("ordinal", "state"))
     if len(calls) <= MIN_CALLS:
-        return {"columns": []}
-    count = min(MAX_COLUMNS, len(calls))
-    wide = WIDTH / count
-    parts = [calls[n * len(calls) // count : (n + 1) * len(calls) // count] for n in range(count)]
-    columns = [_build_column(part, n * wide, wide) for n, part in enumerate(parts)]
-    inside = [
-        column for column, part in zip(columns, parts, strict=True) if part[-1][0] >= first and part[0][0] <= last
-    ]
+        return {"links": []}
+    columns = _split(calls, MAX_COLUMNS)
+    inside = [number for number, part in enumerate(columns) if part[-1][0] >= first and part[0][0] <= last]
+    column = WIDTH / len(columns)
     return {
-        "columns": columns, "words": [word for _, word, _ in PARTS], "total": len(calls),
+        "links": [_build_link(part, number, links) for number, part in enumerate(_split(calls, LINKS))],
+        "paths": _draw_columns(columns), "words": [word for _, word, _ in PARTS], "total": len(calls),
         "width": WIDTH, "height": HEIGHT,
-        "from": inside[0].x if inside else 0, "span": (inside[-1].x - inside[0].x + wide) if inside else 0,
+        "from": round(inside[0] * column, 2) if inside else 0, "span": round(len(inside) * column, 2),
     }  # fmt: skip
 
 
-def _build_column(calls: list[tuple[int, str]], x: float, wide: float) -> MinimapColumn:
-    counts = [sum(state in states for _, state in calls) for _, _, states in PARTS]
+def _split(calls: Calls, count: int) -> list[Calls]:
+    """Return the calls in at most `count` parts that are equally long."""
+    count = min(count, len(calls))
+    return [calls[number * len(calls) // count : (number + 1) * len(calls) // count] for number in range(count)]
+
+
+def _count_states(calls: Calls) -> list[int]:
+    count_by_state = Counter(state for _, state in calls)
+    counts = [sum(count_by_state[state] for state in states) for _, _, states in PARTS]
     counts[-1] = len(calls) - sum(counts)  # what no other part counts
-    slabs, ground = [], float(HEIGHT)
-    for (part, _, _), count in zip(PARTS, counts, strict=True):
-        if count:
-            high = round(count / len(calls) * HEIGHT, 2)
-            ground -= high
-            slabs.append(MinimapPart(part, round(ground, 2), high))
+    return counts
+
+
+def _draw_columns(columns: list[Calls]) -> list[tuple[str, str]]:
+    """Return each part with the path of its slabs."""
+    width = WIDTH / len(columns)
+    slabs: dict[str, list[str]] = {part: [] for part, _, _ in PARTS}
+    for number, calls in enumerate(columns):
+        ground = float(HEIGHT)
+        for (part, _, _), count in zip(PARTS, _count_states(calls), strict=True):
+            if count:
+                top = ground - count / len(calls) * HEIGHT
+                slabs[part].append(f"M{number * width:.2f} {ground:.2f}h{width:.2f}V{top:.2f}h-{width:.2f}z")
+                ground = top
+    return [(part, "".join(places)) for part, places in slabs.items() if places]
+
+
+def _build_link(calls: Calls, number: int, links: TimelineLinks) -> MinimapLink:
+    counts = _count_states(calls)
     label = ", ".join(f"{count} {word}" for (_, word, _), count in zip(PARTS, counts, strict=True) if count)
-    first, last = calls[0][0], calls[-1][0]
-    return MinimapColumn(
-        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {label}", (first + last) // 2, first, last,
-        tuple(counts),
+    first, last, width = calls[0][0], calls[-1][0], WIDTH / LINKS
+    return MinimapLink(
+        round(number * width, 2), round(width, 2), f"Calls {first} to {last}: {label}",
+        links.build_around((first + last) // 2), first, last, tuple(counts),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Container
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -11,12 +12,14 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.cards.card_html import CardHtml
+from dashboard.cards.card_line import render_card_line
 from dashboard.cards.card_view import CardView
 from dashboard.cards.plain_card import is_plain, render_plain_card
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
 CACHE_SIZE = 3_000  # rendered cards in memory
+CardKey = tuple[int, int, int, int, bool]  # run, ordinal, revision, position, and whether it is one line
 
 # Replaced by the reader's form token; pushed cards are shared and have none.
 TOKEN = "<!--token-->"  # noqa: S105 - agents cannot write it: their text is escaped
@@ -27,21 +30,22 @@ class CardCache:
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
-        self._html_by_key: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()
+        self._html_by_key: OrderedDict[CardKey, str] = OrderedDict()
         self._lock = threading.Lock()
         self.renders = 0
 
-    def get_html(self, call: ToolCall) -> str:
+    def get_html(self, call: ToolCall, *, is_line: bool = False) -> str:
         """Return the card's HTML, rendered now if this revision is not cached."""
+        draw = render_uncached_line if is_line else render_uncached
         if not _is_cacheable(call):
-            return render_uncached(call)
-        key = _get_key(call)
+            return draw(call)
+        key = _get_key(call, is_line=is_line)
         with self._lock:
             html = self._html_by_key.get(key)
             if html is not None:
                 self._html_by_key.move_to_end(key)
                 return html
-        html = render_uncached(call)
+        html = draw(call)
         with self._lock:
             self.renders += 1
             self._html_by_key[key] = html
@@ -49,9 +53,9 @@ class CardCache:
                 self._html_by_key.popitem(last=False)
         return html
 
-    def has_html(self, call: ToolCall) -> bool:
+    def has_html(self, call: ToolCall, *, is_line: bool = False) -> bool:
         """Return whether this revision is cached."""
-        return _is_cacheable(call) and _get_key(call) in self._html_by_key
+        return _is_cacheable(call) and _get_key(call, is_line=is_line) in self._html_by_key
 
     def clear(self) -> None:
         """Remove all cards (tests)."""
@@ -64,19 +68,21 @@ def _is_cacheable(call: ToolCall) -> bool:
     return not (call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds)
 
 
-def _get_key(call: ToolCall) -> tuple[int, int, int, int]:
-    return call.run_id, call.ordinal, call.rev, call.seq  # a disconnect does not change the revision
+def _get_key(call: ToolCall, *, is_line: bool) -> CardKey:
+    return call.run_id, call.ordinal, call.rev, call.seq, is_line  # a disconnect does not change the revision
 
 
 card_cache = CardCache()
 
 
-def load_for_rendering(calls: list[ToolCall]) -> list[ToolCall]:
+def load_for_rendering(calls: list[ToolCall], lines: Container[int] = ()) -> list[ToolCall]:
     """Return the calls; loads encrypted columns only of uncached cards.
 
-    `calls` come without `card` and `text`.
+    `calls` come without `card` and `text`; `lines` are the ordinals of those that are drawn as one line.
     """
-    uncached = [call.pk for call in calls if not (call.removed or card_cache.has_html(call))]
+    uncached = [
+        call.pk for call in calls if not (call.removed or card_cache.has_html(call, is_line=call.ordinal in lines))
+    ]
     whole_calls = ToolCall.objects.in_bulk(uncached)
     return [whole_calls.get(call.pk, call) for call in calls]
 
@@ -87,6 +93,19 @@ def render(call: ToolCall) -> str:
     `call.run` must be loaded.
     """
     return card_cache.get_html(call)
+
+
+def render_line(call: ToolCall) -> str:
+    """Return the call as one line, the same for all readers.
+
+    `call.run` must be loaded.
+    """
+    return card_cache.get_html(call, is_line=True)
+
+
+def render_uncached_line(call: ToolCall) -> str:
+    """Render the call as one line."""
+    return render_card_line(CardHtml(call, CardView(call.as_shown_card())))
 
 
 def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = True) -> str:

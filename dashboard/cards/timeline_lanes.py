@@ -10,7 +10,8 @@ from toolcards.models import ToolCall
 
 TimedCall = tuple[ToolCall, Card]
 LaneKey = tuple[tuple[str, ...], str]  # path of the agent, and the lane of its stream
-MAX_DEPTH = 4  # of the indentation
+MAX_DEPTH = 6  # of the indentation
+MAX_LANES = 60  # a picture's; calls of further agents share the last one
 
 
 @dataclass
@@ -22,6 +23,17 @@ class TimelineLane:
     depth: int = 0
     calls: list[tuple[int, TimedCall]] = field(default_factory=list)  # with the row of each
     row_ends: list[float] = field(default_factory=list)  # when each row is free again
+    is_shared: bool = False  # by several agents
+
+    def place(self, timed_call: TimedCall, end: float) -> None:
+        """Put the call in the first free row.
+
+        `end`: when the next call of that row may begin.
+        """
+        start = find_start(timed_call[1])
+        row = next((number for number, free in enumerate(self.row_ends) if free <= start), len(self.row_ends))
+        self.row_ends[row : row + 1] = [end]
+        self.calls.append((row, timed_call))
 
 
 def find_start(card: Card) -> float:
@@ -50,13 +62,21 @@ def build_lanes(timed_calls: list[TimedCall], agent: str, first: float, last: fl
         if key not in lanes:
             title = " › ".join(card.agent_path) or agent or "agent"
             lanes[key] = TimelineLane(card.agent_path[-1] if card.agent_path else title, title)
-        lane, start = lanes[key], find_start(card)
-        row = next((number for number, end in enumerate(lane.row_ends) if end <= start), len(lane.row_ends))
-        lane.row_ends[row : row + 1] = [find_end(card, last) + gap]
-        lane.calls.append((row, (call, card)))
+        lanes[key].place((call, card), max(find_start(card), find_end(card, last)) + gap)
     ordered_lanes = _order_as_tree(lanes, _find_parents(timed_calls, lanes))
     _number_same_names(ordered_lanes)
+    if len(ordered_lanes) > MAX_LANES:
+        ordered_lanes[MAX_LANES - 1 :] = [_merge_lanes(ordered_lanes[MAX_LANES - 1 :], last, gap)]
     return ordered_lanes
+
+
+def _merge_lanes(lanes: list[TimelineLane], last: float, gap: float) -> TimelineLane:
+    name = f"{len(lanes)} more agents"
+    merged_lane = TimelineLane(name, name, is_shared=True)
+    calls = [timed_call for lane in lanes for _, timed_call in lane.calls]
+    for call, card in sorted(calls, key=lambda timed_call: find_start(timed_call[1])):
+        merged_lane.place((call, card), max(find_start(card), find_end(card, last)) + gap)
+    return merged_lane
 
 
 def _find_parents(timed_calls: list[TimedCall], lanes: Iterable[LaneKey]) -> dict[LaneKey, LaneKey]:

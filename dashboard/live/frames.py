@@ -38,14 +38,15 @@ def build_part(target: str, swap: str, html: str) -> str:
     return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
 
 
-def place_card(call: ToolCall, *, known_only: bool = False) -> str:
+def place_card(call: ToolCall, *, known_only: bool = False, is_line: bool = False) -> str:
     """Return the part that puts a card on a board.
 
-    `known_only` where it is there already.
+    `known_only` where it is there already; `is_line` puts it there as one line.
     """
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
-    return build_part("#board", "renew" if known_only else "place", rendering.render(call))
+    html = rendering.render_line(call) if is_line else rendering.render(call)
+    return build_part("#board", "renew" if known_only else "place", html)
 
 
 class Pacing:

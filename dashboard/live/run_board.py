@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.template.loader import render_to_string
 
 from dashboard.cards import event_log, rendering, timeline
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
-from dashboard.runs import tables
+from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
 from toolcards.models import Run, ToolCall
-
-MAX_TEXTS = 150  # blocks of text that a browser gets with a run
 
 
 class RunBoard(LiveBoard):
     """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
 
-    The view `head` is that of pages whose rest stands still.
+    The view `head` is that of pages whose rest stands still. `latest`: the milliseconds up to now that the timeline
+    shows, 0 for the newest calls; `as_table` for its table.
     """
 
-    def __init__(self, run: int, view: str = "", call: int = 0) -> None:
+    def __init__(self, run: int, view: str = "", call: int = 0, latest: int = 0, *, as_table: bool = False) -> None:
         super().__init__()
         self.run, self.view, self.call = run, view, call
+        self.latest, self.as_table = latest, as_table
         self.runs = frozenset({run})
         self._texts = Narration(run) if not view and not call else None
         self._unsent: dict[int, TextBlock] = {}  # blocks that changed since everybody was sent them
@@ -32,21 +33,20 @@ class RunBoard(LiveBoard):
     def render_all(self) -> Frame:
         """Return the cards, the text between them, and the header."""
         self._read_texts()
-        cards = self.render_cards()
-        first = min(map(int, cards), default=1) if self._texts else 0
-        blocks = [block for block in self._texts.blocks.values() if block.after >= first - 1] if self._texts else []
-        return Frame({**cards, **_render_texts(blocks), **self._render_head()})
+        return Frame({**self.render_cards(), **self._render_head()})
 
     def render_cards(self) -> dict[str, str]:
-        """Return the newest cards."""
+        """Return the newest calls and the text between them."""
         if self.call:
             return self._render_call_parts(
                 ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
             )
-        if self.view:
+        if self._texts is None:
             return {}
         run = Run.objects.select_related("source").get(pk=self.run)
-        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(run, removed=True)}
+        page = run_cards.build_run_page(run, self._texts.blocks.values(), removed=True)
+        parts = {str(card.ordinal): place_card(card.call, is_line=card.is_line) for card in page.cards}
+        return parts | _render_texts(page.blocks)
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
@@ -74,9 +74,12 @@ class RunBoard(LiveBoard):
             )
         }
         if self.view == "timeline":
-            html = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
+            html = render_to_string("runs/_timeline.html", self._build_timeline(run))
             parts["timeline"] = build_part("#timeline", "innerMorph", html)
         return parts
+
+    def _build_timeline(self, run: Run) -> dict[str, Any]:
+        return timeline.build_timeline(run, latest=self.latest, as_table=self.as_table)
 
     @staticmethod
     def _render_call_parts(calls: Iterable[ToolCall]) -> dict[str, str]:
@@ -92,5 +95,5 @@ class RunBoard(LiveBoard):
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:
     """Return the newest blocks that are not blank."""
-    rendered = ((block.seq, block.render()) for block in list(blocks)[-MAX_TEXTS:])
+    rendered = ((block.seq, block.render()) for block in list(blocks)[-run_cards.MAX_BLOCKS :])
     return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered if html}

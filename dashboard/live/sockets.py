@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
 
 from dashboard import url_helpers
+from dashboard.cards.timeline_window import TimeWindow
 from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard
@@ -119,7 +120,10 @@ class RunSocket(LiveSocket):
             return AMBIGUOUS
         view = tab if (tab := query.get("tab", [""])[0]) in ("timeline", "head") else ""
         call = url_helpers.read_number(query.get("call", [""])[0]) or 0
-        return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
+        latest = TimeWindow.read_length(url_helpers.read_number(query.get("latest", [""])[0]) or 0)
+        as_table = query.get("table", [""])[0] == "1"
+        part = (latest, as_table) if view == "timeline" else ()
+        return {("run", run.pk, view, call, *part): lambda: RunBoard(run.pk, view, call, latest, as_table=as_table)}
 
 
 async def _send_heartbeats(watcher: hub.Watcher) -> None:

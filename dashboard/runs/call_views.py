@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import event_log, labels
+from dashboard.cards import event_log, labels, rendering
 from dashboard.cards.payloads import media
 from dashboard.runs import saved_filters, tables
 from dashboard.runs.filters import CallFilters
@@ -44,6 +45,18 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     return render(
         request, "calls/call.html", {"call": call_row, "story": event_log.list_event_lines(call_row), "socket": socket}
     )
+
+
+@require_GET
+@needs()
+def show_card(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """Return the card of a call.
+
+    The page of its run shows it as one line.
+    """
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source")
+    call_row = get_object_or_404(rows, run_id=run, ordinal=ordinal)
+    return HttpResponse(rendering.render_for_reader(call_row, token=get_token(request), back=call_row.run.url))
 
 
 @require_GET

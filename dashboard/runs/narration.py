@@ -127,19 +127,3 @@ class Narration:
         block = TextBlock(self.run, event.seq, self._ordinal, fact.channel, fact.lane, event.at)
         self.blocks[block.seq] = block
         return block
-
-
-def interleave(calls: list[ToolCall], blocks: list[TextBlock], *, before: int = 0) -> list[ToolCall | SafeString]:
-    """Return calls and rendered blocks in order.
-
-    Text from before the first call belongs to the previous page.
-    """
-    first = calls[0].ordinal if calls else 0
-    page_blocks = [block for block in blocks if block.after >= first - 1 and (not before or block.after < before - 1)]
-    items: list[ToolCall | SafeString] = []
-    for call in calls:
-        while page_blocks and page_blocks[0].after < call.ordinal:
-            items.append(page_blocks.pop(0).render())
-        items.append(call)
-    items += [block.render() for block in page_blocks]
-    return [item for item in items if item]

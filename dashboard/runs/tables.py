@@ -10,32 +10,16 @@ from typing import Any
 from django.db.models import Count
 
 from dashboard import url_helpers
-from dashboard.cards import labels, rendering, safe_text, skipped_frames
+from dashboard.cards import labels, safe_text, skipped_frames
 from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import Run, ToolCall
 
-CARDS = 200  # articles on a run's page
 PAGE = 50
 WAITING = 200
 NO_RESULT = "no-result"  # in state bars: calls that ended with their run, with an unknown outcome
 _ACTIVE = ("running", "waiting")
-
-
-def list_run_cards(run: Run, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
-    """Return the run's newest calls (before that ordinal), oldest first.
-
-    `removed` with those that are gone. The source of `run` must be loaded. Cards that were rendered before are not
-    decrypted.
-    """
-    rows = ToolCall.objects.filter(run=run)
-    rows = rows if removed else rows.filter(removed=False)
-    page = (rows.filter(ordinal__lt=before) if before else rows).order_by("-ordinal")[:CARDS]
-    calls = rendering.load_for_rendering(list(reversed(page.defer("card", "text"))))
-    for call in calls:
-        call.run = run
-    return calls
 
 
 def list_calls(filters: CallFilters, *, before: int = 0) -> CallListPage:

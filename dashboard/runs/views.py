@@ -12,9 +12,9 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import call_trace, timeline
 from dashboard.cards.timeline_window import TimeWindow
-from dashboard.runs import narration, saved_filters, tables
+from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
-from toolcards.models import AmbiguousRun, Run, Source, ToolCall
+from toolcards.models import AmbiguousRun, Run, Source
 
 
 @require_GET
@@ -53,29 +53,30 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
 
 def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     """Return the content of the selected tab, and the address of its live socket."""
-    tab, before, around = (
-        request.GET.get("tab", ""),
-        read_query_number(request, "before"),
-        read_query_number(request, "around"),
-    )
-    window = TimeWindow.read(read_query_number(request, "start"), read_query_number(request, "end"))
-    live = "timeline" if tab == "timeline" and not around and not window else "head" if tab else ""
-    context = {
-        "tab": tab,
-        "before": before,
-        "socket": url_helpers.build_run_socket_url(run, **({"tab": live} if live else {})),
-    }
+    tab, before = request.GET.get("tab", ""), read_query_number(request, "before")
+    context = {"tab": tab, "before": before}
     if tab == "timeline":
-        return context | timeline.build_timeline(run, around, window) | {"around": around}
+        return context | _build_timeline_tab(request, run)
+    context["socket"] = url_helpers.build_run_socket_url(run, **({"tab": "head"} if tab else {}))
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
-    calls = tables.list_run_cards(run, before=before)
-    first = calls[0].ordinal if calls else 0
-    older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
     texts = narration.Narration(run.pk)
     texts.read()
-    items = narration.interleave(calls, list(texts.blocks.values()), before=before)
-    return context | {"items": items, "older": first if older else 0}
+    page = run_cards.build_run_page(run, texts.blocks.values(), before=before)
+    sizes = {"most": run_cards.PAGE, "whole": run_cards.CARDS}
+    return context | sizes | {"items": run_cards.interleave(page), "older": page.older}
+
+
+def _build_timeline_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
+    around = read_query_number(request, "around")
+    window = TimeWindow.read(read_query_number(request, "start"), read_query_number(request, "end"))
+    latest = TimeWindow.read_length(read_query_number(request, "latest"))
+    as_table = request.GET.get("table", "") == "1"
+    live: dict[str, str | int] = {"tab": "head"}
+    if latest or not (around or window):
+        live = {"tab": "timeline", **({"latest": latest} if latest else {}), **({"table": 1} if as_table else {})}
+    socket = url_helpers.build_run_socket_url(run, **live)
+    return timeline.build_timeline(run, around, window, latest=latest, as_table=as_table) | {"socket": socket}
 
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:

@@ -4,6 +4,7 @@ import {rankCard} from './card_order.js';
 import {wasLive} from './connection.js';
 
 const MOST = 200;  // cards on a page
+const TEXT_LINES = 2;  // a block of text takes the place of two cards
 
 /** @type {WeakSet<Element>} cards whose next flash has the other name */
 const flashedOnce = new WeakSet();
@@ -72,15 +73,27 @@ export function removeCard(card) {
 }
 
 /**
+ * Return the oldest cards beyond the list's limit.
+ * @param {HTMLElement} list
+ * @param {boolean} isNewestLast
+ */
+function listSurplus(list, isNewestLast) {
+  const most = Number(list.dataset.most) || MOST;
+  const cards = [...list.querySelectorAll('article.card, .wrote')];
+  if (isNewestLast) cards.reverse();
+  let taken = 0;
+  const from = cards.findIndex(card => (taken += card.matches('.wrote') ? TEXT_LINES : 1) > most);
+  return from < 0 ? [] : cards.slice(from).filter(card => card.matches('.card'));
+}
+
+/**
  * Take off the oldest cards beyond the list's limit, except those that wait or that the reader is in, and the text
  * that stood before them.
  * @param {HTMLElement} list
  */
 function trimBoard(list) {
-  const most = Number(list.dataset.most) || MOST;
   const isNewestLast = !(list.dataset.order || '').startsWith('-');
-  const cards = [...list.querySelectorAll('article.card')];
-  const surplus = isNewestLast ? cards.slice(0, -most) : cards.slice(most);
+  const surplus = listSurplus(list, isNewestLast);
   for (const card of surplus) {
     if (!card.contains(document.activeElement) && !card.hasAttribute('data-waiting')) removeCard(card);
   }

@@ -18,6 +18,7 @@ export function rankCard(data, order) {
 export function isOutdated(present, pushed, hasNotice) {
   const [shown, received] = [Number(present.rev), Number(pushed.rev)];
   if (received !== shown) return received < shown;
+  if ('line' in present && !('line' in pushed)) return false;  // a card says more than its line
   if (Number(pushed.seq) > Number(present.seq)) return false;  // the agent left or came back; no vote depends on it
   return !hasNotice;
 }

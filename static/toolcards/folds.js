@@ -22,14 +22,14 @@ let observer;
 
 /** @param {HTMLElement} card */
 function isQuiet(card) {
-  if (card.dataset.state !== 'output-available' || card.matches('[data-soft], [data-moving]')) return false;
+  if (card.dataset.state !== 'output-available' || card.matches('[data-soft], [data-moving], [data-odd]')) return false;
   if (card.querySelector('.odd, .diff, [data-told]') || card.contains(document.activeElement)) return false;
   if (performance.now() - (changedAt.get(card.id) ?? -CALM) < CALM) return false;
   return isFirst || closingCards.has(card) || card.parentElement.hidden || openedCards.has(card.id) || !isOnScreen(card.parentElement);
 }
 
 /** @param {HTMLElement} card */
-const findAgent = card => card.querySelector('.meta .path')?.textContent || '';
+const findAgent = card => card.dataset.agent || card.querySelector('.meta .path')?.textContent || '';
 
 /**
  * Return what cards of one fold have in common: their agent, and the open text that they stand under.
@@ -99,7 +99,11 @@ function updateFolds() {
     if (!isOpen) for (const card of group) hidden.add(card.parentElement);
   }
   for (const line of list.querySelectorAll(':scope > .folded')) if (!lines.has(line)) line.remove();
-  for (const {parentElement: place} of cards) if (place.hidden !== hidden.has(place)) place.hidden = !place.hidden;
+  for (const {parentElement: place} of cards) {
+    if (Boolean(place.hidden) === hidden.has(place)) continue;
+    if (place.hidden) place.removeAttribute('hidden');
+    else place.setAttribute('hidden', 'until-found');  // the browser's search still finds it
+  }
   observer.observe(list, WATCHED);
 }
 
@@ -112,6 +116,15 @@ function revealTarget() {
   openedCards.add(card.id);
   updateFolds();
   card.scrollIntoView();
+}
+
+/**
+ * Open the fold in which the browser's search has found something.
+ * @param {Event} event
+ */
+function openFound(event) {
+  for (const card of /** @type {Element} */ (event.target).querySelectorAll('article.card')) openedCards.add(card.id);
+  updateFolds();
 }
 
 /** Fold the cards of a run's page, now and as they change. */
@@ -131,5 +144,6 @@ export function startFolds() {
   isFirst = false;
   watchSight(list, schedule);
   addEventListener('hashchange', revealTarget);
+  list.addEventListener('beforematch', openFound);
   setInterval(schedule, CALM / 2);
 }

@@ -3,6 +3,7 @@ import {showHelp, switchTheme} from './actions.js';
 import {say} from './announce.js';
 import {hasBatch, pickCard, pickShape} from './batch.js';
 import {goToBar} from './batch_bar.js';
+import {openLine} from './card_lines.js';
 import {releaseHeldCards} from './held_cards.js';
 import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
@@ -30,6 +31,7 @@ function goToCard(card) {
   if (!card) return;
   selectCard(card);
   openCard(card);
+  if (card.matches('[data-line][data-waiting]')) openLine(card, true);
   card.focus({preventScroll: true});
   if (!hasQueue()) card.scrollIntoView({block: 'nearest'});
 }

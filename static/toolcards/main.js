@@ -1,8 +1,10 @@
 // What every page runs; each part starts where its elements are.
 import {startActions} from './actions.js';
 import {startApproveGuard} from './approve_guard.js';
+import {startBarDetail} from './bar_detail.js';
 import {startBatch} from './batch.js';
 import {startBatchBar} from './batch_bar.js';
+import {startCardLines} from './card_lines.js';
 import {startClock} from './clock.js';
 import {startConnection} from './connection.js';
 import {startCopying} from './copying.js';
@@ -33,10 +35,12 @@ startOwnVotes();
 startQueue();
 startBatch();
 startBatchBar();
+startCardLines();
 startFolds();
 startDepartures();
 startFollow();
 startZoom();
+startBarDetail();
 startKeys();
 registerServiceWorker();
 

@@ -2,6 +2,8 @@
 
 /** @type {WeakSet<Element>} */
 const placesOffScreen = new WeakSet();
+/** @type {WeakSet<Element>} */
+const placesDrawn = new WeakSet();
 /** @type {WeakMap<Element, number>} */
 const heights = new WeakMap();
 /** @type {Set<() => void>} */
@@ -9,6 +11,7 @@ const listeners = new Set();
 
 const observer = new IntersectionObserver(entries => {
   for (const {target, isIntersecting} of entries) {
+    placesDrawn.add(target);
     if (isIntersecting) placesOffScreen.delete(target);
     else placesOffScreen.add(target);
   }
@@ -36,6 +39,12 @@ export const findHeight = place => heights.get(place) ?? 0;
  * @param {Element} place
  */
 export const isOnScreen = place => !document.hidden && !placesOffScreen.has(place);
+
+/**
+ * Return whether a place has been drawn at least once.
+ * @param {Element} place
+ */
+export const wasDrawn = place => placesDrawn.has(place);
 
 /**
  * Look at the places of a list from now on, those that come later too.

@@ -1,7 +1,9 @@
 // The timeline: dragging over it with the mouse opens that part of the time. Links do the same without a mouse.
+// A part that reaches the right end of a picture that moves follows the clock, until its switch is off.
 const SVG = 'http://www.w3.org/2000/svg';
 const SHORTEST = 8;  // pixels; less is a press
 const SHORTEST_TIME = 20;  // milliseconds
+const AT_END = 6;  // from the picture's right end; nearer is now
 
 /**
  * @typedef {{svg: SVGSVGElement, scale: {left: number, right: number, start: number, end: number}, from: number,
@@ -48,9 +50,13 @@ function openPart() {
   const moments = [drag.from, drag.to].sort((one, other) => one - other)
     .map(x => Math.round(start + (x - left) * (end - start) / (right - left)));
   const url = new URL(location.href);
-  url.searchParams.delete('around');
-  url.searchParams.set('start', String(moments[0]));
-  url.searchParams.set('end', String(Math.max(moments[1], moments[0] + SHORTEST_TIME)));
+  for (const name of ['around', 'start', 'end', 'latest']) url.searchParams.delete(name);
+  if ('moving' in drag.svg.dataset && Math.max(drag.from, drag.to) > right - AT_END) {
+    url.searchParams.set('latest', String(Math.max(Math.round(end - moments[0]), SHORTEST_TIME)));
+  } else {
+    url.searchParams.set('start', String(moments[0]));
+    url.searchParams.set('end', String(Math.max(moments[1], moments[0] + SHORTEST_TIME)));
+  }
   location.assign(url);
 }
 
@@ -87,6 +93,10 @@ export function startZoom() {
   document.addEventListener('pointermove', handleMove);
   document.addEventListener('pointerup', handleUp);
   document.addEventListener('pointercancel', endDrag);
+  document.addEventListener('change', event => {
+    const {leadsTo} = /** @type {HTMLElement} */ (event.target).dataset;
+    if (leadsTo) location.assign(leadsTo);
+  });
   document.addEventListener('dragstart', event => {
     if (findPicture(/** @type {Element} */ (event.target))) event.preventDefault();  // bars are links
   });

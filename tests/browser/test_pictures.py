@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, path_of, tell
+from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, path_of, tell
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -16,18 +16,39 @@ def made(number: int) -> dict[str, Any]:
     return {"type": "tool.input.available", "call_id": f"p{number}", "tool": "Read", "input": {"n": number}}
 
 
-def test_the_tables_of_pictures_stay_open_while_calls_come(server: Server, visit: Open, run: str) -> None:
+def test_the_table_of_a_picture_stays_open_while_calls_come(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[made(number) for number in range(3)])
-    drawn = {"/": "#minutes-table", f"{path_of(run)}?tab=timeline": "#timeline-table"}
-    for more, (path, fold) in enumerate(drawn.items(), 3):
-        page = visit(path)
-        page.locator(f"{fold} > summary").click()
-        before = page.locator(fold).inner_text()
-        tell(server, run, made(more))
-        page.wait_for_function(
-            "([fold, before]) => document.querySelector(fold).innerText !== before", arg=[fold, before]
-        )
-        assert page.locator(fold).get_attribute("open") is not None
+    page = visit("/")
+    page.locator("#minutes-table > summary").click()
+    before = page.locator("#minutes-table").inner_text()
+    tell(server, run, made(3))
+    page.wait_for_function("before => document.querySelector('#minutes-table').innerText !== before", arg=before)
+    assert page.locator("#minutes-table").get_attribute("open") is not None
+
+
+def test_the_timeline_as_a_table_is_live_and_leads_back_to_the_picture(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, *[made(number) for number in range(3)])
+    page = visit(f"{path_of(run)}?tab=timeline")
+    with page.expect_navigation():
+        page.locator("#other-form").click()
+    page.wait_for_selector("body[data-live=up]")
+    assert page.locator("#timeline-table li").count() == 3 and page.locator("svg[data-zoom]").count() == 0
+    tell(server, run, made(3))
+    page.wait_for_selector("#timeline-table li:nth-child(4)")
+    with page.expect_navigation():
+        page.locator("#other-form").click()
+    page.wait_for_selector("svg[data-zoom]")
+
+
+def test_a_bar_says_what_it_is_under_the_pointer_and_in_focus(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, *[made(number) for number in range(2)])
+    page = visit(f"{path_of(run)}?tab=timeline")
+    page.locator(".timeline svg a rect").first.hover()
+    page.wait_for_selector("#bar-detail >> text=Read")
+    page.mouse.move(5, 5)
+    page.wait_for_selector("#bar-detail", state="hidden")
+    page.locator(".timeline svg a").nth(1).focus()
+    page.wait_for_selector("#bar-detail >> text=Read")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -38,7 +59,8 @@ def test_the_overview_and_its_table_pass_the_accessibility_check(
     tell(server, run, *[made(number) for number in range(320)])
     entries = []
     for path, folds in (
-        (f"{path_of(run)}?tab=timeline", ("#map-table", "#timeline-table")),
+        (f"{path_of(run)}?tab=timeline", ()),
+        (f"{path_of(run)}?tab=timeline&table=1", ()),
         ("/", ("#minutes-table",)),
     ):
         page = visit(path, color_scheme=scheme, reduced_motion="reduce")
@@ -76,3 +98,30 @@ def test_dragging_over_the_timeline_opens_that_part_and_escape_leads_back(
     page.wait_for_selector("a[data-whole]")
     page.keyboard.press("Escape")
     page.wait_for_function("!location.search.includes('start=')")
+
+
+def test_a_part_that_reaches_to_now_follows_the_clock_until_its_switch_is_off(
+    server: Server, visit: Open, run: str
+) -> None:
+    ask(server, run, call_id="c1")
+    page = visit(f"{path_of(run)}?tab=timeline")
+    bars, switch = page.locator(".timeline svg a"), page.get_by_label("Follow new calls")
+    assert bars.count() == 1 and switch.count() == 0
+    box = page.locator("svg[data-zoom]").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"], box["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**latest=*")
+    page.wait_for_selector("body[data-live=up]")
+    assert switch.is_checked()
+    ask(server, run, call_id="c2")
+    page.wait_for_selector(".timeline svg a >> nth=1", state="attached")
+    with page.expect_navigation():
+        switch.click()
+    assert "start=" in page.url and "latest=" not in page.url and not switch.is_checked()
+    with page.expect_navigation():
+        switch.click()
+    assert "latest=" in page.url and switch.is_checked()
+    page.locator("a[data-whole]").click()
+    page.wait_for_function("!location.search.includes('latest=')")

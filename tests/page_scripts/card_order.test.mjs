@@ -16,6 +16,12 @@ test('an older revision is outdated, a newer one is not', () => {
   assert.equal(isOutdated({rev: '4', seq: '9'}, {rev: '5', seq: '1'}, false), false);
 });
 
+test('a card replaces the line of the same revision, and a line no card', () => {
+  assert.equal(isOutdated({rev: '4', seq: '1', line: ''}, {rev: '4', seq: '1'}, false), false);
+  assert.equal(isOutdated({rev: '4', seq: '1'}, {rev: '4', seq: '1', line: ''}, false), true);
+  assert.equal(isOutdated({rev: '4', seq: '1', line: ''}, {rev: '3', seq: '1'}, false), true);
+});
+
 test('the same revision counts only with a later sequence number or a notice', () => {
   assert.equal(isOutdated({rev: '4', seq: '1'}, {rev: '4', seq: '1'}, false), true);
   assert.equal(isOutdated({rev: '4', seq: '1'}, {rev: '4', seq: '2'}, false), false);

@@ -83,6 +83,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "export/runs/<number:run>/run.html": (VIEWER, NO),
     "calls/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/": (VIEWER, NO),
+    "calls/<number:run>-<number:ordinal>/card/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/pictures/<str:part>/<int:number>/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/call.md": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/call.json": (VIEWER, NO),

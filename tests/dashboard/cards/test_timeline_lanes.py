@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards import timeline
-from dashboard.cards.timeline_lanes import MAX_DEPTH, build_lanes, find_end, find_start
+from dashboard.cards.timeline_lanes import MAX_DEPTH, MAX_LANES, build_lanes, find_end, find_start
 from tests.support.cards import a_card
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 
@@ -63,23 +62,24 @@ def test_agents_that_claim_each_other_as_callers_are_still_drawn() -> None:
     assert {lane.title for lane in build_lanes(calls, "", 0.0, 9.0)} == {"x", "y"}
 
 
-def a_bar(x: float, width: float, tool: str) -> timeline.TimelineBar:
-    call: Any = None
-    return timeline.TimelineBar(call, "", 0, [timeline.BarPart("run", x, width)], x + width, "", tool)
+def test_agents_beyond_the_limit_share_the_last_lane() -> None:
+    calls = [timed(f"c{n}", n % 7 + 1, 1, (f"agent {n}",)) for n in range(400)]
+    calls.sort(key=lambda each: find_start(each[1]))
+    lanes = build_lanes(calls, "main", 0.0, 20.0)
+    assert len(lanes) == MAX_LANES and lanes[-1].is_shared and lanes[-1].title == f"{401 - MAX_LANES} more agents"
+    assert sum(len(lane.calls) for lane in lanes) == 400
+    ends: dict[int, float] = {}
+    for row, (_, card) in lanes[-1].calls:
+        assert ends.get(row, 0.0) <= find_start(card)
+        ends[row] = find_end(card, 20.0)
 
 
-@given(
-    st.lists(st.tuples(st.integers(3, 60), st.integers(0, 200), st.text("abc", min_size=1, max_size=30)), max_size=8)
-)
-def test_a_name_reaches_neither_the_next_bar_nor_the_end_of_the_picture(parts: list[tuple[int, int, str]]) -> None:
-    x, bars = 170.0, []
-    for width, gap, tool in parts:
-        bars.append(a_bar(x, width, tool))
-        x += width + gap
-    bars = [bar for bar in bars if bar.end <= timeline.WIDTH - timeline.RIGHT_MARGIN]
-    timeline._place_names(bars)
-    for number, bar in enumerate(bars):
-        limit = bars[number + 1].pieces[0].x if number + 1 < len(bars) else timeline.WIDTH
-        end = bar.name_x + len(bar.name) * timeline.LETTER
-        assert not bar.name or end <= (bar.end if bar.name_on else limit)
-        assert bar.name == bar.tool or bar.name == "" or bar.name.endswith("…")
+def test_six_levels_of_sub_agents_stand_below_each_other() -> None:
+    names = [f"a{n}" for n in range(8)]
+    calls = [timed(f"c{n}", n + 1, 9, tuple(names[: n + 1])) for n in range(8)]
+    assert [lane.depth for lane in build_lanes(calls, "", 0.0, 20.0)] == [0, 1, 2, 3, 4, 5, 6, 6]
+
+
+def test_a_call_whose_clock_went_backwards_keeps_its_place() -> None:
+    (lane,) = build_lanes([timed("back", 9, -5), timed("next", 9, 1)], "", 0.0, 20.0)
+    assert [row for row, _ in lane.calls] == [0, 1]

@@ -32,3 +32,13 @@ def test_the_window_of_a_picture_holds_all_of_it(first: float, length: float) ->
     window = TimeWindow.around(first, first + length)
     assert window.first <= first and window.last >= first + length
     assert TimeWindow.read(window.start, window.end) == window
+
+
+@given(st.integers(0, 10**18))
+def test_a_length_that_follows_the_clock_is_bounded(milliseconds: int) -> None:
+    length = TimeWindow.read_length(milliseconds)
+    assert length in (0, milliseconds)
+    if length:
+        window = TimeWindow.ending(NOW / 1000, length)
+        assert window.length == length and window.end == NOW and window.quarter >= 20
+        assert TimeWindow.read_length(window.build_neighbors()["closer"].length)

@@ -25,6 +25,7 @@ from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
 from dashboard.live.origin import is_own_origin
 from dashboard.live.run_board import RunBoard
+from dashboard.runs.run_cards import PAGE
 from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import PATIENCE
@@ -415,7 +416,7 @@ async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing
     await until_true(lambda: watcher.slot.overflowed)
     browser.reads.set()
     await until_true(lambda: browser.has(f'data-call-id="{many[-1].call_id}"'))
-    assert all(browser.has(f'data-call-id="{fact.call_id}"') for fact in many[-200:])
+    assert all(browser.has(f'data-call-id="{fact.call_id}"') for fact in many[-PAGE:])
     browser.gone.set()
     await asyncio.wait_for(serving, PATIENCE)
 

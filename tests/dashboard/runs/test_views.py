@@ -74,10 +74,11 @@ def test_the_run_page_has_one_article_per_call_in_order(viewer: Client, a_call: 
 def test_a_long_run_shows_its_newest_calls_and_links_to_older_ones(viewer: Client, a_run: Callable[..., Run]) -> None:
     a_run("long", *(f.InputReady(f"c{n:03}", "Read", {"n": n}, True) for n in range(230)))
     html = viewer.get("/runs/long/").content.decode()
-    assert html.count("<article") == 200 and 'data-call-id="c229"' in html and 'data-call-id="c029"' not in html
-    assert 'href="/runs/long/?source=an+agent&amp;before=31"' in html
-    older = viewer.get("/runs/long/?before=31").content.decode()
-    assert older.count("<article") == 30 and 'data-call-id="c000"' in older and "data-frozen" in older
+    assert html.count("<article") == 80 and 'data-call-id="c229"' in html and 'data-call-id="c149"' not in html
+    assert 'href="/runs/long/?source=an+agent&amp;before=151"' in html
+    oldest = viewer.get("/runs/long/?before=31").content.decode()
+    assert oldest.count("<article") == 30 and 'data-call-id="c000"' in oldest and "data-frozen" in oldest
+    assert "Older calls" not in oldest
 
 
 def test_a_run_without_calls_says_so(viewer: Client, a_run: Callable[..., Run]) -> None:
@@ -232,7 +233,8 @@ def test_a_long_run_has_an_overview_whose_columns_lead_to_a_part_of_the_timeline
     a_long_run(a_run, 900)
     html = viewer.get("/runs/long/?tab=timeline").content.decode()
     overview = html.split("data-minimap")[1].split("</figure>")[0]
-    assert overview.count("<a ") == 240 and "Calls 4 to 7: 1 done, 1 failed or denied, 2 open" in overview
+    assert overview.count("<a ") == 40 and "Calls 1 to 22: 1 done, 1 failed or denied, 20 open" in overview
+    assert overview.count("<path") == 3
     assert "Calls 501 to 900 of 900" in html and 'rel="prev"' in html and "Later calls" not in html
     earlier = re.search(r'around=(\d+)" rel="prev"', html)
     assert earlier
@@ -246,14 +248,15 @@ def test_a_long_run_has_an_overview_whose_columns_lead_to_a_part_of_the_timeline
 
 def test_the_overview_can_be_read_as_a_table(viewer: Client, a_run: Callable[..., Run]) -> None:
     a_long_run(a_run, 900)
-    html = viewer.get("/runs/long/?tab=timeline").content.decode()
-    table = html.split('id="map-table"')[1].split("</details>")[0]
+    html = viewer.get("/runs/long/?tab=timeline&table=1").content.decode()
+    table = html.split('id="map-table"')[1].split("</table>")[0]
     rows = [re.sub(r"\s*<[^>]+>\s*", "|", row) for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
     assert (
-        len(rows) == 240
+        len(rows) == 40
         and [word for word in ("Done", "Failed or denied", "Waiting", "Open") if word not in table] == []
     )
-    assert re.findall(r"[^|]+", rows[1]) == ["4 to 7", "1", "1", "0", "2"]
+    assert re.findall(r"[^|]+", rows[0]) == ["1 to 22", "1", "1", "0", "20"]
+    assert "data-minimap" not in html and html.count('<li><a href="/calls/') == 400 and "table=1&amp;around=" in html
 
 
 def test_calls_per_minute_can_be_read_as_a_table(viewer: Client, a_run: Callable[..., Run]) -> None:
@@ -276,7 +279,7 @@ def test_a_timeline_draws_every_call_in_its_lane(viewer: Client, a_run: Callable
     a_run("drawn", *facts, f.OutputReady("c0", 1), f.OutputFailed("c1", "no"))
     html = viewer.get("/runs/drawn/?tab=timeline").content.decode()
     picture = html.split('id="timeline"')[1]
-    assert picture.count('<a href="/calls/') == 8 and "4 calls, 2 agents" in picture  # bars, and the table of them
+    assert picture.count('<a href="/calls/') == 4 and "4 calls, 2 agents" in picture
     assert picture.count('class="glyph output-available"') == 1 and picture.count('class="glyph output-error"') == 1
 
 
@@ -321,3 +324,18 @@ def test_a_part_of_the_timeline_can_be_opened_and_left(viewer: Client, a_run: Ca
     empty = viewer.get(f"{address}&start={later - 9000}&end={later - 8000}").content.decode()
     assert "No calls at this time" in empty and "data-whole" in empty
     assert "2 calls" in viewer.get(f"{address}&start=9&end=x").content.decode()
+
+
+def test_the_latest_part_of_an_active_run_follows_the_clock(viewer: Client, a_run: Callable[..., Run]) -> None:
+    address = "/runs/open/?tab=timeline"
+    a_run("open", f.InputReady("c0", "Read", {}, True))
+    assert "Zoom in on now" in viewer.get(address).content.decode()
+    html = viewer.get(f"{address}&latest=60000").content.decode()
+    assert "1 call, 1 agent, 60 s" in html or "1 call, 1 agent, 1 min" in html
+    assert "data-moving" in html and "&amp;tab=timeline&amp;latest=60000" in html and "data-leads-to" in html
+    assert "latest=30000" in html and "latest=120000" in html and "&amp;end=" in html
+    for nonsense in ("0", "x", "19", str(10**17), "-5"):
+        assert "data-whole" not in viewer.get(f"{address}&latest={nonsense}").content.decode()
+    a_run("open", f.RunEnded())
+    over = viewer.get(f"{address}&latest=60000").content.decode()
+    assert "data-moving" not in over.split("<main")[1] and "1 call" in over and "data-leads-to" not in over

@@ -1,0 +1,54 @@
+"""Calls as one line: few elements, the card's own attributes, and nothing of an agent unescaped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from dashboard.cards import rendering
+from tests.support.cards import a_card, call_of
+from toolcards.core.calls.card import Card, CardError, CardTool, Milestones, ToolCallState
+
+S = ToolCallState
+HOSTILE = "<script>alert(1)</script> & ' \" {{ view }} {0} %s \u202e\u200b\x00\r\n<!--token-->"
+
+
+def line_of(card: Card) -> str:
+    return rendering.render_uncached_line(call_of(card))
+
+
+@pytest.mark.parametrize("state", list(S))
+def test_a_line_of_any_state_has_few_elements_and_the_attributes_of_its_card(state: ToolCallState) -> None:
+    call = call_of(a_card(state))
+    line, card = rendering.render_uncached_line(call), rendering.render_uncached(call)
+    attributes = re.match("<article (.*?)>", card)
+    assert attributes and line.startswith(f"<article {attributes[1]} data-line")
+    assert len(re.findall("<[a-z]", line)) <= 6 and f'href="/calls/{call.public_id}/"' in line
+
+
+def test_hostile_text_is_escaped_on_a_line() -> None:
+    error = CardError(HOSTILE)
+    line = line_of(a_card(S.OUTPUT_ERROR, tool=CardTool(HOSTILE), agent_path=("a", HOSTILE), error=error))
+    assert "<script" not in line and "<!--token-->" not in line and "\u202e" not in line and "U+202E" in line
+
+
+def test_a_failure_says_why_and_a_call_without_a_result_does_not() -> None:
+    error: dict[str, Any] = {"error": CardError("No such\n  file " + "x" * 500)}
+    assert "No such file x" in line_of(a_card(S.OUTPUT_ERROR, **error))
+    assert len(line_of(a_card(S.OUTPUT_ERROR, **error))) < 2_000
+    assert "No such file" not in line_of(a_card(S.OUTPUT_ERROR, soft=True, **error))
+
+
+def test_an_open_call_has_a_clock_and_one_with_remarks_is_marked() -> None:
+    assert "data-since" in line_of(a_card(S.INPUT_AVAILABLE, times=Milestones(started=1.7e9)))
+    assert "data-odd" in line_of(a_card(S.OUTPUT_AVAILABLE, anomalies=(("protocol-violation", 1.7e9),)))
+    assert "data-odd" not in line_of(a_card(S.OUTPUT_AVAILABLE))
+
+
+def test_a_line_and_a_card_are_kept_apart() -> None:
+    call = call_of(a_card(S.OUTPUT_AVAILABLE))
+    line, card = rendering.render_line(call), rendering.render(call)
+    assert "data-line" in line and "data-line" not in card
+    assert rendering.render_line(call) == line and rendering.render(call) == card
