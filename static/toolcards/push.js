@@ -41,6 +41,17 @@ async function subscribe(registration, key) {
 
 /**
  * @param {HTMLFormElement} form
+ * @param {string} name
+ * @param {string} value
+ */
+function setField(form, name, value) {
+  /** @type {HTMLInputElement} */
+  const field = form.querySelector(`input[name=${name}]`);
+  field.value = value;
+}
+
+/**
+ * @param {HTMLFormElement} form
  * @param {string} key
  */
 async function switchOn(form, key) {
@@ -50,9 +61,9 @@ async function switchOn(form, key) {
   }
   try {
     const subscription = await subscribe(await navigator.serviceWorker.ready, key);
-    form.elements['endpoint'].value = subscription.endpoint;
-    form.elements['public_key'].value = encodeBase64url(subscription.getKey('p256dh'));
-    form.elements['auth'].value = encodeBase64url(subscription.getKey('auth'));
+    setField(form, 'endpoint', subscription.endpoint);
+    setField(form, 'public_key', encodeBase64url(subscription.getKey('p256dh')));
+    setField(form, 'auth', encodeBase64url(subscription.getKey('auth')));
   } catch {
     showState('unreachable');
     return;
