@@ -14,3 +14,4 @@ class DashboardConfig(AppConfig):
         """Register system checks and signal receivers."""
         from dashboard import checks, threads  # noqa: F401
         from dashboard.accounts import audit_signals, deletions, sign_in_log  # noqa: F401
+        from dashboard.notifications import push_endings  # noqa: F401

@@ -1,6 +1,7 @@
 """What makes the dashboard an app of a phone or a desktop: the web manifest, the service worker and the offline page.
 
-The service worker keeps the offline page and its styles, and nothing that needs a sign-in.
+The service worker keeps the offline page and its styles, and nothing that needs a sign-in. It shows the messages of Web
+Push as notifications, which open the page of the call.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def service_worker(request: HttpRequest) -> HttpResponse:
     """
     files = [static(f"toolcards/{name}.css") for name in SHELL_FILES]
     files += [static("toolcards/theme.js"), static("toolcards/favicon.svg")]
-    return render(request, "installation/service_worker.js", {"files": files}, content_type="text/javascript")
+    context = {"files": files, "icon": static("toolcards/icon-192.png")}
+    return render(request, "installation/service_worker.js", context, content_type="text/javascript")
 
 
 @allow_anyone

@@ -12,6 +12,7 @@ from dashboard.audit import views as audit
 from dashboard.help import views as help_pages
 from dashboard.inbox import batch, history
 from dashboard.inbox import views as inbox
+from dashboard.notifications import push_views
 from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
 from dashboard.policy import call_policy, draft_views, dry_run_views, emergency, grants, rule_views, text_editor
@@ -134,6 +135,8 @@ NOTIFYING = [
     path("settings/notify/<number:pk>/<str:action>/", notifications.change_webhook, name="notify-act"),
     path("settings/notify/deliveries/<number:pk>/", notifications.delivery, name="notify-delivery"),
     path("settings/notify/deliveries/<number:pk>/again/", notifications.resend_delivery, name="notify-again"),
+    path("settings/push/", push_views.browsers, name="push"),
+    path("settings/push/<number:pk>/<str:action>/", push_views.change_browser, name="push-act"),
 ]
 
 PEOPLE = [

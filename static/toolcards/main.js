@@ -15,6 +15,8 @@ import {startKeys} from './keys.js';
 import {startOwnVotes} from './own_votes.js';
 import {registerExtension, registerServiceWorker, startPlace} from './place.js';
 import {startPointer} from './pointer.js';
+import {startPointedAnswer} from './pointed_answer.js';
+import {startPush} from './push.js';
 import {startQueue} from './queue.js';
 import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
@@ -43,6 +45,8 @@ startZoom();
 startBarDetail();
 startKeys();
 registerServiceWorker();
+startPointedAnswer();
+startPush();
 
 const board = document.getElementById('board');
 if (board?.dataset.board === 'run' && !('frozen' in board.dataset) && !location.hash) scrollTo(0, 0);

@@ -141,6 +141,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "settings/notify/<number:pk>/<str:action>/": (NO, ADMIN),
     "settings/notify/deliveries/<number:pk>/": (ADMIN, NO),
     "settings/notify/deliveries/<number:pk>/again/": (NO, ADMIN),
+    "settings/push/": (VIEWER, VIEWER),
+    "settings/push/<number:pk>/<str:action>/": (NO, VIEWER),
     "settings/people/": (ADMIN, ADMIN),
     "settings/people/<number:pk>/": (ADMIN, ADMIN),
     "settings/people/<number:pk>/<str:action>/": (NO, ADMIN),

@@ -12,6 +12,7 @@ from toolcards.models.commits import GroupCommit
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.pulse import Pulse
+from toolcards.models.push import PushBrowser, PushKey
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
 from toolcards.models.saved_filters import SavedFilter
 from toolcards.models.search_index import SearchBlock, SearchSegment
@@ -56,6 +57,8 @@ __all__ = [
     "PolicyVersion",
     "Proof",
     "Pulse",
+    "PushBrowser",
+    "PushKey",
     "Receipt",
     "ReceiptPart",
     "Run",

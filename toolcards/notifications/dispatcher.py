@@ -1,4 +1,4 @@
-"""Sends the deliveries that the gate has written, to plug-ins, webhooks, chats and mail, at least once each.
+"""Sends the deliveries that the gate has written, to plug-ins, webhooks, chats, mail and browsers, at least once each.
 
 It runs apart from the gate and never delays it. A process takes a delivery under a lease; if the process dies, another
 one takes the delivery when the lease ends. A failure here never changes a call.
@@ -28,7 +28,8 @@ from toolcards.database import is_transient, report_outage
 from toolcards.doorbell import EVERY_RUN, listen
 from toolcards.models import ToolCall
 from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
-from toolcards.notifications import formats, mail, subscriptions, webhooks
+from toolcards.models.push import PUSH
+from toolcards.notifications import formats, mail, push, subscriptions, webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ def send_due(now: float | None = None) -> int:
 def delete_old_deliveries(now: float | None = None) -> int:
     """Delete old finished deliveries; return the number.
 
-    Those of webhooks are kept for two weeks, those of plug-ins for a day.
+    Those of webhooks are kept for two weeks, those of plug-ins and browsers for a day.
     """
     now = time.time() if now is None else now
     of_webhooks, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
@@ -153,7 +154,9 @@ def _send(pk: int, now: float) -> bool:
         return False
     delivery = Delivery.objects.select_related("webhook").get(pk=pk)
     try:
-        if delivery.webhook is None:
+        if delivery.target.startswith(PUSH):
+            _send_to_browser(delivery, now)
+        elif delivery.webhook is None:
             _send_to_plugin(delivery, now)
         else:
             _send_to_webhook(delivery, delivery.webhook, now)
@@ -166,7 +169,7 @@ def _send(pk: int, now: float) -> bool:
     return True
 
 
-# ---------------------------------------------------------------- plug-ins
+# ---------------------------------------------------------------- plug-ins and browsers
 
 
 def _send_to_plugin(delivery: Delivery, now: float) -> None:
@@ -188,6 +191,20 @@ def _add_bodies(payload: dict[str, Any]) -> dict[str, Any]:
     card = call.as_card()
     output = {"output": card.output} if payload["event"] == h.EXECUTE_AFTER else {}
     return payload | {"input": card.shown_input} | output
+
+
+def _send_to_browser(delivery: Delivery, now: float) -> None:
+    try:
+        status = push.send(delivery, now)
+    except push.NotWanted as reason:
+        return _finish(delivery, "dropped", now, error=str(reason))
+    except UnsafeUrl as error:
+        return _finish(delivery, "failed", now, error=str(error))
+    except NotDelivered as error:
+        if push.is_final(error):
+            return _finish(delivery, "failed", now, error=str(error), status=error.status)
+        return _retry(delivery, str(error), error.status, error.retry_after, now, push.BACKOFF)
+    return _finish(delivery, "delivered", now, status=status)
 
 
 # ---------------------------------------------------------------- webhooks
@@ -218,10 +235,12 @@ def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, n
     return _retry(delivery, str(error), error.status, error.retry_after, now)
 
 
-def _retry(delivery: Delivery, why: str, status: int, after: float | None, now: float) -> None:
-    if delivery.attempts > len(BACKOFF):
+def _retry(
+    delivery: Delivery, why: str, status: int, after: float | None, now: float, backoff: tuple[int, ...] = BACKOFF
+) -> None:
+    if delivery.attempts > len(backoff):
         return _finish(delivery, "failed", now, error=why, status=status)
-    pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the retries
+    pause = backoff[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the retries
     fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
     Delivery.objects.filter(pk=delivery.pk).update(**fields)
     return None

@@ -31,11 +31,11 @@ class Message:
 
 def build_message(payload: dict[str, Any], severity: str) -> Message:
     """Return the message about the event of a payload."""
-    tool = _clean(payload.get("tool", {}).get("name", ""), 80)
-    source = _clean(payload.get("source", ""), 80)
+    tool = clean(payload.get("tool", {}).get("name", ""), 80)
+    source = clean(payload.get("source", ""), 80)
     title, text = _DESCRIPTIONS.get(payload["event"], _describe_event)(payload, tool, source)
     return Message(
-        _clean(title, TITLE_MOST), _clean(text, TEXT_MOST), get_origin() + str(payload.get("url") or "/"), severity
+        clean(title, TITLE_MOST), clean(text, TEXT_MOST), get_origin() + str(payload.get("url") or "/"), severity
     )
 
 
@@ -50,7 +50,7 @@ def _describe_approval(payload: dict[str, Any], tool: str, source: str) -> tuple
 
 
 def _describe_escalation(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    to = ", ".join(_clean(name, 80) for name in payload.get("escalated_to", ()))
+    to = ", ".join(clean(name, 80) for name in payload.get("escalated_to", ()))
     return (
         f"No answer for {source} yet: {tool}",
         f"Escalated to {to}.\n{_describe_approval(payload, tool, source)[1]}".strip(),
@@ -129,7 +129,7 @@ _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] 
 }
 
 
-def _clean(text: Any, most: int) -> str:
+def clean(text: Any, most: int) -> str:
     """Return text from an agent, shortened and with invisible characters named."""
     visible = replace_invisible(str(text), lambda sign: f"[{name_character(sign)}]")
     return visible if len(visible) <= most else visible[: most - 1] + "…"

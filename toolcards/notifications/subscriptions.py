@@ -1,14 +1,27 @@
-"""Who wants notifications: enabled webhooks and plug-ins, looked up at most every two seconds."""
+"""Who wants notifications: enabled webhooks, browsers and plug-ins, looked up at most every two seconds."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from toolcards import hooks
-from toolcards.models import Webhook
+from toolcards.models import PushBrowser, Webhook
+from toolcards.models.notifications import SEVERITIES
 
 CACHE_SECONDS = 2.0
-_cache: tuple[float, list[Webhook]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribers:
+    """The enabled webhooks, and the pk and lowest severity of each browser; `until`: when to look again."""
+
+    until: float
+    webhooks: list[Webhook]
+    browsers: list[tuple[int, str]]
+
+
+_cache: Subscribers | None = None
 
 
 def clear_cache() -> None:
@@ -19,12 +32,24 @@ def clear_cache() -> None:
 
 def list_webhooks() -> list[Webhook]:
     """Return the enabled webhooks."""
-    global _cache
-    if _cache is None or _cache[0] < time.monotonic():
-        _cache = time.monotonic() + CACHE_SECONDS, list(Webhook.objects.live())
-    return _cache[1]
+    return _load().webhooks
+
+
+def list_browsers(severity: str) -> list[int]:
+    """Return the pks of the browsers that show notifications of this severity."""
+    rank = SEVERITIES.index(severity)
+    return [pk for pk, lowest in _load().browsers if SEVERITIES.index(lowest) <= rank]
 
 
 def has_listeners() -> bool:
-    """Return True if any webhook is enabled or any plug-in is registered."""
-    return bool(list_webhooks() or hooks.list_plugins())
+    """Return True if there is any enabled webhook, browser or plug-in."""
+    subscribers = _load()
+    return bool(subscribers.webhooks or subscribers.browsers or hooks.list_plugins())
+
+
+def _load() -> Subscribers:
+    global _cache
+    if _cache is None or _cache.until < time.monotonic():
+        browsers = PushBrowser.objects.filter(person__is_active=True).order_by("pk").values_list("pk", "severity")
+        _cache = Subscribers(time.monotonic() + CACHE_SECONDS, list(Webhook.objects.live()), list(browsers))
+    return _cache

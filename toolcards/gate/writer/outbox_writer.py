@@ -21,7 +21,8 @@ from toolcards.database import is_transient
 from toolcards.encryption import get_redactor
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models.notifications import PLUGIN, Delivery
-from toolcards.notifications import subscriptions
+from toolcards.models.push import PUSH
+from toolcards.notifications import push, subscriptions
 
 log = logging.getLogger(__name__)
 
@@ -168,6 +169,11 @@ def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) ->
     for webhook in subscriptions.list_webhooks():
         if webhook.wants(event, memory.row.source_id, severity, payload.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
+    if event in push.EVENTS:
+        # An answer matters as much as its question, so that it can replace it.
+        importance = str(payload.get("severity") or severity) if event == h.APPROVAL_RESOLVED else severity
+        for browser in subscriptions.list_browsers(importance):
+            yield Delivery(target=f"{PUSH}{browser}", **common)
     if event in (*h.TOOL_EVENTS, h.EXECUTE_CORRECTED):
         for plugin in hooks.list_plugins(event):
             if event != h.EXECUTE_BEFORE:  # guards were consulted during the decision

@@ -1,0 +1,155 @@
+"""Push notifications in a real browser: its page, what the service worker shows, and where its buttons lead."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card
+from tests.support.server import PATIENCE, Server
+
+pytestmark = NEEDS_BROWSER
+
+SHOWN = """async () => {
+  const registration = await navigator.serviceWorker.ready;
+  return (await registration.getNotifications()).map(one => ({
+    title: one.title, body: one.body, tag: one.tag, silent: one.silent, data: one.data,
+    actions: one.actions.map(each => each.action),
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of this module alone, since service workers keep state for an origin."""
+    data: Path = tmp_path_factory.mktemp("push")
+    with Server(data) as running:
+        yield running
+
+
+def deliver(page: Any, message: dict[str, Any] | str) -> None:
+    """Hand a message to the service worker, as the browser does after decrypting it."""
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    devtools = page.context.new_cdp_session(page)
+    registrations: list[str] = []
+    devtools.on(
+        "ServiceWorker.workerRegistrationUpdated",
+        lambda update: registrations.extend(each["registrationId"] for each in update["registrations"]),
+    )
+    devtools.send("ServiceWorker.enable")
+    while not registrations:
+        page.wait_for_timeout(20)
+    origin = "/".join(page.url.split("/")[:3])
+    data = message if isinstance(message, str) else json.dumps(message)
+    fields = {"origin": origin, "registrationId": registrations[0], "data": data}
+    devtools.send("ServiceWorker.deliverPushMessage", fields)
+
+
+def shown(page: Any, title: str) -> dict[str, Any]:
+    """Return the notification with this title, as soon as it is there."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        notifications = [one for one in page.evaluate(SHOWN) if one["title"] == title]
+        if notifications:
+            return dict(notifications[0])
+        page.wait_for_timeout(50)
+    raise AssertionError(f"no notification: {title}")
+
+
+def message_about(approval: str, **fields: Any) -> dict[str, Any]:
+    base = {"tag": "t1", "over": False, "title": "bot wants to run Edit", "body": "a.py", "answers": True}
+    return base | {"path": f"/approvals/{approval}/"} | fields
+
+
+def test_a_message_becomes_a_notification_and_its_end_closes_it(server: Server, visit: Open, run: str) -> None:
+    approval = ask(server, run)["approval"]["id"]
+    page = visit("/settings/push/", permissions=["notifications"])
+    deliver(page, message_about(approval))
+    notification = shown(page, "bot wants to run Edit")
+    assert notification["actions"] == ["deny", "approve"] and notification["body"] == "a.py"
+    assert notification["data"] == {"path": f"/approvals/{approval}/"} and not notification["silent"]
+    deliver(page, message_about(approval, over=True, title="Denied: Edit", answers=False))
+    page.wait_for_function(f"async () => (await ({SHOWN})()).every(one => one.tag !== 't1')")
+
+
+def test_damaged_messages_still_show_something(visit: Open) -> None:
+    page = visit("/settings/push/", permissions=["notifications"])
+    deliver(page, "not json")
+    assert shown(page, "Toolcards")["data"] == {"path": "/approvals/"}
+
+
+@pytest.mark.parametrize("answer", ["deny", "approve"])
+def test_the_page_points_at_the_answer_and_presses_nothing(server: Server, visit: Open, run: str, answer: str) -> None:
+    approval = ask(server, run)["approval"]["id"]
+    page = visit(f"/approvals/{approval}/?answer={answer}")
+    armed(page)
+    assert page.evaluate("document.activeElement.value") == answer and page.url.endswith(f"/approvals/{approval}/")
+    assert card(page).get_attribute("data-state") == "approval-requested"
+    assert approval in [one["id"] for one in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]]
+
+
+def test_an_unknown_answer_in_the_address_does_nothing(server: Server, visit: Open, run: str) -> None:
+    approval = ask(server, run)["approval"]["id"]
+    page = visit(f"/approvals/{approval}/?answer=constructor")
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+
+
+def test_an_open_page_of_the_call_points_at_the_answer_when_the_worker_says_so(
+    server: Server, visit: Open, run: str
+) -> None:
+    approval = ask(server, run)["approval"]["id"]
+    page = visit(f"/approvals/{approval}/")
+    armed(page)
+    page.evaluate("navigator.serviceWorker.dispatchEvent(new MessageEvent('message', {data: {answer: 'approve'}}))")
+    assert page.evaluate("document.activeElement.value") == "approve"
+
+
+def test_the_page_says_that_notifications_are_off_or_blocked(visit: Open) -> None:
+    page = visit("/settings/push/", permissions=["notifications"])
+    page.get_by_role("button", name="Turn on").wait_for()
+    page.add_init_script("Object.defineProperty(Notification, 'permission', {value: 'denied'})")
+    page.reload()
+    page.locator("[data-push-state=denied]").wait_for()
+
+
+def test_the_page_says_that_plain_http_is_not_enough(visit: Open) -> None:
+    page = visit("/settings/push/", permissions=["notifications"])
+    page.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: false})")
+    page.reload()
+    page.get_by_text("need an https address").wait_for()
+
+
+def test_turning_on_registers_this_browser_and_removing_it_turns_it_off(visit: Open) -> None:
+    page = visit("/settings/push/", permissions=["notifications"])
+    page.add_init_script(PUSH_SERVICE)
+    page.reload()
+    page.get_by_role("button", name="Turn on").click()
+    page.get_by_text("Push notifications are on in this browser.").first.wait_for()
+    page.locator("[data-this-browser]:visible").wait_for()
+    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Turn on").wait_for()
+
+
+# Stands in for the browser maker's push service, which a test cannot reach: a subscription with keys that are valid.
+PUSH_SERVICE = """
+const plain = text => atob(text.replaceAll('-', '+').replaceAll('_', '/'));
+const decode = text => Uint8Array.from(plain(text), sign => sign.charCodeAt(0));
+const kept = () => sessionStorage.getItem('push-key');
+const made = () => ({
+  endpoint: 'https://push.example/send/abc',
+  options: {applicationServerKey: decode(kept()).buffer},
+  getKey: name => decode(name === 'auth' ? 'BTBZMqHH6r4Tts7J_aSIgg'
+    : 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4').buffer,
+  unsubscribe: async () => { sessionStorage.removeItem('push-key'); return true; },
+});
+PushManager.prototype.getSubscription = async () => kept() ? made() : null;
+PushManager.prototype.subscribe = async ({applicationServerKey}) => {
+  sessionStorage.setItem('push-key', applicationServerKey);
+  return made();
+};
+"""
