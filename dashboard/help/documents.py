@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from dashboard.environment import BASE_DIR, CHECKOUT, PACKAGE
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 FOLDER = BASE_DIR / "docs" if CHECKOUT else PACKAGE / "_docs"
 # The documents that people need first; others follow by name.
@@ -51,6 +53,8 @@ def list_documents() -> list[Document]:
 @cache
 def load_document(name: str) -> Document:
     """Return the document of that name; raises FileNotFoundError."""
+    from markdown_it import MarkdownIt  # loaded with the first document, so that servers start sooner
+
     text = _COMMENTS.sub("", (FOLDER / f"{Path(name).name}.md").read_text())
     if not CHECKOUT:
         text = re.sub(r"python3? manage\.py", "toolcards", text)

@@ -45,7 +45,7 @@ class UvicornConfig(uvicorn.Config):
         super().load()
         for name in ERROR_PAGES:
             get_template(name)
-        gc.collect()
+        # Without a collection before: it takes 40 ms and finds 1,400 objects of 140,000.
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
 

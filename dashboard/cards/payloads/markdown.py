@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-
-from markdown_it import MarkdownIt
+from functools import cache
+from typing import TYPE_CHECKING
 
 from dashboard.cards.safe_text import mark_text
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 MAX_CHARACTERS = 20_000
 _SIGNS = tuple(
@@ -16,7 +19,6 @@ _SIGNS = tuple(
 _CODE = re.compile(
     r"^(?:#!|#include|import |from \S+ import|def |class |function |const |let |package |use )", re.MULTILINE
 )
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "autolink", "image", "reference"])
 
 
 def is_markdown(text: str) -> bool:
@@ -34,13 +36,22 @@ def render_markdown(text: str) -> str:
 
     Without links and pictures; the agent chooses no attributes.
     """
-    tokens = _PARSER.parse(mark_text(text))
+    parser = _get_parser()
+    tokens = parser.parse(mark_text(text))
     for token in tokens:
         token.info = ""  # of a fence: it would become a class
         token.attrs = {}  # of table cells: an inline style
         if token.type in ("heading_open", "heading_close"):
             token.tag = "h4"  # the page has its own headings
-    return str(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+    return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+@cache
+def _get_parser() -> MarkdownIt:
+    """Load the parser with the first text: a server that shows none starts sooner."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "autolink", "image", "reference"])
 
 
 def _without_fences(text: str) -> str:
