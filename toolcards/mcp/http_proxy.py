@@ -157,10 +157,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200 if verdict.answer is not None else 202, verdict.answer)
 
     def _stream_until_decided(self, waiter: threading.Thread, call: HeldCall, request: Message) -> bool:
-        """Begin the event stream and keep it alive.
-
-        Return False if the client has disconnected.
-        """
+        """Keep an event stream alive; return False if the client has disconnected."""
         token = get_object(get_object(request, "params"), "_meta").get("progressToken")
         self.begin_chunks(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
         for count in itertools.count(1):

@@ -99,10 +99,20 @@ def test_a_call_that_changes_while_its_signature_is_computed_stays_outside(
     a_run: Callable[..., Run], source: Any
 ) -> None:
     a_run("r", f.InputReady("c", "Bash", {"command": "hay"}, True), f.CallClosed("c", "aborted"))
-    signature = writing._compute_signature(ToolCall.objects.select_related("run").get())
+    signatures = writing.compute_signatures(ToolCall.objects.all())
     group_commit.execute(RecordFacts(source, "r", [f.OutputReady("c", "a needle")]))
-    group_commit.execute(writing.AddToIndex([signature]))
+    group_commit.execute(writing.AddToIndex(signatures))
     assert find("needle") == ["c"]
+
+
+@pytest.mark.django_db
+def test_a_call_that_is_masked_while_its_signature_is_computed_stays_outside(a_run: Callable[..., Run]) -> None:
+    a_run("r", *done("c", f"login {SECRET}"), f.RunEnded())
+    signatures = writing.compute_signatures(ToolCall.objects.all())
+    assert gate.run_retention(time.time() + 90 * 86_400).scrubbed == 1  # the revision stays the same
+    group_commit.execute(writing.AddToIndex(signatures))
+    assert not ToolCall.objects.get().indexed and find("secret github") == ["c"]
+    assert add_all() == 1 and find("secret github") == ["c"] and find(SECRET) == []
 
 
 @pytest.mark.django_db
@@ -141,6 +151,9 @@ def test_segments_without_calls_are_deleted(a_run: Callable[..., Run], monkeypat
 
 @pytest.mark.django_db
 def test_calls_outside_the_index_are_read_by_an_index_of_the_database() -> None:
+    if connection.vendor == "postgresql":  # which reads an empty table as a whole
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
     plan = ToolCall.objects.filter(indexed=False).order_by("-pk").explain()
     assert "call_not_indexed" in plan, plan
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from django.db import connection
+from django.db.models import QuerySet, TextField
+from django.db.models.expressions import RawSQL
 
 from toolcards.core.calls.search_signature import build_call_text, compute_bits
 from toolcards.gate.writer import group_commit
@@ -26,16 +28,15 @@ SMALLEST, BATCH = 256, 512  # calls that are added together
 SECONDS = 1.0  # of a round
 BUSY = 250  # frames that wait to be written; the index waits for them
 FINAL_STATES = ("output-available", "output-error", "output-denied")
-_MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = %s AND rev = %s AND seq = %s"
+_MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = %s AND card = %s"
 
 
 @dataclass(frozen=True, slots=True)
 class CallSignature:
-    """The bits of a call, and the revision that they belong to."""
+    """The bits of a call, and its card as stored: each write encrypts it with another nonce."""
 
     pk: int
-    rev: int
-    seq: int
+    stored_card: str
     bits: frozenset[int]
 
 
@@ -48,7 +49,7 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
     group_commit.execute(DeleteEmptySegments())
     while time.monotonic() < deadline and group_commit.WRITER.backlog < BUSY:
         waiting_calls = ToolCall.objects.filter(indexed=False, state__in=FINAL_STATES).order_by("pk")
-        signatures = [_compute_signature(call) for call in waiting_calls.select_related("run")[:BATCH]]
+        signatures = compute_signatures(waiting_calls[:BATCH])
         if len(signatures) < smallest:
             break
         group_commit.execute(AddToIndex(signatures))
@@ -56,9 +57,14 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
     return total
 
 
-def _compute_signature(call: ToolCall) -> CallSignature:
-    text = build_call_text(call.card, (call.tool, call.call_id, call.agent, call.run.name))
-    return CallSignature(call.pk, call.rev, call.seq, compute_bits(text))
+def compute_signatures(calls: QuerySet[ToolCall]) -> list[CallSignature]:
+    """Return the signatures of the calls."""
+    stored_text = RawSQL("toolcards_toolcall.card", [], output_field=TextField())
+    signatures = []
+    for call in calls.select_related("run").annotate(stored_card=stored_text):
+        text = build_call_text(call.card, (call.tool, call.call_id, call.agent, call.run.name))
+        signatures.append(CallSignature(call.pk, call.stored_card, compute_bits(text)))
+    return signatures
 
 
 class DeleteEmptySegments(Command):
@@ -97,7 +103,7 @@ class AddToIndex(Command):
                 break
             _append(segment, added)
         with allow_log_writes(), connection.cursor() as cursor:
-            cursor.executemany(_MARK_INDEXED, [(each.pk, each.rev, each.seq) for each in self.signatures])
+            cursor.executemany(_MARK_INDEXED, [(each.pk, each.stored_card) for each in self.signatures])
         self.answer = len(self.signatures)
 
 
