@@ -16,11 +16,38 @@ from tests.support.server import PATIENCE, Server
 pytestmark = NEEDS_BROWSER
 
 SHOWN = """async () => {
-  const registration = await navigator.serviceWorker.ready;
-  return (await registration.getNotifications()).map(one => ({
+  return (await self.registration.getNotifications()).map(one => ({
     title: one.title, body: one.body, tag: one.tag, silent: one.silent, data: one.data,
     actions: one.actions.map(each => each.action),
   }));
+}"""
+
+
+# Chromium's headless shell denies notifications to every page: pages see the permission of a full browser, and its
+# service worker keeps its notifications in a list.
+GRANTED = "Object.defineProperty(Notification, 'permission', {value: 'granted', configurable: true})"
+NOTIFICATIONS = """() => {
+  let list = [];
+  self.registration.showNotification = async (title, options) => {
+    if (options.renotify && !options.tag) throw new TypeError('renotify needs a tag');
+    list = list.filter(one => one.tag !== options.tag);
+    const notification = {title, ...options, close: () => { list = list.filter(one => one !== notification); }};
+    list.push(notification);
+  };
+  self.registration.getNotifications = async ({tag} = {}) => list.filter(one => tag === undefined || one.tag === tag);
+}"""
+# What a browser does when someone presses a notification. Only a real press may open or focus a window.
+CLICK = """async ({data, action}) => {
+  const opened = [], waits = [];
+  self.clients.openWindow = async url => { opened.push(url); };
+  WindowClient.prototype.focus = async function () { opened.push(`focus ${this.url}`); };
+  const event = new ExtendableEvent('notificationclick');
+  event.notification = {data, close: () => opened.push('closed')};
+  event.action = action;
+  event.waitUntil = promise => waits.push(promise);
+  self.dispatchEvent(event);
+  await Promise.all(waits);
+  return opened;
 }"""
 
 
@@ -32,9 +59,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+def push_page(visit: Open, path: str = "/settings/push/") -> Any:
+    """Open the page of a browser that allows notifications, with its service worker ready."""
+    page = visit(path, permissions=["notifications"])
+    if page.evaluate("Notification.permission") != "granted":
+        page.add_init_script(GRANTED)
+        page.reload()
+        page.wait_for_selector("body[data-live=up]")
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    if worker(page).evaluate("Notification.permission") != "granted":
+        worker(page).evaluate(NOTIFICATIONS)
+    return page
+
+
+def worker(page: Any) -> Any:
+    return page.context.service_workers[0]
+
+
 def deliver(page: Any, message: dict[str, Any] | str) -> None:
     """Hand a message to the service worker, as the browser does after decrypting it."""
-    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
     devtools = page.context.new_cdp_session(page)
     registrations: list[str] = []
     devtools.on(
@@ -54,7 +97,7 @@ def shown(page: Any, title: str) -> dict[str, Any]:
     """Return the notification with this title, as soon as it is there."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        notifications = [one for one in page.evaluate(SHOWN) if one["title"] == title]
+        notifications = [one for one in worker(page).evaluate(SHOWN) if one["title"] == title]
         if notifications:
             return dict(notifications[0])
         page.wait_for_timeout(50)
@@ -68,19 +111,47 @@ def message_about(approval: str, **fields: Any) -> dict[str, Any]:
 
 def test_a_message_becomes_a_notification_and_its_end_closes_it(server: Server, visit: Open, run: str) -> None:
     approval = ask(server, run)["approval"]["id"]
-    page = visit("/settings/push/", permissions=["notifications"])
+    page = push_page(visit)
     deliver(page, message_about(approval))
     notification = shown(page, "bot wants to run Edit")
     assert notification["actions"] == ["deny", "approve"] and notification["body"] == "a.py"
     assert notification["data"] == {"path": f"/approvals/{approval}/"} and not notification["silent"]
     deliver(page, message_about(approval, over=True, title="Denied: Edit", answers=False))
-    page.wait_for_function(f"async () => (await ({SHOWN})()).every(one => one.tag !== 't1')")
+    end = time.monotonic() + PATIENCE
+    while any(one["tag"] == "t1" for one in worker(page).evaluate(SHOWN)) and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    assert all(one["tag"] != "t1" for one in worker(page).evaluate(SHOWN))
 
 
 def test_damaged_messages_still_show_something(visit: Open) -> None:
-    page = visit("/settings/push/", permissions=["notifications"])
+    page = push_page(visit)
     deliver(page, "not json")
     assert shown(page, "Toolcards")["data"] == {"path": "/approvals/"}
+
+
+def test_a_pressed_button_opens_the_call_with_the_answer_and_nowhere_else(visit: Open) -> None:
+    page = push_page(visit)
+    origin = page.url.removesuffix("/settings/push/")
+
+    def click(path: str, action: str = "") -> list[str]:
+        return list(worker(page).evaluate(CLICK, {"data": {"path": path}, "action": action}))
+
+    assert click("/approvals/a1/", "deny") == ["closed", f"{origin}/approvals/a1/?answer=deny"]
+    assert click("/approvals/a1/", "approve") == ["closed", f"{origin}/approvals/a1/?answer=approve"]
+    assert click("/approvals/a1/") == ["closed", f"{origin}/approvals/a1/"]
+    assert click("/approvals/a1/", "delete") == ["closed", f"{origin}/approvals/a1/"]
+    assert click("https://elsewhere.example/approvals/a1/", "deny") == ["closed"]
+    assert click("//elsewhere.example/", "deny") == ["closed"]
+
+
+def test_a_pressed_button_points_at_the_answer_on_a_page_that_is_open(server: Server, visit: Open, run: str) -> None:
+    approval = ask(server, run)["approval"]["id"]
+    page = push_page(visit, f"/approvals/{approval}/")
+    armed(page)
+    data = {"data": {"path": f"/approvals/{approval}/"}, "action": "approve"}
+    assert worker(page).evaluate(CLICK, data) == ["closed", f"focus {page.url}"]
+    page.wait_for_function("document.activeElement.value === 'approve'")
+    assert card(page).get_attribute("data-state") == "approval-requested"
 
 
 @pytest.mark.parametrize("answer", ["deny", "approve"])
@@ -110,7 +181,7 @@ def test_an_open_page_of_the_call_points_at_the_answer_when_the_worker_says_so(
 
 
 def test_the_page_says_that_notifications_are_off_or_blocked(visit: Open) -> None:
-    page = visit("/settings/push/", permissions=["notifications"])
+    page = push_page(visit)
     page.get_by_role("button", name="Turn on").wait_for()
     page.add_init_script("Object.defineProperty(Notification, 'permission', {value: 'denied'})")
     page.reload()
@@ -118,14 +189,14 @@ def test_the_page_says_that_notifications_are_off_or_blocked(visit: Open) -> Non
 
 
 def test_the_page_says_that_plain_http_is_not_enough(visit: Open) -> None:
-    page = visit("/settings/push/", permissions=["notifications"])
+    page = push_page(visit)
     page.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: false})")
     page.reload()
     page.get_by_text("need an https address").wait_for()
 
 
 def test_turning_on_registers_this_browser_and_removing_it_turns_it_off(visit: Open) -> None:
-    page = visit("/settings/push/", permissions=["notifications"])
+    page = push_page(visit)
     page.add_init_script(PUSH_SERVICE)
     page.reload()
     page.get_by_role("button", name="Turn on").click()
