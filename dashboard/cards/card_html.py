@@ -88,6 +88,11 @@ class CardHtml:
             return f'<time class="dur" data-since="{escape(str(view.ticking))}"></time>'
         return f'<span class="dur">{escape(view.total)}</span>' if view.total else ""
 
+    @property
+    def clock_time(self) -> str:
+        """Return the time of day at which the call started."""
+        return _render_clock_time(self.view.card.times.started)
+
     def _strip(self) -> str:
         """Return the call's phases as a small picture, empty until the first phase has ended."""
         if not self.view.segments:
@@ -173,8 +178,8 @@ class CardHtml:
             "run by the model provider" if card.provider_executed else "",
         )
         parts += [f"<span>{mark_html(text)}</span>" for text in times if text]
-        if clock := _render_clock_time(card.times.started):
-            parts.append(f"<span>{clock}</span>")
+        if self.clock_time:
+            parts.append(f"<span>{self.clock_time}</span>")
         if view.durations:
             parts.append(f'<span class="lengths">{escape(view.durations)}</span>')
         return _to_html("".join(parts))

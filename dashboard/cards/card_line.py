@@ -1,8 +1,8 @@
-"""A call as one line: how the page of a run shows calls that are not among its newest.
+"""A call as one line: on the page of its run if it is not among the newest, and on the list of all calls.
 
-A line has seven elements where a card has sixty, so that the page of a long run stays light. It is the same article as
-the card, with the same attributes; a press puts the card in its place. `static/toolcards/card_lines.js` makes the same
-line out of a card.
+A line has seven elements where a card has sixty, so that long pages stay light. It is the same article as the card,
+with the same attributes; a press puts the card in its place. `static/toolcards/card_lines.js` makes the same line out
+of a card.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dashboard.cards.safe_text import mark_html, mark_text
 MAX_MESSAGE = 120  # characters of an error on a line
 
 
-def render_card_line(html: CardHtml) -> str:
+def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
     """Return the call's article with one link in it.
 
-    The link has state, tool, summary and duration.
+    The link has state, tool, summary and duration; `is_listed` adds agent, run and time of day.
     """
     view = html.view
     error = " ".join(view.message.split())[:MAX_MESSAGE] if not view.card.soft else ""
@@ -32,5 +32,10 @@ def render_card_line(html: CardHtml) -> str:
         f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{url}">'
         f'<b class="st">{mark_html(view.word)}</b>'
         f' <code class="tool">{mark_html(view.card.tool.name)}</code> <span class="sum">{mark_html(summary)}</span>'
-        f" {html.time}</a></article>\n"
+        f" {html.time}{_render_origin(html) if is_listed else ''}</a></article>\n"
     )
+
+
+def _render_origin(html: CardHtml) -> str:
+    agent = f'<span class="path">{mark_html(html.view.path)}</span>' if html.view.path else ""
+    return f' <small class="origin">{agent}<span>{mark_html(html.call.run.name)}</span>{html.clock_time}</small>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Container
+from enum import Enum
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -19,10 +20,18 @@ from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
 CACHE_SIZE = 3_000  # rendered cards in memory
-CardKey = tuple[int, int, int, int, bool]  # run, ordinal, revision, position, and whether it is one line
+CardKey = tuple[int, int, int, int, "CardForm"]  # run, ordinal, revision, position, and form
 
 # Replaced by the reader's form token; pushed cards are shared and have none.
 TOKEN = "<!--token-->"  # noqa: S105 - agents cannot write it: their text is escaped
+
+
+class CardForm(Enum):
+    """How a page shows a call: as a card, as a line on its run's page, or as a line among calls of many runs."""
+
+    CARD = "card"
+    LINE = "line"
+    LISTED = "listed"
 
 
 class CardCache:
@@ -34,18 +43,17 @@ class CardCache:
         self._lock = threading.Lock()
         self.renders = 0
 
-    def get_html(self, call: ToolCall, *, is_line: bool = False) -> str:
+    def get_html(self, call: ToolCall, form: CardForm = CardForm.CARD) -> str:
         """Return the card's HTML, rendered now if this revision is not cached."""
-        draw = render_uncached_line if is_line else render_uncached
         if not _is_cacheable(call):
-            return draw(call)
-        key = _get_key(call, is_line=is_line)
+            return render_form(call, form)
+        key = _get_key(call, form)
         with self._lock:
             html = self._html_by_key.get(key)
             if html is not None:
                 self._html_by_key.move_to_end(key)
                 return html
-        html = draw(call)
+        html = render_form(call, form)
         with self._lock:
             self.renders += 1
             self._html_by_key[key] = html
@@ -53,9 +61,9 @@ class CardCache:
                 self._html_by_key.popitem(last=False)
         return html
 
-    def has_html(self, call: ToolCall, *, is_line: bool = False) -> bool:
+    def has_html(self, call: ToolCall, form: CardForm = CardForm.CARD) -> bool:
         """Return whether this revision is cached."""
-        return _is_cacheable(call) and _get_key(call, is_line=is_line) in self._html_by_key
+        return _is_cacheable(call) and _get_key(call, form) in self._html_by_key
 
     def clear(self) -> None:
         """Remove all cards (tests)."""
@@ -68,8 +76,8 @@ def _is_cacheable(call: ToolCall) -> bool:
     return not (call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds)
 
 
-def _get_key(call: ToolCall, *, is_line: bool) -> CardKey:
-    return call.run_id, call.ordinal, call.rev, call.seq, is_line  # a disconnect does not change the revision
+def _get_key(call: ToolCall, form: CardForm) -> CardKey:
+    return call.run_id, call.ordinal, call.rev, call.seq, form  # a disconnect does not change the revision
 
 
 card_cache = CardCache()
@@ -81,31 +89,28 @@ def load_for_rendering(calls: list[ToolCall], lines: Container[int] = ()) -> lis
     `calls` come without `card` and `text`; `lines` are the ordinals of those that are drawn as one line.
     """
     uncached = [
-        call.pk for call in calls if not (call.removed or card_cache.has_html(call, is_line=call.ordinal in lines))
+        call.pk
+        for call in calls
+        if not (call.removed or card_cache.has_html(call, CardForm.LINE if call.ordinal in lines else CardForm.CARD))
     ]
     whole_calls = ToolCall.objects.in_bulk(uncached)
     return [whole_calls.get(call.pk, call) for call in calls]
 
 
-def render(call: ToolCall) -> str:
-    """Return the card as it is pushed to all readers.
+def render(call: ToolCall, form: CardForm = CardForm.CARD) -> str:
+    """Return the call as it is pushed to all readers.
 
     `call.run` must be loaded.
     """
-    return card_cache.get_html(call)
+    return card_cache.get_html(call, form)
 
 
-def render_line(call: ToolCall) -> str:
-    """Return the call as one line, the same for all readers.
-
-    `call.run` must be loaded.
-    """
-    return card_cache.get_html(call, is_line=True)
-
-
-def render_uncached_line(call: ToolCall) -> str:
-    """Render the call as one line."""
-    return render_card_line(CardHtml(call, CardView(call.as_shown_card())))
+def render_form(call: ToolCall, form: CardForm) -> str:
+    """Render the call in this form."""
+    if form is CardForm.CARD:
+        return render_uncached(call)
+    html = CardHtml(call, CardView(call.as_shown_card()))
+    return render_card_line(html, is_listed=form is CardForm.LISTED)
 
 
 def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = True) -> str:
@@ -128,13 +133,13 @@ def render_template(call: ToolCall, view: CardView) -> str:
 
 
 def render_for_reader(
-    call: ToolCall, *, token: str, full: bool = False, notice: str = "", back: str = ""
+    call: ToolCall, form: CardForm = CardForm.CARD, *, token: str, full: bool = False, notice: str = "", back: str = ""
 ) -> SafeString:
-    """Return the card for one reader.
+    """Return the call for one reader, in this form.
 
     `token` protects its forms, `back` is the address that a form without scripts returns to, `notice` is shown above.
     """
-    html = render_uncached(call, full=True) if full else render(call)
+    html = render_uncached(call, full=True) if full else render(call, form)
     if TOKEN in html:
         fields = [("csrfmiddlewaretoken", token), ("next", back)]
         inputs = format_html_join(

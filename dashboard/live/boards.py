@@ -90,7 +90,8 @@ class CallsBoard(LiveBoard):
 
     def render_cards(self) -> dict[str, str]:
         """Return the newest page."""
-        return {call.public_id: place_card(call) for call in tables.list_calls(self.filters).calls}
+        listed_calls = [tables.ListedCall(call) for call in tables.list_calls(self.filters).calls]
+        return {call.row.public_id: place_card(call.row, call.form) for call in listed_calls}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return the cards that match the filters.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from dashboard.cards import rendering
+from dashboard.cards.rendering import CardForm
 from toolcards.models import ToolCall
 
 MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
@@ -38,15 +39,14 @@ def build_part(target: str, swap: str, html: str) -> str:
     return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
 
 
-def place_card(call: ToolCall, *, known_only: bool = False, is_line: bool = False) -> str:
-    """Return the part that puts a card on a board.
+def place_card(call: ToolCall, form: CardForm = CardForm.CARD, *, known_only: bool = False) -> str:
+    """Return the part that puts a call on a board.
 
-    `known_only` where it is there already; `is_line` puts it there as one line.
+    In this form; `known_only` where it is there already.
     """
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
-    html = rendering.render_line(call) if is_line else rendering.render(call)
-    return build_part("#board", "renew" if known_only else "place", html)
+    return build_part("#board", "renew" if known_only else "place", rendering.render(call, form))
 
 
 class Pacing:

@@ -45,7 +45,7 @@ class RunBoard(LiveBoard):
             return {}
         run = Run.objects.select_related("source").get(pk=self.run)
         page = run_cards.build_run_page(run, self._texts.blocks.values(), removed=True)
-        parts = {str(card.ordinal): place_card(card.call, is_line=card.is_line) for card in page.cards}
+        parts = {str(card.ordinal): place_card(card.call, card.form) for card in page.cards}
         return parts | _render_texts(page.blocks)
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from dashboard.cards import rendering
+from dashboard.cards.rendering import CardForm
 from dashboard.runs.narration import TextBlock
 from toolcards.models import Run, ToolCall
 
@@ -32,9 +33,9 @@ class RunCard:
         return self.call.ordinal
 
     @property
-    def line(self) -> SafeString:
-        """Return the call as one line."""
-        return mark_safe(rendering.render_line(self.call))  # noqa: S308 - it escapes what it is given
+    def form(self) -> CardForm:
+        """Return how the page shows the call."""
+        return CardForm.LINE if self.is_line else CardForm.CARD
 
 
 @dataclass(frozen=True, slots=True)

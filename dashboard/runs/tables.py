@@ -11,6 +11,7 @@ from django.db.models import Count
 
 from dashboard import url_helpers
 from dashboard.cards import labels, safe_text, skipped_frames
+from dashboard.cards.rendering import CardForm
 from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
@@ -30,6 +31,18 @@ def list_calls(filters: CallFilters, *, before: int = 0) -> CallListPage:
 def list_waiting_calls(limit: int = WAITING) -> list[ToolCall]:
     """Return the calls that wait for a person, oldest first."""
     return list(ToolCall.objects.waiting().select_related("run", "run__source")[:limit])
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCall:
+    """A call on the list of all calls: one line, or a card while it waits for a person."""
+
+    row: ToolCall
+
+    @property
+    def form(self) -> CardForm:
+        """Return how the list shows the call."""
+        return CardForm.CARD if self.row.waiting else CardForm.LISTED
 
 
 @dataclass(frozen=True, slots=True)

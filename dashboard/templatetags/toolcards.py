@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
 from dashboard.cards import icons, rendering, safe_text
+from dashboard.cards.rendering import CardForm
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
 from toolcards.core.calls.card import Card
@@ -187,7 +188,7 @@ def mark_current(context: dict[str, Any], prefix: str) -> SafeString | str:
 
 
 @register.simple_tag(takes_context=True)
-def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
-    """Return the call's card with the reader's form token."""
+def card(context: dict[str, Any], call: ToolCall, form: CardForm = CardForm.CARD, *, full: bool = False) -> SafeString:
+    """Return the call's card or line with the reader's form token."""
     back = context["request"].get_full_path() if "request" in context else ""
-    return rendering.render_for_reader(call, token=str(context.get("csrf_token", "")), full=full, back=back)
+    return rendering.render_for_reader(call, form, token=str(context.get("csrf_token", "")), full=full, back=back)

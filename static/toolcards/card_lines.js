@@ -1,6 +1,6 @@
-// On the page of a run, calls that are not among the newest are lines: one link in the article of the card. A press puts
-// the card there. Cards that are no longer among the newest become lines when they are off screen.
-import {findBoard} from './boards.js';
+// On the page of a run, calls that are not among the newest are lines: one link in the article of the card. On the list
+// of all calls, every call is a line until the reader opens it, except those that come while they wait. A press puts the
+// card there. Cards that need not be cards any longer become lines when they are off screen.
 import {isOnScreen, wasDrawn, watchSight} from './sight.js';
 
 const PAUSE = 300;  // milliseconds between a change and the look for cards to shorten
@@ -12,8 +12,8 @@ const ID = /^#c-(\d+)-(\d+)$/;
 const openedCards = new Set();
 /** @type {Set<string>} ids of the cards that are on their way */
 const loadingCards = new Set();
-/** @type {HTMLElement} */
-let list;
+/** @type {HTMLElement | null} */
+let list = null;
 let scheduled = 0;
 
 /** @param {Element} element */
@@ -38,6 +38,18 @@ export async function openLine(card, isFocused = false) {
 }
 
 /**
+ * Return where a call comes from: agent, run and time of day.
+ * @param {HTMLElement} card
+ */
+function makeOrigin(card) {
+  const origin = Object.assign(document.createElement('small'), {className: 'origin'});
+  const run = document.createElement('span');
+  run.append(...card.querySelector('.meta .runlink').childNodes);
+  origin.append(card.querySelector('.meta .path') || '', run, card.querySelector('.meta time') || '');
+  return origin;
+}
+
+/**
  * Return the line of a card: its state, tool, summary and duration in one link.
  * @param {HTMLElement} card
  */
@@ -51,6 +63,7 @@ function makeLine(card) {
   const message = 'soft' in card.dataset ? '' : card.querySelector('.error .message')?.textContent;
   if (message) summary.append(`${summary.textContent && ' · '}${message.replace(/\s+/g, ' ').slice(0, MOST_MESSAGE)}`);
   line.append(word, ' ', card.querySelector('.tool'), ' ', summary, ' ', card.querySelector('.dur') || '');
+  if (isListOfAll()) line.append(' ', makeOrigin(card));
   return line;
 }
 
@@ -61,6 +74,18 @@ function shorten(card) {
   card.toggleAttribute('data-odd', Boolean(card.querySelector('.odd, .diff, [data-by-hand]')));
   card.toggleAttribute('data-line', true);
   card.replaceChildren(makeLine(card));
+}
+
+const isListOfAll = () => list?.dataset.board === 'calls';
+
+/**
+ * Make a line of a pushed card where the page shows the call as a line.
+ * @param {HTMLElement} card - not on the page yet
+ * @param {HTMLElement | null} present - the same call on the page
+ */
+export function shortenPushed(card, present) {
+  if (!isListOfAll() || openedCards.has(card.id)) return;
+  if (present ? isLine(present) : !card.hasAttribute('data-waiting')) shorten(card);
 }
 
 /** @param {HTMLElement} place */
@@ -75,7 +100,7 @@ function updateLines() {
   clearTimeout(scheduled);
   scheduled = 0;
   const cards = /** @type {HTMLElement[]} */ ([...list.querySelectorAll(':scope > li > article.card')]);
-  for (const card of cards.slice(0, -Number(list.dataset.whole))) {
+  for (const card of cards.slice(0, cards.length - Number(list.dataset.whole))) {
     if (isLine(card)) {
       if (openedCards.has(card.id)) openLine(card);
     } else if (isFree(card)) shorten(card);
@@ -95,7 +120,7 @@ function openTarget() {
   const named = ID.exec(location.hash);
   if (card?.matches('article.card')) {
     openLine(card, true);
-  } else if (!card && named && !('frozen' in list.dataset)) {
+  } else if (!card && named && list.dataset.board === 'run' && !('frozen' in list.dataset)) {
     const url = new URL(location.href);
     url.searchParams.set('before', String(Number(named[2]) + Math.ceil(Number(list.dataset.whole) / 2)));
     location.replace(url);
@@ -110,10 +135,10 @@ function handleClick(event) {
   openLine(line.closest('article'), true);
 }
 
-/** Let lines open, and let cards become lines, on the page of a run. */
+/** Let lines open, and let cards become lines, on the pages that have lines. */
 export function startCardLines() {
-  list = findBoard();
-  if (list?.dataset.board !== 'run') return;
+  list = document.querySelector('#board[data-whole]');
+  if (!list) return;
   list.addEventListener('click', handleClick);
   new MutationObserver(handleChange).observe(list, {childList: true, subtree: true, attributeFilter: ['data-line']});
   watchSight(list, schedule);

@@ -5,6 +5,7 @@ import {armCard} from './approve_guard.js';
 import {findBoard, flash, insertCard, removeCard} from './boards.js';
 import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
+import {shortenPushed} from './card_lines.js';
 import {holdCard} from './held_cards.js';
 import {renewRows} from './runs_table.js';
 import {renewNumbers} from './statistics_table.js';
@@ -42,6 +43,7 @@ function morphCard(present, next) {
 function putCard(card, style, list) {
   const present = document.getElementById(card.id);
   if (card.hasAttribute('data-removed')) { removeCard(present); return null; }
+  shortenPushed(card, present);
   if (present) {
     const hasNotice = Boolean(card.querySelector('[data-told]'));
     return isOutdated(present.dataset, card.dataset, hasNotice) ? null : morphCard(present, card);

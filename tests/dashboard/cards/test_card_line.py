@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.cards import rendering
+from dashboard.cards.rendering import CardForm
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import Card, CardError, CardTool, Milestones, ToolCallState
 
@@ -16,13 +17,13 @@ HOSTILE = "<script>alert(1)</script> & ' \" {{ view }} {0} %s \u202e\u200b\x00\r
 
 
 def line_of(card: Card) -> str:
-    return rendering.render_uncached_line(call_of(card))
+    return rendering.render_form(call_of(card), CardForm.LINE)
 
 
 @pytest.mark.parametrize("state", list(S))
 def test_a_line_of_any_state_has_few_elements_and_the_attributes_of_its_card(state: ToolCallState) -> None:
     call = call_of(a_card(state))
-    line, card = rendering.render_uncached_line(call), rendering.render_uncached(call)
+    line, card = rendering.render_form(call, CardForm.LINE), rendering.render_uncached(call)
     attributes = re.match("<article (.*?)>", card)
     assert attributes and line.startswith(f"<article {attributes[1]} data-line")
     assert len(re.findall("<[a-z]", line)) <= 6 and f'href="/calls/{call.public_id}/"' in line
@@ -47,8 +48,16 @@ def test_an_open_call_has_a_clock_and_one_with_remarks_is_marked() -> None:
     assert "data-odd" not in line_of(a_card(S.OUTPUT_AVAILABLE))
 
 
+def test_the_list_of_all_calls_also_names_agent_run_and_time() -> None:
+    call = call_of(a_card(S.OUTPUT_AVAILABLE, agent_path=("lead", HOSTILE), times=Milestones(started=1.7e9)))
+    line, listed = (rendering.render_form(call, form) for form in (CardForm.LINE, CardForm.LISTED))
+    assert 'class="origin"' not in line and line.startswith(listed.split("</a>")[0].split(' <small class="origin">')[0])
+    origin = listed.split('<small class="origin">')[1]
+    assert call.run.name in origin and "lead" in origin and "<time datetime=" in origin and "<script" not in origin
+
+
 def test_a_line_and_a_card_are_kept_apart() -> None:
     call = call_of(a_card(S.OUTPUT_AVAILABLE))
-    line, card = rendering.render_line(call), rendering.render(call)
+    line, card = rendering.render(call, CardForm.LINE), rendering.render(call)
     assert "data-line" in line and "data-line" not in card
-    assert rendering.render_line(call) == line and rendering.render(call) == card
+    assert rendering.render(call, CardForm.LINE) == line and rendering.render(call) == card

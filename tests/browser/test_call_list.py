@@ -1,0 +1,103 @@
+"""The list of all calls: a line for each call, a card where it waits, and lines that open in place."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, in_state, tell
+from tests.support.server import Server
+
+pytestmark = NEEDS_BROWSER
+MOST_NODES, COUNT_NODES = 1_200, "document.querySelectorAll('*').length"
+
+
+def begun(call_id: str, tool: str = "Read") -> dict[str, Any]:
+    return {"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": {"path": call_id}}
+
+
+def done(call_id: str) -> dict[str, Any]:
+    return {"type": "tool.output.available", "call_id": call_id, "output": "all of it"}
+
+
+def is_line(page: Any, call_id: str) -> bool:
+    return bool(card(page, call_id).evaluate("card => card.hasAttribute('data-line')"))
+
+
+def list_of(run: str) -> str:
+    return f"/calls/?run={quote(run, safe='')}"
+
+
+def test_fifty_calls_are_lines_that_say_where_they_come_from(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, *[frame for n in range(50) for frame in (begun(f"c{n}"), done(f"c{n}"))])
+    page = visit(list_of(run))
+    assert page.locator("article[data-line]").count() == 50
+    assert page.evaluate(COUNT_NODES) <= MOST_NODES
+    origin = card(page, "c0").locator(".origin")
+    assert "bot" in origin.inner_text() and run in origin.inner_text() and origin.locator("time").count() == 1
+
+
+def test_pushed_calls_become_the_lines_that_the_server_draws(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, begun("old"))
+    page = visit(list_of(run))
+    page.check("[data-follow]")
+    tell(server, run, done("old"), begun("new"), done("new"))
+    tell(server, run, begun("bad"), {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it  broke"}})
+    for call_id, state in [("old", "output-available"), ("new", "output-available"), ("bad", "output-error")]:
+        in_state(page, state, call_id)
+    tidy = "cards => cards.map(card => [card.dataset.callId, card.innerText.replace(/\\s+/g, ' ').trim()])"
+    pushed = page.locator("article[data-line]").evaluate_all(tidy)
+    page.uncheck("[data-follow]")
+    page.reload()
+    page.wait_for_selector("body[data-live=up]")
+    assert page.locator("article[data-line]").evaluate_all(tidy) == pushed
+    assert "it broke" in dict(pushed)["bad"]
+
+
+def test_a_line_opens_in_place_and_stays_open_while_its_call_continues(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, begun("c1"))
+    page = visit(list_of(run))
+    assert is_line(page, "c1")
+    card(page).locator("a.call-line").click()
+    page.wait_for_selector("article[data-call-id=c1]:not([data-line])")
+    tell(server, run, done("c1"))
+    in_state(page, "output-available")
+    page.wait_for_timeout(800)  # longer than the pause before cards become lines
+    assert not is_line(page, "c1") and card(page).locator(".fold").count() == 2
+    assert page.url.endswith(list_of(run))
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_call_that_waits_is_a_card_and_stays_one_once_it_is_answered(
+    server: Server, visit: Open, run: str, decision: str
+) -> None:
+    page = visit(list_of(run))
+    ask(server, run)
+    armed(page)
+    assert not is_line(page, "c1")
+    card(page).locator(f"button[value={decision}]").click()
+    in_state(page, "approval-responded" if decision == "approve" else "output-denied")
+    page.wait_for_timeout(800)
+    assert not is_line(page, "c1")
+    page.reload()
+    page.wait_for_selector("article[data-call-id=c1][data-line]")
+
+
+def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, begun("above", "Edit"), begun("c1", "Edit"))
+    page = visit(list_of(run))
+    requested = {"type": "approval.requested", "call_id": "c1", "approval_id": "p1"}
+    tell(server, run, requested)
+    in_state(page, "approval-requested")
+    assert is_line(page, "c1") and "Needs approval" in card(page).inner_text()
+    card(page).locator("a.call-line").click()
+    page.wait_for_selector("article[data-call-id=c1]:not([data-line])")
+
+
+def test_without_scripts_a_line_leads_to_its_call(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, begun("c1"), done("c1"))
+    page = visit(list_of(run), live=False, java_script_enabled=False)
+    card(page).locator("a.call-line").click()
+    assert "all of it" in page.locator("main").inner_text() and page.url.split("/calls/")[1].rstrip("/")
