@@ -44,7 +44,8 @@ django.setup()
 
 import pytest
 from django.conf import settings
-from django.db import connections, transaction
+from django.contrib.auth.models import Group
+from django.db import connections, models, transaction
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
@@ -78,9 +79,11 @@ examples.register_profile(
 examples.load_profile("toolcards")
 # What migrations filled and no test changes.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+# The three roles, as every server has them after its start. Each test finds them new.
+ROLES: dict[type[models.Model], list[models.Model]] = {Group: [], Group.permissions.through: []}
 
 
-def _emptied(case: TransactionTestCase) -> None:
+def _empty_tables(case: TransactionTestCase | None = None) -> None:
     """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions again."""
     connection = connections["default"]
     with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
@@ -88,9 +91,11 @@ def _emptied(case: TransactionTestCase) -> None:
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
         if connection.vendor == "sqlite":
             cursor.execute("DELETE FROM sqlite_sequence")  # as if nothing had ever been there
+        for model, rows in ROLES.items():
+            model._default_manager.bulk_create(rows)
 
 
-TransactionTestCase._fixture_teardown = _emptied  # type: ignore[method-assign]
+TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-assign]
 
 pytest_plugins = ["tests.support.agents"]  # the fixtures `agent` and `call`
 LONG = ("slow", "browser", "postgres", "redis")  # markers
@@ -151,6 +156,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if _not_run and not hasattr(config, "workerinput"):
         for program, count in sorted(_not_run.items()):
             sys.stdout.write(f"NOT RUN: {count} tests that need {program}, which is not here\n")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Make the roles once: for each test with a person they would take half of the time."""
+    with django_db_blocker.unblock():
+        roles.ensure_roles()
+        for model, rows in ROLES.items():
+            rows += model._default_manager.all()
+        _empty_tables()  # of the row in the audit trail too
 
 
 @pytest.fixture(autouse=True)

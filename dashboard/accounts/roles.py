@@ -38,9 +38,15 @@ class NotASuperuser(Exception):
 def ensure_roles() -> None:
     """Create the three groups with their permissions, also those of newer versions."""
     rights = list(Permission.objects.values_list("pk", "content_type__app_label", "content_type__model", "codename"))
+    stored_rights = Group.objects.filter(name__in=ROLES).values_list("name", "permissions")
+    present: dict[str, set[int]] = {}
+    for name, right in stored_rights:
+        present.setdefault(name, set()).add(right)
     for role in ROLES:
-        group, _ = Group.objects.get_or_create(name=role)
-        group.permissions.add(*(pk for pk, *right in rights if _holds_permission(role, *right)))
+        lacking = {pk for pk, *right in rights if _holds_permission(role, *right)} - present.get(role, set())
+        if lacking or role not in present:  # else the three are complete, as they are after the first start
+            group, _ = Group.objects.get_or_create(name=role)
+            group.permissions.add(*lacking)
 
 
 # ---------------------------------------------------------------- changing people; each is one row of the audit trail
