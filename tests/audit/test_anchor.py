@@ -577,7 +577,7 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
                     database.execute(statement)
             database.close()
 
-        yield Server(data, bare=True), run
+        yield Server(data), run
         return
     with postgres(tmp_path) as url:
 
@@ -588,7 +588,7 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
                 for statement in statements:
                     database.execute(statement)
 
-        yield Server(data, bare=True, database_url=url), run_there
+        yield Server(data, database_url=url), run_there
 
 
 FILES = ("audit-anchor.json", "audit-verified.json")
