@@ -61,6 +61,14 @@ def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "environment")
 
 
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the client, for tests that only run it: pip takes most of a second."""
+    environment = Environment(tmp_path_factory.mktemp("installed") / "environment")
+    environment.install(wheel)
+    return environment
+
+
 def add_server(environment: Environment) -> Path:
     """Add the packages of the server's wheel that the client also contains."""
     package = environment.site_packages / "toolcards"
@@ -70,10 +78,7 @@ def add_server(environment: Environment) -> Path:
     return package
 
 
-def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else(
-    wheel: Path, environment: Environment
-) -> None:
-    environment.install(wheel)
+def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else(installed: Environment) -> None:
     code = (
         "import sys, importlib.metadata as metadata, importlib.resources as resources\n"
         "from toolcards.client import Toolcards, gated, hooks, plain\n"
@@ -83,7 +88,7 @@ def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else
         "assert (resources.files('toolcards.client') / 'py.typed').is_file()\n"
         "assert (resources.files('toolcards.client.common') / 'tools.toml').is_file()\n"
     )
-    assert environment.run_python(code) == f"{__version__} None []"
+    assert installed.run_python(code) == f"{__version__} None []"
 
 
 def test_next_to_the_server_the_servers_client_is_imported(wheel: Path, environment: Environment) -> None:
@@ -94,12 +99,11 @@ def test_next_to_the_server_the_servers_client_is_imported(wheel: Path, environm
     assert environment.run_python(REPORT_ORIGIN) == str(package / "client" / "__init__.py")
 
 
-def test_a_copy_next_to_the_agents_code_comes_first(wheel: Path, environment: Environment, tmp_path: Path) -> None:
-    environment.install(wheel)
+def test_a_copy_next_to_the_agents_code_comes_first(installed: Environment, tmp_path: Path) -> None:
     copy = tmp_path / "agent" / "toolcards" / "client"
     copy.mkdir(parents=True)
     (copy / "__init__.py").touch()
-    assert environment.run_python(REPORT_ORIGIN, cwd=tmp_path / "agent") == str(copy / "__init__.py")
+    assert installed.run_python(REPORT_ORIGIN, cwd=tmp_path / "agent") == str(copy / "__init__.py")
 
 
 def test_the_wheel_owns_no_file_of_the_server(wheel: Path) -> None:
@@ -122,20 +126,19 @@ def run_client(environment: Environment, home: Path, *words: str | Path) -> subp
 
 
 def test_connect_writes_settings_whose_hook_works_without_the_server_package(
-    wheel: Path, environment: Environment, tmp_path: Path
+    installed: Environment, tmp_path: Path
 ) -> None:
-    environment.install(wheel)
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "server").mkdir()
     with Server(tmp_path / "server") as server:
         connected = run_client(
-            environment, home, "connect", "claude-code", "--url", server.base, "--key", KEY, "--yes", "--no-probe"
+            installed, home, "connect", "claude-code", "--url", server.base, "--key", KEY, "--yes", "--no-probe"
         )
         assert connected.returncode == 0, connected.stderr
         hooks = json.loads((home / ".claude" / "settings.json").read_text())["hooks"]
         command = hooks["PreToolUse"][0]["hooks"][0]["command"]
-        assert command.startswith(str(environment.folder / "bin" / "toolcards-client"))
+        assert command.startswith(str(installed.folder / "bin" / "toolcards-client"))
         payload = {"session_id": "elsewhere", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": "1"}
         hook = subprocess.run(
             ["sh", "-c", command], input=json.dumps(payload | {"tool_input": {"file_path": "/etc/hostname"}}),
@@ -143,20 +146,18 @@ def test_connect_writes_settings_whose_hook_works_without_the_server_package(
             timeout=3 * PATIENCE,
         )  # fmt: skip
         assert hook.returncode == 0 and "gave no answer" not in hook.stdout, hook.stdout + hook.stderr
-    removed = run_client(environment, home, "connect", "claude-code", "--undo", "--yes")
+    removed = run_client(installed, home, "connect", "claude-code", "--undo", "--yes")
     assert "still valid on the server" in removed.stdout and not (home / ".claude" / "settings.json").exists()
 
 
 @pytest.mark.parametrize("framework", ["opencode", "codex", "ai-sdk", "tanstack-ai", "python", "acp"])
-def test_each_recipe_has_its_files(wheel: Path, environment: Environment, tmp_path: Path, framework: str) -> None:
-    environment.install(wheel)
-    shown = run_client(environment, tmp_path, "connect", framework, "--dry-run")
+def test_each_recipe_has_its_files(installed: Environment, tmp_path: Path, framework: str) -> None:
+    shown = run_client(installed, tmp_path, "connect", framework, "--dry-run")
     assert shown.returncode == 0 and "+++" in shown.stdout, shown.stderr
 
 
-def test_without_a_key_it_says_where_to_make_one(wheel: Path, environment: Environment, tmp_path: Path) -> None:
-    environment.install(wheel)
+def test_without_a_key_it_says_where_to_make_one(installed: Environment, tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with Server(tmp_path / "server") as server:
-        failed = run_client(environment, tmp_path, "connect", "claude-code", "--url", server.base, "--yes")
+        failed = run_client(installed, tmp_path, "connect", "claude-code", "--url", server.base, "--yes")
     assert failed.returncode == 1 and "create a key there" in failed.stderr
