@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.server import PATIENCE, ROOT, Server
+from tests.support import forge
+from tests.support.server import PATIENCE, Server
 
 
 def started(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     surroundings = os.environ | {"TOOLCARDS_DATA_DIR": str(folder)} | variables
-    command = [sys.executable, str(ROOT / "manage.py"), *words]
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=2 * PATIENCE)
+    return forge.run(list(words), surroundings, 2 * PATIENCE)
 
 
 @pytest.mark.parametrize(
