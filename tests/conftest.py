@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import shutil
 import sys
@@ -16,6 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+gc.disable()  # modules and collected tests are no garbage; `pytest_collection` enables it
 
 # Tests start this program dozens of times. Where no bytecode may be kept, each start compiles all of it again, and
 # each worker rewrites the assertions of all tests again. The cache is not committed.
@@ -98,7 +101,7 @@ def _empty_tables(case: TransactionTestCase | None = None) -> None:
 TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-assign]
 
 pytest_plugins = ["tests.support.agents"]  # the fixtures `agent` and `call`
-LONG = ("slow", "browser", "postgres", "redis")  # markers
+LONG = {"slow", "browser", "postgres", "redis"}  # markers
 SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
 
 
@@ -109,20 +112,33 @@ def pytest_configure_node(node: Any) -> None:
     node.gateway.remote_exec(forgotten).waitclose()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage, and leave all that is there by then out of every later look."""
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin the share of each worker with tests of whole servers, so that it ends with short tests."""
     long: dict[Path, list[pytest.Item]] = {}
+    weights: dict[Path, float] = {}  # about how many seconds the tests of a module take
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         has_server = "server" in getattr(item, "fixturenames", ()) and "server" not in params
-        is_long = has_server or any(map(item.get_closest_marker, LONG))
-        if is_long and not item.get_closest_marker("django_db"):
+        marks = {mark.name for mark in item.iter_markers()}
+        if (has_server or marks & LONG) and "django_db" not in marks:
             long.setdefault(item.path, []).append(item)
+            weights[item.path] = weights.get(item.path, 0) + (4.0 if "browser" in marks else 0.3)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for group in sorted(long.values(), key=_weigh, reverse=True):
-        min(shares, key=_weigh).extend(group)
+    loads = [0.0] * workers
+    for path in sorted(long, key=weights.__getitem__, reverse=True):
+        lightest = loads.index(min(loads))
+        shares[lightest] += long[path]
+        loads[lightest] += weights[path]
     moved = {id(item) for share in shares for item in share}
     short = [item for item in items if id(item) not in moved]
     ordered: list[pytest.Item] = []
@@ -132,11 +148,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ordered += short[:space]
         short = short[space:]
     items[:] = [*ordered, *short]
-
-
-def _weigh(items: list[pytest.Item]) -> float:
-    """Return how long the tests take, about, in seconds."""
-    return sum(4.0 if item.get_closest_marker("browser") else 0.3 for item in items)
 
 
 _not_run: Counter[str] = Counter()
