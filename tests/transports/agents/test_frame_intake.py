@@ -105,9 +105,16 @@ class Refuser(Command):
         tx.after_write.append(refuse)
 
 
+class Inline(gate.Stream):
+    """A stream that only this test commits: the writer's thread would take its frames at the same time."""
+
+    def _enqueue(self) -> None:
+        """Wait for `group_commit.commit`."""
+
+
 async def test_frames_of_a_batch_that_is_tried_again_are_counted_once(source: Any, call: Any) -> None:
     run_cache.clear()
-    stream = gate.open_stream(source, "r", protocol="native")
+    stream = Inline(source, "r", protocol="native", mode="observe", channel="http")
     stream.push([f.TextDelta(text="x")])
     stream.push(SkippedFrame("foo"))
     await asyncio.to_thread(group_commit.commit, [stream, Refuser()])
