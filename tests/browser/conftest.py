@@ -4,59 +4,90 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import BROWSER, QUIET, Open, patient
+from tests.support.browser_pages import BROWSER, QUIET, Desk, Open
 from tests.support.server import Server
 
 _runs = (f"live/{number}" for number in itertools.count(1))
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
+class SharedBrowser:
+    """One browser for all modules, with what is kept for the next test by the address of the server."""
+
+    def __init__(self) -> None:
+        self._driver: Any = None
+        self.browser: Any = None
+        self.desks: dict[str, Desk] = {}
+
+    def start(self) -> Any:
+        """Start it unless it runs; return it."""
+        if self.browser is None:
+            self._driver = pytest.importorskip("playwright.sync_api").sync_playwright().start()
+            arguments = ["--no-sandbox", "--disable-gpu"]
+            self.browser = self._driver.chromium.launch(executable_path=BROWSER, args=arguments)
+        return self.browser
+
+    def stop(self) -> None:
+        """End it if it runs."""
+        if self.browser is not None:
+            self.browser.close()
+            self._driver.stop()
+            self.browser = self._driver = None
+            self.desks.clear()
+
+
+SHARED = SharedBrowser()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the browser before tests of other folders: its event loop would be in their way."""
+    yield
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+        SHARED.stop()
 
 
 @pytest.fixture(scope="module")
-def signed_in(browser: Any, server: Server) -> Any:
+def browser() -> Any:
+    return SHARED.start()
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Any, server: Server) -> Desk:
+    """The signed-in contexts of this module's server."""
+    return SHARED.desks.setdefault(server.base, Desk(browser, server))
+
+
+@pytest.fixture(scope="module")
+def signed_in(desk: Desk) -> Any:
     """The cookies of the admin."""
-    context = patient(browser.new_context())
-    page = context.new_page()
-    page.goto(f"{server.base}/login/")
-    page.fill("[name=username]", "admin")
-    page.fill("[name=password]", server.password)
-    page.locator("main button").click()
-    page.wait_for_url(lambda url: "/login/" not in url)
-    state = context.storage_state()
-    context.close()
-    return state
+    return desk.sign_in()
 
 
 @pytest.fixture
-def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
+def visit(desk: Desk, signed_in: Any) -> Iterator[Open]:
     """Give `visit(path, **context)`: a page that is live; whatever its console complains of fails the test."""
-    contexts, faults = [], []
+    faults: list[str] = []
+    contexts: list[tuple[Any, dict[str, Any]]] = []
 
     def go(path: str, *, live: bool = True, **how: Any) -> Any:
-        context = patient(browser.new_context(storage_state=signed_in, **how))
-        contexts.append(context)
+        context = desk.take_context(how)
+        contexts.append((context, how))
         page = context.new_page()
         page.on("console", lambda value: faults.append(value.text) if value.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(server.base + path)
+        page.goto(desk.server.base + path)
         if live:
             page.wait_for_selector("body[data-live=up]")
         return page
 
     yield go
-    for context in contexts:
-        context.close()
+    for context, how in contexts:
+        desk.put_back(context, how)
     assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
 
 
