@@ -148,6 +148,7 @@ class AuditHead(models.Model):
 
 _SEALED_PLACE = "toolcards_auditrow.words"  # the place that texts in details are encrypted for
 _HASHED_COLUMNS = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
+_encode_detail = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=str).encode
 _SELECT_HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
 _COLUMNS = (*_HASHED_COLUMNS, "key", "prev", "hash")
 _INSERT = (
@@ -249,7 +250,7 @@ def _lock_head(cursor: Any) -> tuple[int, str]:
 def _build_row(act: Act, seq: int) -> dict[str, Any]:
     hide = get_redactor()
     kind, name = (act.kind, act.name) if act.kind else ACTOR.get()()
-    detail = json.dumps(hide.value(act.detail), separators=(",", ":"), sort_keys=True, default=str)
+    detail = _encode_detail(hide.value(act.detail))
     return {
         "seq": seq,
         "at": round((act.at or time.time()) * 1000),

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -57,9 +58,14 @@ def call_digest(args: object, *, name: str, source: str = "", schema_sha256: str
 
 def digest_canonical_call(args: bytes, *, name: str, source: str = "", schema_sha256: str = "") -> str:
     """Return `call_digest` of arguments that are canonical bytes already."""
+    return hashlib.sha256(b'{"args":' + args + _spell_tool(name, source, schema_sha256)).hexdigest()
+
+
+@lru_cache(maxsize=256)  # a run calls the same tools again and again
+def _spell_tool(name: str, source: str, schema_sha256: str) -> bytes:
+    """Return what follows the arguments in the canonical form of a call."""
     tool = canonicalize({"name": name, "source": source})
-    parts = b'{"args":', args, b',"schema_sha256":', canonicalize(schema_sha256), b',"tool":', tool, b"}"
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    return b',"schema_sha256":' + canonicalize(schema_sha256) + b',"tool":' + tool + b"}"
 
 
 def escape(token: str) -> str:

@@ -149,7 +149,9 @@ def check_all(
     for condition in conditions:
         if truth is FALSE:
             break
-        truth = min(truth, condition.check(context, segment))
+        answer = condition.check(context, segment)
+        if answer < truth:
+            truth = answer
     return truth
 
 

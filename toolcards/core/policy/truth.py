@@ -21,12 +21,11 @@ class Truth(float, Enum):
 
 
 FALSE, OPAQUE, UNKNOWN, TRUE = Truth.FALSE, Truth.OPAQUE, Truth.UNKNOWN, Truth.TRUE
-_NOT = {FALSE: TRUE, TRUE: FALSE, OPAQUE: UNKNOWN, UNKNOWN: UNKNOWN}
 
 
 def negate(truth: Truth) -> Truth:
     """Return the opposite; unknown stays unknown."""
-    return _NOT[truth]
+    return FALSE if truth is TRUE else TRUE if truth is FALSE else UNKNOWN
 
 
 def to_truth(answer: bool | None) -> Truth:

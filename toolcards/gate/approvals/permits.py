@@ -160,6 +160,16 @@ def build_permit(row: Approval) -> dict[str, Any] | None:
     return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
 
 
+def build_new_permit(columns: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the permit object of a rule's permit.
+
+    `columns` are those of its row. None if the call has ended already.
+    """
+    if columns["state"] != "approved":
+        return None
+    return {"id": columns["permit"], "expires_at": format_time(clock.to_wall(columns["permit_expires_at"]))}
+
+
 def build_decision_with_permit(
     memory: RunMemory, card: Card, *, attempt: int = 1, newest: Approval | None = None
 ) -> dict[str, Any]:

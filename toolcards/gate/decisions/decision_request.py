@@ -12,7 +12,7 @@ from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
-from toolcards.gate.approvals.permits import build_decision_with_permit, build_permit, generate_permit_id
+from toolcards.gate.approvals.permits import build_decision_with_permit, build_new_permit, generate_permit_id
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.evaluation import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
@@ -197,16 +197,19 @@ class DecideCall(RunCommand):
         if decision is None:
             raise TooLate("This call has already ended.", code="used")
         if decision["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
-            self._issue_permit(tx, memory, card, extras)
+            self._issue_permit(tx, memory, card, decision, extras)
             return
         self.answer = decision | {"attempt": self._get_attempt(card)}
 
-    def _issue_permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
-        """Issue the single-use permit of a call that a rule allowed."""
+    def _issue_permit(
+        self, tx: Transaction, memory: RunMemory, card: Card, decision: dict[str, Any], extras: dict[str, Any]
+    ) -> None:
+        """Issue the single-use permit of a call that a rule allowed by this decision."""
         issued = f.PermitChanged(card.call_id, "issued", new_id("alw"), tx.now)
         tx.record(memory, issued, card)
+        issued_card = memory.board.cards[card.ordinal]
 
-        def write_permit() -> None:
+        def build_row() -> approval_rows.NewApproval:
             updated = memory.board.cards[card.ordinal]  # the same commit may have ended the call
             verdict, permit = updated.decision, updated.permit
             assert verdict is not None and permit is not None
@@ -215,10 +218,11 @@ class DecideCall(RunCommand):
                 "by_kind": verdict.by.kind, "by_name": fit_text(verdict.by.name, 200), "requested_at": tx.now,
                 "decided_at": tx.now, "permit": generate_permit_id(), "permit_expires_at": tx.working + USE_TTL,
             }  # fmt: skip
-            row = approval_rows.insert_approval(issued.id, memory.row.pk, card.ordinal, columns | extras)
-            self.answer = build_decision(memory, updated, permit=build_permit(row), attempt=self._get_attempt(updated))
+            current = decision if updated is issued_card else build_decision(memory, updated)
+            self.answer = current | {"permit": build_new_permit(columns), "attempt": self._get_attempt(updated)}
+            return approval_rows.NewApproval(issued.id, memory.row.pk, card.ordinal, columns | extras)
 
-        tx.after_write.append(write_permit)
+        tx.new_permits.append(build_row)
 
 
 def _list_tool_names(card: Card) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import connection
-from django.db.models import Q
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
 from toolcards.gate.writer import memo
@@ -17,6 +16,19 @@ from toolcards.models import Approval, Source
 
 _SELECT_GROUPS = (
     "SELECT name FROM auth_group WHERE id IN (SELECT group_id FROM auth_user_groups WHERE user_id = %s) ORDER BY id"
+)
+
+_IS_VOTE = "IN (SELECT id FROM auth_permission WHERE codename = 'vote')"
+_SELECT_VOTERS = (
+    "SELECT person.id, person.username, auth_group.name"  # noqa: S608
+    " FROM auth_user AS person"
+    " LEFT JOIN auth_user_groups AS member ON member.user_id = person.id"
+    " LEFT JOIN auth_group ON auth_group.id = member.group_id"
+    " WHERE person.is_active AND (person.is_superuser"
+    f" OR person.id IN (SELECT user_id FROM auth_user_user_permissions WHERE permission_id {_IS_VOTE})"
+    " OR person.id IN (SELECT user_id FROM auth_user_groups WHERE group_id IN"
+    f" (SELECT group_id FROM auth_group_permissions WHERE permission_id {_IS_VOTE})))"
+    " ORDER BY person.id, auth_group.id"
 )
 
 
@@ -32,19 +44,13 @@ def _select_groups(person: int) -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-def list_voters() -> Any:
-    """Return the active people with permission to vote, as a QuerySet."""
-    may_vote = Q(groups__permissions__codename="vote") | Q(user_permissions__codename="vote") | Q(is_superuser=True)
-    return get_user_model().objects.filter(may_vote, is_active=True).distinct().prefetch_related("groups")
-
-
 def count_eligible_voters(terms: AskTerms, source: Source) -> int:
     """Return how many people may vote under these terms.
 
     The owner of the source counts only if the terms allow the requester.
     """
     barred = None if terms.allow_requester else source.owner_id
-    voters = memo.recall(list_voters, _list_voters_by_pk)
+    voters = memo.recall(count_eligible_voters, _list_voters_by_pk)
     return sum(1 for pk, names in voters if pk != barred and terms.may_answer(names))
 
 
@@ -59,10 +65,14 @@ def list_voter_identities() -> list[tuple[str, ...]]:
 
 
 def _list_voters_by_pk() -> list[tuple[int, tuple[str, ...]]]:
-    return [
-        (person.pk, (person.get_username(), *(f"group:{group.name}" for group in person.groups.all())))
-        for person in list_voters()
-    ]
+    """Return the active people with permission to vote. Every question reads them, so the SQL is not composed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_VOTERS)
+        rows = cursor.fetchall()
+    voters: dict[int, tuple[str, ...]] = {}
+    for person, username, group in rows:
+        voters[person] = voters.get(person, (username,)) + (() if group is None else (f"group:{group}",))
+    return list(voters.items())
 
 
 def list_all_identities() -> set[str]:

@@ -6,7 +6,7 @@ Reads and writes are SQL that is composed once, because every decision, poll, cl
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -28,7 +28,7 @@ _NEWEST_OF_CALL = PreparedSelect(
     " ORDER BY requested_at DESC LIMIT 1",
 )
 _SELECT_ORDINAL = "SELECT ordinal FROM toolcards_toolcall WHERE id = %s"
-_SELECT_CALL = "SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s"
+_SELECT_CALL = "(SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s)"
 _PERMIT_STATES = {"issued": "approved", "void": "cancelled"}  # permit state -> row state
 
 
@@ -56,14 +56,33 @@ def get_card(memory: RunMemory, row: Approval) -> Card:
         return memory.board.cards[cursor.fetchone()[0]]
 
 
-def insert_approval(pk: str, run: int, ordinal: int, columns: dict[str, Any]) -> Approval:
-    """Insert the row; one with this id gets the columns."""
+class NewApproval(NamedTuple):
+    """A row to insert: its id, the run and ordinal of its call, and the columns that differ from the defaults."""
+
+    id: str
+    run: int
+    ordinal: int
+    columns: dict[str, Any]
+
+
+def insert_approvals(rows: list[NewApproval]) -> None:
+    """Insert the rows, whose calls must be written.
+
+    A row with an existing id gets the columns.
+    """
+    by_names: dict[tuple[str, ...], list[list[Any]]] = {}
+    for row in rows:
+        by_names.setdefault(tuple(row.columns), []).append(_list_values(row))
     with connection.cursor() as cursor:
-        cursor.execute(_SELECT_CALL, [run, ordinal])
-        row = Approval(id=pk, run_id=run, call_id=cursor.fetchone()[0], **columns)
-        values = [_prepare_value(field, getattr(row, name)) for name, field in _FIELDS.items()]
-        cursor.execute(_compose_insert(("run_id", "call_id", *columns)), values)
-    return row
+        for names, values in by_names.items():
+            cursor.executemany(_compose_insert(names), values)
+
+
+def _list_values(row: NewApproval) -> list[Any]:
+    """Return the parameters of the INSERT: of the call its run and ordinal, by which the database finds it."""
+    columns = row.columns
+    values = [_prepare_value(field, columns.get(name, default)) for name, field, default in _OTHER_FIELDS]
+    return [row.id, row.run, row.run, row.ordinal, *values]
 
 
 def update_approval(pk: str, **columns: Any) -> None:
@@ -74,6 +93,8 @@ def update_approval(pk: str, **columns: Any) -> None:
 
 
 _FIELDS: dict[str, Any] = {field.attname: field for field in Approval._meta.concrete_fields}
+_KEYS = ("id", "run_id", "call_id")
+_OTHER_FIELDS = [(name, field, field.get_default()) for name, field in _FIELDS.items() if name not in _KEYS]
 _PLAIN_VALUES = frozenset({str, int, float, bool, type(None)})
 
 
@@ -86,10 +107,11 @@ def _prepare_value(field: Any, value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _compose_insert(names: tuple[str, ...]) -> str:
-    updates = ", ".join(f"{name} = excluded.{name}" for name in names)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in ("run_id", "call_id", *names))
+    other_names, marks = [name for name, _, _ in _OTHER_FIELDS], ["%s"] * len(_OTHER_FIELDS)
     return (
-        f"INSERT INTO toolcards_approval ({', '.join(_FIELDS)}) VALUES ({', '.join(['%s'] * len(_FIELDS))})"  # noqa: S608
-        f" ON CONFLICT (id) DO UPDATE SET {updates}"
+        f"INSERT INTO toolcards_approval ({', '.join([*_KEYS, *other_names])})"  # noqa: S608
+        f" VALUES (%s, %s, {_SELECT_CALL}, {', '.join(marks)}) ON CONFLICT (id) DO UPDATE SET {updates}"
     )
 
 
@@ -104,8 +126,10 @@ def find_changed_cards(memory: RunMemory) -> list[Card]:
     return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
 
 
-def write_approval(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float) -> None:
-    """Write the card's approval.
+def write_approval(
+    memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float
+) -> NewApproval | None:
+    """Update the approval's row, or return the row to insert.
 
     A newer approval supersedes the older one of the same call.
     `extras`: approval id -> columns that are not in the card. `clock_offset`: see models.Approval.
@@ -116,11 +140,13 @@ def write_approval(memory: RunMemory, card: Card, extras: dict[str, dict[str, An
     if before is not None and is_new:
         Approval.objects.filter(id=before.id, state__in=("pending", "approved")).update(state="superseded")
     columns = extras.get(ask.id, {}) | _columns(ask)
-    if is_new:
-        _create(memory, card, ask, {"channel": "none", "clock_offset": clock_offset} | columns)
-    else:
-        update_approval(ask.id, **columns)
     memory.asks[card.ordinal] = ask
+    if not is_new:
+        update_approval(ask.id, **columns)
+        return None
+    columns = {"channel": "none", "clock_offset": clock_offset} | columns
+    fixed_columns = {"opener": ask.opener, "requested_at": ask.requested_at, "asked": not ask.automatic}
+    return NewApproval(ask.id, memory.row.pk, card.ordinal, columns | fixed_columns)
 
 
 def get_row_state(state: str) -> str:
@@ -141,8 +167,3 @@ def _columns(ask: CardApproval) -> dict[str, Any]:
         "reason": clean_text(get_redactor().text(ask.reason)), "expires_at": ask.expires_at,
         "args_sha256": ask.args_sha256,
     }  # fmt: skip
-
-
-def _create(memory: RunMemory, card: Card, ask: CardApproval, columns: dict[str, Any]) -> None:
-    fixed_columns = {"opener": ask.opener, "requested_at": ask.requested_at, "asked": not ask.automatic}
-    insert_approval(ask.id, memory.row.pk, card.ordinal, columns | fixed_columns)

@@ -59,6 +59,7 @@ class Transaction:
         self.steady, self.working = clock.steady(), clock.working()
         self.runs: dict[int, RunMemory] = {}
         self.approval_columns: dict[str, dict[str, Any]] = {}  # approval id -> columns not in the card
+        self.new_permits: list[Callable[[], approval_rows.NewApproval]] = []  # build rows of permits that rules issue
         self.after_write: list[Callable[[], None]] = []  # called in the transaction, after the rows
         self.runs_with_answers: set[int] = set()  # runs with an approval that changed
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
@@ -232,8 +233,13 @@ class Transaction:
             self.runs_with_answers = {memory.row.pk for memory, _ in approvals}
             now = timezone.now()
             bulk_sql.update_runs(cursor, [self._build_run_row(memory, now) for memory in memories])
+        offset = clock.offset()
+        new_rows = [build_row() for build_row in self.new_permits]
         for memory, card in approvals:
-            approval_rows.write_approval(memory, card, self.approval_columns, clock.offset())
+            new_row = approval_rows.write_approval(memory, card, self.approval_columns, offset)
+            new_rows += [new_row] if new_row else []
+        if new_rows:
+            approval_rows.insert_approvals(new_rows)
         approval_rows.write_permit_states(self.permit_states)
 
     def _finish(self) -> None:

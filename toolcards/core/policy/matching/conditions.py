@@ -183,7 +183,7 @@ class ArgumentCondition:
         return values[0] if len(values) == 1 else list(values)
 
 
-_TRUTHS = {Likelihood.NO: FALSE, Likelihood.MAYBE: OPAQUE, Likelihood.YES: TRUE}
+_TRUTHS = (FALSE, OPAQUE, TRUE)  # by Likelihood
 _WIDE_STEPS = 4  # the cost of matching a short command with the commands of a rule
 
 
