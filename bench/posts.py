@@ -114,11 +114,14 @@ def measure_ingest(server: servers.Server, count: int, seconds: float, label: st
 
 
 def _build_hook(label: str, turn: int) -> bytes:
-    """Return a hook input of Claude Code: before the call in even turns, its result in odd ones."""
+    """Return a hook input of Claude Code: before the call in even turns, its result in odd ones.
+
+    Both name the same input, as Claude Code does. With another input, the result would be of another call.
+    """
     event, output = ("PreToolUse", {}) if turn % 2 == 0 else ("PostToolUse", {"tool_response": {"stdout": TEXT}})
     hook = {
         "session_id": label, "hook_event_name": event, "tool_name": "Bash", "tool_use_id": f"{label}-{turn // 2}",
-        "tool_input": {"command": "ls -la", "description": TEXT if turn % 2 == 0 else ""},
+        "tool_input": {"command": "ls -la", "description": TEXT},
     }  # fmt: skip
     return json.dumps(hook | output).encode()
 

@@ -12,8 +12,11 @@ from typing import Any
 import django
 from asgiref.sync import ThreadSensitiveContext
 from django.core.handlers.asgi import ASGIHandler
+from django.db import connections
 
-KEPT_THREADS = 16  # idle threads, with their connections to the database
+from dashboard import threads
+
+KEPT_THREADS = 32  # idle threads, with their connections to the database
 
 
 class PageHandler(ASGIHandler):
@@ -41,17 +44,23 @@ class PageHandler(ASGIHandler):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
-        executor = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="page")
+        executor = self._idle.pop() if self._idle else ThreadPoolExecutor(1, "page", threads.keep_connection)
         try:
             async with ThreadSensitiveContext(executor=executor):
                 await self.handle(scope, receive, send)
         except BaseException:
-            executor.shutdown(wait=False)
+            _end_thread(executor)
             raise
         if len(self._idle) < KEPT_THREADS:
             self._idle.append(executor)
         else:
-            executor.shutdown(wait=False)
+            _end_thread(executor)
+
+
+def _end_thread(executor: ThreadPoolExecutor) -> None:
+    """End the thread and its connection after what it still does."""
+    executor.submit(connections.close_all)
+    executor.shutdown(wait=False)
 
 
 def get_page_handler() -> PageHandler:

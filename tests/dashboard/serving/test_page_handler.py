@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from asgiref.sync import SyncToAsync
 from asgiref.testing import ApplicationCommunicator
+from django.db import connection, connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import path
 
 from dashboard.accounts.access import allow_anyone
+from dashboard.serving import page_handler
 from dashboard.serving.page_handler import PageHandler
 
 pytestmark = pytest.mark.django_db(transaction=True)
 threads: list[int] = []
+opened: list[Any] = []  # the connections of requests, as Django's objects
+raw: list[Any] = []  # the same, as the driver's
 entered = threading.Event()
 left = threading.Event()
 
@@ -51,9 +55,17 @@ def streaming(request: Any) -> StreamingHttpResponse:
     return StreamingHttpResponse(iter(["a", "b"]))
 
 
+@allow_anyone
+def reading(request: Any) -> HttpResponse:
+    connection.ensure_connection()
+    opened.append(connections[connection.alias])
+    raw.append(connection.connection)
+    return HttpResponse("read")
+
+
 urlpatterns = [
     path("blocking/", blocking), path("async/", on_the_loop), path("slow/", slow), path("broken/", broken),
-    path("streaming/", streaming),
+    path("streaming/", streaming), path("reading/", reading),
 ]  # fmt: skip
 
 
@@ -61,6 +73,8 @@ urlpatterns = [
 def urls(settings: Any) -> None:
     settings.ROOT_URLCONF = __name__
     threads.clear()
+    opened.clear()
+    raw.clear()
     entered.clear()
     left.clear()
 
@@ -92,6 +106,26 @@ async def test_requests_one_after_another_share_a_thread_of_their_own() -> None:
     for _ in range(3):
         assert (await get(handler, "/blocking/"))[::2] == (200, b"False")
     assert len(set(threads)) == 1 and threading.get_ident() not in threads
+
+
+async def test_requests_on_one_thread_share_its_connection_to_sqlite() -> None:
+    handler = PageHandler()
+    for _ in range(3):
+        assert (await get(handler, "/reading/"))[2] == b"read"
+    if connection.vendor == "sqlite":
+        assert raw[0] is raw[1] is raw[2]
+    else:  # it goes back to those that all threads share
+        assert opened[0].connection is None
+
+
+async def test_a_thread_that_ends_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_handler, "KEPT_THREADS", 0)
+    assert (await get(PageHandler(), "/reading/"))[0] == 200
+    for _ in range(1_000):
+        if opened[0].connection is None:
+            break
+        await asyncio.sleep(0.01)
+    assert opened[0].connection is None
 
 
 async def test_the_middleware_and_the_view_of_a_request_take_one_hop(monkeypatch: pytest.MonkeyPatch) -> None:

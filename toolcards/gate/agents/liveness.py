@@ -20,6 +20,7 @@ LOST_REASON = "The agent is away: nothing was heard from it."
 KEPT_HINT = " What people are asked, or approve, is kept for it until its time limit."
 BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run with heartbeats counts as lost
 REQUEST_LEASE = 3_600.0  # seconds without a request after which a run of HTTP requests counts as lost
+LEASE_SLACK = 1 / 60  # of a lease, by which a run can count as lost too early
 POLL_LEASE = 180.0  # seconds without a poll after which an agent with only open approvals is away
 
 
@@ -68,7 +69,18 @@ def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEAS
     """Renew the lease after a request; resume a lost run."""
     resume_run(tx, memory)
     lease = BEAT_LEASE if memory.row.beats else lease
-    memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
+    _move_lease(memory, max(memory.row.alive_until or 0.0, tx.working + lease), lease)
+
+
+def _move_lease(memory: RunMemory, end: float, lease: float) -> None:
+    """Move the end of the lease; write the run for it only if it moves by more than LEASE_SLACK.
+
+    Otherwise an answer that changes nothing else would wait for the disk.
+    """
+    stored_end = memory.row.alive_until or 0.0
+    memory.row.alive_until = end
+    if abs(end - stored_end) > lease * LEASE_SLACK:
+        memory.touched = True
 
 
 def note_poll(tx: Transaction, memory: RunMemory) -> None:
@@ -79,7 +91,7 @@ def note_poll(tx: Transaction, memory: RunMemory) -> None:
     note_request(tx, memory, POLL_LEASE)
     deadline = tx.working + POLL_LEASE
     if deadline < (memory.row.alive_until or 0.0) < math.inf and not _find_http_calls(memory)[1]:
-        memory.row.alive_until = deadline
+        _move_lease(memory, deadline, POLL_LEASE)
 
 
 def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
