@@ -62,6 +62,7 @@ class Gated(Streamer):
         call_id, answer = fields["call_id"], fields["decision"]
         question = self.ledger.ask(self.run, call_id, polls=False)
         question.answers.append(answer)
+        question.codes.append(str((fields.get("reason") or {}).get("code")))
         if (fields.get("by") or {}).get("kind") != "human":
             question.refused = str((fields.get("by") or {}).get("kind"))
         if payload.pop(call_id, None) and answer == "allow":
@@ -91,6 +92,7 @@ class Poller(Client):
             question.refused = f"{status}"
             return
         question.answers.append(decision["decision"])
+        question.codes.append(str((decision.get("reason") or {}).get("code")))
         if decision["by"]["kind"] != "human":
             question.refused = decision["by"]["kind"]
         elif decision["decision"] == "allow":

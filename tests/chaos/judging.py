@@ -126,7 +126,7 @@ def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
     row.told_once += right
     row.told_otherwise += not right
     if not right:
-        text = f"votes {[(vote.answer, vote.status) for vote in votes]}, answers {question.answers}"
+        text = f"votes {[(vote.answer, vote.status) for vote in votes]}, answers {question.answers} {question.codes}"
         row.samples.append(f"{question.call_id} of {question.run}: {text}, claims {question.claims} {question.refused}")
 
 

@@ -29,6 +29,8 @@ class Asked:
     call_id: str
     answers: list[str] = field(default_factory=list)
     """Final answers, in the order in which they came; `allow` or `deny`."""
+    codes: list[str] = field(default_factory=list)
+    """The reason code of each answer."""
     claims: list[int] = field(default_factory=list)
     """Statuses of the claims, 0 where no answer came."""
     refused: str = ""
