@@ -19,7 +19,7 @@ MAX_MESSAGE = 120  # characters of an error on a line
 def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
     """Return the call's article with one link in it.
 
-    The link has state, tool, summary and duration; `is_listed` adds agent, run and time of day.
+    The link has state, tool, summary, the first remark and the duration; `is_listed` adds agent, run and time of day.
     """
     view = html.view
     error = " ".join(view.message.split())[:MAX_MESSAGE] if not view.card.soft else ""
@@ -32,8 +32,13 @@ def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
         f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{url}">'
         f'<b class="st">{mark_html(view.word)}</b>'
         f' <code class="tool">{mark_html(view.card.tool.name)}</code> <span class="sum">{mark_html(summary)}</span>'
-        f" {html.time}{_render_origin(html) if is_listed else ''}</a></article>\n"
+        f"{_render_remark(html)} {html.time}{_render_origin(html) if is_listed else ''}</a></article>\n"
     )
+
+
+def _render_remark(html: CardHtml) -> str:
+    remarks = html.view.anomalies
+    return f' <span class="remark">{mark_html(remarks[0][1])}</span>' if remarks else ""
 
 
 def _render_origin(html: CardHtml) -> str:

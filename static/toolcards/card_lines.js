@@ -50,7 +50,7 @@ function makeOrigin(card) {
 }
 
 /**
- * Return the line of a card: its state, tool, summary and duration in one link.
+ * Return the line of a card: its state, tool, summary, first remark and duration in one link.
  * @param {HTMLElement} card
  */
 function makeLine(card) {
@@ -62,7 +62,10 @@ function makeLine(card) {
   const summary = card.querySelector('.sum');
   const message = 'soft' in card.dataset ? '' : card.querySelector('.error .message')?.textContent;
   if (message) summary.append(`${summary.textContent && ' · '}${message.replace(/\s+/g, ' ').slice(0, MOST_MESSAGE)}`);
-  line.append(word, ' ', card.querySelector('.tool'), ' ', summary, ' ', card.querySelector('.dur') || '');
+  line.append(word, ' ', card.querySelector('.tool'), ' ', summary, ' ');
+  const remark = card.querySelector('[data-anomaly] > span');
+  if (remark) line.append(Object.assign(remark, {className: 'remark'}), ' ');
+  line.append(card.querySelector('.dur') || '');
   if (isListOfAll()) line.append(' ', makeOrigin(card));
   return line;
 }
@@ -84,7 +87,7 @@ const isListOfAll = () => list?.dataset.board === 'calls';
  * @param {HTMLElement | null} present - the same call on the page
  */
 export function shortenPushed(card, present) {
-  if (!isListOfAll() || openedCards.has(card.id)) return;
+  if (!isListOfAll() || isLine(card) || openedCards.has(card.id)) return;
   if (present ? isLine(present) : !card.hasAttribute('data-waiting')) shorten(card);
 }
 

@@ -44,8 +44,11 @@ def test_pushed_calls_become_the_lines_that_the_server_draws(server: Server, vis
     page = visit(list_of(run))
     page.check("[data-follow]")
     tell(server, run, done("old"), begun("new"), done("new"))
+    tell(server, run, begun("twice"), done("twice"), done("twice") | {"output": "else"})
     tell(server, run, begun("bad"), {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it  broke"}})
-    for call_id, state in [("old", "output-available"), ("new", "output-available"), ("bad", "output-error")]:
+    states = {"old": "output-available", "new": "output-available", "twice": "output-available", "bad": "output-error"}
+    page.locator("article[data-call-id=twice] .remark").wait_for()
+    for call_id, state in states.items():
         in_state(page, state, call_id)
     tidy = "cards => cards.map(card => [card.dataset.callId, card.innerText.replace(/\\s+/g, ' ').trim()])"
     pushed = page.locator("article[data-line]").evaluate_all(tidy)
@@ -53,7 +56,7 @@ def test_pushed_calls_become_the_lines_that_the_server_draws(server: Server, vis
     page.reload()
     page.wait_for_selector("body[data-live=up]")
     assert page.locator("article[data-line]").evaluate_all(tidy) == pushed
-    assert "it broke" in dict(pushed)["bad"]
+    assert "it broke" in dict(pushed)["bad"] and "reported twice" in dict(pushed)["twice"]
 
 
 def test_a_line_opens_in_place_and_stays_open_while_its_call_continues(server: Server, visit: Open, run: str) -> None:
