@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, cards, fanout, ingest, pages, posts, servers, simulation, stores
+from bench import answers, browser, cards, fanout, ingest, pages, posts, servers, simulation, stores
 from bench.report import Report
 
 SECTIONS = {
@@ -16,6 +16,7 @@ SECTIONS = {
     "long": lambda r, s: cards.measure_long_run(r, s.ours, s.person, quick=s.quick),
     "latency": lambda r, s: fanout.measure_latency(r, s.ours, s.person, quick=s.quick),
     "page": lambda r, s: fanout.measure_page(r, s.ours, s.person, quick=s.quick),
+    "ux": lambda r, s: browser.measure(r, quick=s.quick),
     "pages": lambda r, s: pages.measure(r, quick=s.quick),
     "large": lambda r, s: stores.measure_large_store(r, quick=s.quick),
     "postgresql": lambda r, s: stores.measure_postgresql(r, s.ours, quick=s.quick),

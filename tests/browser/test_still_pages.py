@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -58,6 +60,42 @@ def test_new_calls_on_the_page_of_all_calls_wait_behind_a_button(server: Server,
     tell(server, run, *done(f"{run}-c"))
     page.wait_for_selector(f"article[data-call-id='{run}-c']")  # following, it comes at once
     page.uncheck("[data-follow]")
+
+
+def test_a_short_list_on_a_phone_moves_nothing_as_its_runs_continue(server: Server, visit: Open, run: str) -> None:
+    def send(number: int, *frames: dict[str, Any]) -> None:
+        where = f"/api/v1/ingest?protocol=native&run={quote(f'{run}-{number}', safe='')}&agent={quote(run, safe='')}"
+        body = "".join(json.dumps(frame) + "\n" for frame in frames)
+        assert server.request("POST", where, body, Content_Type="application/x-ndjson")[0] == 200
+
+    send(0, *done("c"))
+    page = visit(f"/runs/?agent={quote(run, safe='')}", viewport={"width": 390, "height": 844})
+    page.evaluate(WATCH_SHIFTS)
+    send(0, *[frame for number in range(12) for frame in done(f"d{number}")])
+    page.locator(".run-row", has_text="13").wait_for()
+    for number in range(1, 4):
+        send(number, *done("c"))
+    page.wait_for_selector("button[data-held='3']")
+    page.locator("button[data-held]").evaluate("button => button.click()")  # no input of the reader for the browser
+    page.wait_for_function("() => document.querySelectorAll('.run-row').length === 4")
+    page.wait_for_timeout(500)
+    assert page.evaluate(SUM_SHIFTS) <= 0.02
+
+
+def test_calls_that_come_and_go_do_not_change_the_height_of_a_runs_header(
+    server: Server, visit: Open, run: str
+) -> None:
+    failed = done("bad")[0], {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it broke"}}
+    tell(server, run, *failed, *[frame for n in range(12) for frame in done(f"a{n}")])
+    page = visit(path_of(run), viewport={"width": 390, "height": 844})
+    page.evaluate(WATCH_SHIFTS)
+    with server.socket(protocol="native", run=run, mode="observe") as socket:
+        for n in range(4):
+            for frame, is_running in zip(done(f"b{n}"), (True, False), strict=True):
+                socket.send(json.dumps(frame))
+                legend = page.locator("#run-head .legend")
+                legend.filter(has_text="Running" if is_running else f"Done {n + 13}").wait_for()
+    assert page.evaluate(SUM_SHIFTS) <= 0.02
 
 
 def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, run: str) -> None:
