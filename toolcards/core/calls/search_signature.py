@@ -6,25 +6,46 @@ be checked in the text itself.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from collections.abc import Iterable
 
 BITS = 2_048
 SHORTEST = 3  # bytes of a needle: one trigram
 LONGEST = 100_000  # bytes of a text; longer ones have all bits
 EVERY_BIT = frozenset(range(BITS))
-_FACTOR, _SHIFT = 2_654_435_761, 32 - 11  # a multiplicative hash of 24 bits to 11 bits (Knuth)
+_LOW_FIRST = sys.byteorder == "little"
+
+
+def _build_tables(position: int) -> tuple[bytes, bytes]:
+    """Return the low and the high byte of a random number of 11 bits for each byte at that position of a trigram."""
+    numbers = hashlib.shake_128(f"trigram {position}".encode()).digest(512)
+    return numbers[:256], bytes(number & BITS - 1 >> 8 for number in numbers[256:])
+
+
+_TABLES = [_build_tables(position) for position in range(3)]
 
 
 def compute_bits(text: str) -> frozenset[int]:
-    """Return the bits of the text's trigrams."""
+    """Return the bits of the text's trigrams.
+
+    The bit of a trigram is its tabulation hash. All trigrams are hashed at once: as bytes of two long numbers.
+    """
     data = text.encode("utf-8", "surrogatepass")
+    count = len(data) - 2
+    if count < 1:
+        return frozenset()
     if len(data) > LONGEST:
         return EVERY_BIT
-    trigrams = set(zip(data, data[1:], data[2:], strict=False))
-    return frozenset(
-        ((first << 16 | second << 8 | third) * _FACTOR & 0xFFFFFFFF) >> _SHIFT for first, second, third in trigrams
-    )
+    low = high = 0
+    for position, (low_table, high_table) in enumerate(_TABLES):
+        low ^= int.from_bytes(data.translate(low_table)[position : position + count], "little")
+        high ^= int.from_bytes(data.translate(high_table)[position : position + count], "little")
+    words = bytearray(2 * count)
+    words[1 - _LOW_FIRST :: 2] = low.to_bytes(count, "little")
+    words[_LOW_FIRST::2] = high.to_bytes(count, "little")
+    return frozenset(memoryview(words).cast("H"))
 
 
 def build_call_text(card_json: str, names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.expressions import RawSQL
 
-from toolcards.core.calls.search_signature import build_call_text, compute_bits
+from toolcards.core.calls.search_signature import BITS, build_call_text, compute_bits
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
@@ -60,11 +60,13 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
 def compute_signatures(calls: QuerySet[ToolCall]) -> list[CallSignature]:
     """Return the signatures of the calls."""
     stored_text = RawSQL("toolcards_toolcall.card", [], output_field=TextField())
-    signatures = []
-    for call in calls.select_related("run").annotate(stored_card=stored_text):
-        text = build_call_text(call.card, (call.tool, call.call_id, call.agent, call.run.name))
-        signatures.append(CallSignature(call.pk, call.stored_card, compute_bits(text)))
-    return signatures
+    rows = calls.annotate(stored_card=stored_text).values_list(
+        "pk", "stored_card", "card", "tool", "call_id", "agent", "run__name"
+    )
+    return [
+        CallSignature(pk, stored_card, compute_bits(build_call_text(card, names)))
+        for pk, stored_card, card, *names in rows
+    ]
 
 
 class DeleteEmptySegments(Command):
@@ -109,10 +111,7 @@ class AddToIndex(Command):
 
 def _append(segment: SearchSegment, signatures: list[CallSignature]) -> None:
     """Append the calls to the segment and write all of its blocks."""
-    added = [0] * (BLOCKS * ROWS)
-    for position, signature in enumerate(signatures, start=segment.count):
-        for bit in signature.bits:
-            added[bit] |= 1 << position
+    added = [row << segment.count for row in _build_rows(signatures)]
     existing_rows = {block.number: block for block in segment.blocks.all()} if segment.pk else {}
     segment.calls = bytes(segment.calls) + array("q", (signature.pk for signature in signatures)).tobytes()
     segment.count += len(signatures)
@@ -128,3 +127,17 @@ def _append(segment: SearchSegment, signatures: list[CallSignature]) -> None:
     SearchBlock.objects.bulk_create(
         blocks, update_conflicts=True, unique_fields=["segment", "number"], update_fields=["rows"]
     )
+
+
+def _build_rows(signatures: list[CallSignature]) -> list[int]:
+    """Return for each bit a number with one bit per call."""
+    columns = []
+    for start in range(0, len(signatures), 8):
+        column = 0  # one byte per bit, for eight calls
+        for position, signature in enumerate(signatures[start : start + 8]):
+            flags = bytearray(BITS)
+            for bit in signature.bits:
+                flags[bit] = 1
+            column |= int.from_bytes(flags, "little") << position
+        columns.append(column.to_bytes(BITS, "little"))
+    return [int.from_bytes(bytes(row), "little") for row in zip(*columns, strict=True)]
