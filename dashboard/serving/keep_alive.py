@@ -11,6 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dashboard.serving import whole_answers
 from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 
@@ -44,6 +45,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         elif self.cycle.keep_alive:
             self.cycle.default_headers = [*self.cycle.default_headers, KEEP_ALIVE]
+        whole_answers.offer(self.cycle)
 
     def start_idle_timer(self) -> None:
         """Wait for the next request until the connection expires."""

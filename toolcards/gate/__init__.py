@@ -16,8 +16,8 @@ raises `RequestRefused` (refusals.py).
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
   `arecord_pulse`, `drain`.
-- Reads: `count_backlog`, `get_oldest_wait`, `get_undo_deadline`, `is_tool_announced`, `iterate_steps`,
-  `list_identities`.
+- Reads: `count_backlog`, `count_received_frames`, `get_oldest_wait`, `get_undo_deadline`, `is_tool_announced`,
+  `iterate_steps`, `list_identities`.
 """
 
 from __future__ import annotations
@@ -89,6 +89,11 @@ drain = group_commit.WRITER.drain
 def count_backlog() -> int:
     """Return how many frames this process has accepted and not committed yet."""
     return group_commit.WRITER.backlog
+
+
+def count_received_frames() -> int:
+    """Return how many frames this process has received from agents since it started."""
+    return group_commit.WRITER.frames_received
 
 
 def get_oldest_wait() -> float:
@@ -185,6 +190,7 @@ __all__ = [
     "break_glass",
     "build_end_of_stream",
     "count_backlog",
+    "count_received_frames",
     "decide",
     "drain",
     "get_active_version_number",

@@ -62,7 +62,7 @@ async def answer_ingest(scope: Any, receive: Any, send: Any) -> None:
         origins.check_host(scope)
         content, headers = await request.process()
         if not request.is_unread:
-            await asgi_messages.send_json(send, content, headers)
+            await asgi_messages.send_json(scope, send, content, headers)
             return
         response = asgi_messages.build_response(content, headers=headers)
     except SenderDisconnected:

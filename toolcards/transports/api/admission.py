@@ -1,6 +1,7 @@
-"""Reports to the server in front of the application that a peer is identified.
+"""What the server in front of the application offers in the scope of a request.
 
-A server that limits unknown peers puts a `Line` into the scope; without one (Daphne, tests) the report has no effect.
+A server that limits unknown peers puts a `Line` into the scope, which receives the report that a peer is identified;
+without one (Daphne, tests) the report has no effect.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 LINE = "toolcards.line"  # in a scope
+# In the extensions of a scope: a function of header lines and body, which writes a whole answer with status 200 and
+# returns whether it has done so.
+WHOLE_ANSWER = "toolcards.whole_answer"
 
 
 class Line(Protocol):

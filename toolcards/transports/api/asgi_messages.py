@@ -12,6 +12,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 
 from toolcards.transports import shutdown
+from toolcards.transports.api.admission import WHOLE_ANSWER
 from toolcards.transports.api.api_errors import Problem, build_restarting
 
 HEADERS = {
@@ -60,12 +61,18 @@ _JSON_HEADERS = [
 ]
 
 
-async def send_json(send: Any, content: Any, headers: dict[str, str] | None = None) -> None:
+_HEADER_LINES = b"".join(b"%b: %b\r\n" % header for header in _JSON_HEADERS)
+
+
+async def send_json(scope: Any, send: Any, content: Any, headers: dict[str, str] | None = None) -> None:
     """Send the content as JSON with status 200.
 
-    Does not build a Django response.
+    Does not build a Django response. With the extension `WHOLE_ANSWER`, the server writes it at once.
     """
     body = _encode(content).encode()
+    write = scope.get("extensions", {}).get(WHOLE_ANSWER)
+    if write is not None and not headers and write(_HEADER_LINES, body):
+        return
     more = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items()]
     all_headers = [*_JSON_HEADERS, *more, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": all_headers})

@@ -163,7 +163,7 @@ class DirectView:
             if isinstance(content, (HttpResponse, StreamingHttpResponse)):
                 await respond(send, content)
             else:
-                await send_json(send, content)
+                await send_json(request.scope, send, content)
         except Exception as error:  # the client is gone
             log.debug("not sent: %s", error)
         finally:

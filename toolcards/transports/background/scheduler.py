@@ -23,7 +23,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
 INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
 INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
-BUSY_SHARE = 0.4  # of a core
+BUSY_RATE = 20.0  # frames received per second
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
@@ -103,10 +103,10 @@ async def _run_search_index() -> None:
     """Without a long pause while calls wait, as after an update of the server; rarely while the process is busy."""
     added, last_round = 0, time.monotonic()
     while True:
-        cpu_time, pause_start = time.process_time(), time.monotonic()
-        await asyncio.sleep(INDEX_SECONDS if not added else INDEX_PAUSE)
-        cpu_share = (time.process_time() - cpu_time) / (time.monotonic() - pause_start)
-        if cpu_share > BUSY_SHARE and time.monotonic() - last_round < INDEX_DELAY:
+        earlier_frames, pause = gate.count_received_frames(), INDEX_PAUSE if added else INDEX_SECONDS
+        await asyncio.sleep(pause)
+        is_busy = gate.count_received_frames() - earlier_frames > BUSY_RATE * pause
+        if is_busy and time.monotonic() - last_round < INDEX_DELAY:
             continue
         added = 0
         try:
