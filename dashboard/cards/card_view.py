@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
-from dashboard.cards import risk as risks
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.payloads.payload_view import PayloadView
+from dashboard.cards.risk.assessment import Risk, assess_risk
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
@@ -252,9 +252,9 @@ class CardView:
         return url_helpers.build_vote_url(self.card.approval.id) if self.card.approval else ""
 
     @cached_property
-    def risk(self) -> risks.Risk:
+    def risk(self) -> Risk:
         """Return the risk of approving the call."""
-        return risks.assess_risk(self.card)
+        return assess_risk(self.card)
 
     @property
     def undo_until(self) -> float:

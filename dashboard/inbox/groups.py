@@ -16,9 +16,9 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dashboard.cards import risk
 from dashboard.cards.card_view import CardView
 from dashboard.cards.payloads import payload_view
+from dashboard.cards.risk.assessment import Risk
 from dashboard.policy.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.shell.script import read_line
@@ -81,7 +81,7 @@ class CallGroup:
         return self.items[0].card.tool.name
 
     @property
-    def risk(self) -> risk.Risk:
+    def risk(self) -> Risk:
         """Return the risk of each call."""
         return self.items[0].view.risk
 

@@ -17,7 +17,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
-from dashboard.cards import rendering, risk
+from dashboard.cards import rendering
+from dashboard.cards.risk.assessment import LEVELS, assess_risk
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import answers, groups, history
@@ -82,12 +83,10 @@ def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
 
     Includes empty groups, since calls may arrive while the page is open.
     """
-    by_level: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
+    by_level: dict[str, list[ToolCall]] = {level: [] for level in LEVELS}
     for call in calls:
-        by_level[risk.assess_risk(call.as_shown_card()).level].append(call)
-    return [
-        RiskGroup(f"{level.title()} risk", rank * 10**13, by_level[level]) for rank, level in enumerate(risk.LEVELS)
-    ]
+        by_level[assess_risk(call.as_shown_card()).level].append(call)
+    return [RiskGroup(f"{level.title()} risk", rank * 10**13, by_level[level]) for rank, level in enumerate(LEVELS)]
 
 
 def summarize_queue() -> QueueSummary:

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dashboard.cards import event_log, rendering, timeline
+from dashboard.cards import event_log, rendering
+from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
 from dashboard.runs import run_cards, tables
@@ -79,7 +80,7 @@ class RunBoard(LiveBoard):
         return parts
 
     def _build_timeline(self, run: Run) -> dict[str, Any]:
-        return timeline.build_timeline(run, latest=self.latest, as_table=self.as_table)
+        return build_timeline(run, latest=self.latest, as_table=self.as_table)
 
     @staticmethod
     def _render_call_parts(calls: Iterable[ToolCall]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
 
 from dashboard import url_helpers
-from dashboard.cards.timeline_window import TimeWindow
+from dashboard.cards.timeline.window import TimeWindow
 from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.cards import risk, safe_text
+from dashboard.cards import safe_text
+from dashboard.cards.risk.assessment import assess_risk
 from toolcards.core.calls.call_json import summarize
 from toolcards.models import ToolCall
 
@@ -17,7 +18,7 @@ def read_badge() -> dict[str, Any]:
     waiting = ToolCall.objects.waiting()
     count = waiting.count()
     newest = waiting.reverse().first() if count else None
-    level = risk.assess_risk(newest.as_shown_card()).level if newest else ""
+    level = assess_risk(newest.as_shown_card()).level if newest else ""
     return {
         "count": count,
         "risk": level,

@@ -10,8 +10,9 @@ from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import call_trace, timeline
-from dashboard.cards.timeline_window import TimeWindow
+from dashboard.cards import call_trace
+from dashboard.cards.timeline.timeline import build_timeline
+from dashboard.cards.timeline.window import TimeWindow
 from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source
@@ -76,7 +77,7 @@ def _build_timeline_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     if latest or not (around or window):
         live = {"tab": "timeline", **({"latest": latest} if latest else {}), **({"table": 1} if as_table else {})}
     socket = url_helpers.build_run_socket_url(run, **live)
-    return timeline.build_timeline(run, around, window, latest=latest, as_table=as_table) | {"socket": socket}
+    return build_timeline(run, around, window, latest=latest, as_table=as_table) | {"socket": socket}
 
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:

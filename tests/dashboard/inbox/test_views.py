@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
-from dashboard.cards import risk
+from dashboard.cards.risk.assessment import MAX_REASONS, assess_risk
 from toolcards import gate
 from toolcards.models import Approval, ToolCall, Vote
 from toolcards.models.write_guard import allow_log_writes
@@ -386,8 +386,8 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
     ],
 )
 def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, reason: str) -> None:
-    result = risk.assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
-    assert any(reason in one for one in result.reasons) and len(result.reasons) <= risk.MAX_REASONS
+    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    assert any(reason in one for one in result.reasons) and len(result.reasons) <= MAX_REASONS
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, rea
     ],
 )  # fmt: skip
 def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, value: Any) -> None:
-    result = risk.assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
     assert result.level == "medium" and not result.reasons
 
 

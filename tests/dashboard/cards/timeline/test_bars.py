@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards import timeline_bars
-from dashboard.cards.timeline_bars import LEFT_MARGIN, LETTER, RIGHT_MARGIN, WIDTH, BarPart, TimelineBar, TimeScale
-from dashboard.cards.timeline_lanes import build_lanes
+from dashboard.cards.timeline.bars import (
+    LEFT_MARGIN,
+    LETTER,
+    MAX_NAMES,
+    RIGHT_MARGIN,
+    WIDTH,
+    BarPart,
+    TimelineBar,
+    TimeScale,
+    lay_out,
+    place_names,
+)
+from dashboard.cards.timeline.lanes import build_lanes
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 
@@ -25,7 +35,7 @@ def a_bar(x: float, width: float, tool: str) -> TimelineBar:
 
 def draw(*cards: Card, first: float, last: float) -> list[TimelineBar]:
     timed_calls = [(call_of(card), card) for card in cards]
-    return timeline_bars.lay_out(build_lanes(timed_calls, "bot", first, last), TimeScale(first, last - first), last)[1]
+    return lay_out(build_lanes(timed_calls, "bot", first, last), TimeScale(first, last - first), last)[1]
 
 
 @given(
@@ -37,7 +47,7 @@ def test_a_name_reaches_neither_the_next_bar_nor_the_end_of_the_picture(parts: l
         bars.append(a_bar(x, width, tool))
         x += width + gap
     bars = [bar for bar in bars if bar.end <= RIGHT]
-    timeline_bars.place_names(bars)
+    place_names(bars)
     for number, bar in enumerate(bars):
         limit = bars[number + 1].pieces[0].x if number + 1 < len(bars) else WIDTH
         end = bar.name_x + len(bar.name) * LETTER
@@ -76,7 +86,7 @@ def test_the_number_of_names_is_bounded_and_the_longest_bars_keep_theirs() -> No
     ]
     bars = draw(*cards, first=0.0, last=20.0)
     named = [bar.end for bar in bars if bar.name]
-    assert len(named) == timeline_bars.MAX_NAMES
+    assert len(named) == MAX_NAMES
     assert min(named) >= max(bar.end for bar in bars if not bar.name) - 0.1
 
 

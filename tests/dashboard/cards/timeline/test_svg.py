@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from dashboard.cards.timeline_bars import TimeScale, lay_out
-from dashboard.cards.timeline_lanes import build_lanes
-from dashboard.cards.timeline_svg import render_picture
+from dashboard.cards.timeline.bars import TimeScale, lay_out
+from dashboard.cards.timeline.lanes import build_lanes
+from dashboard.cards.timeline.svg import render_picture
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from dashboard.cards.risk_hints import (
+from dashboard.cards.risk.hints import (
     ACCESS_FILES,
     DELETES,
     DOWNLOADED_CODE,
@@ -19,7 +19,7 @@ from dashboard.cards.risk_hints import (
     TOO_LARGE,
     Hint,
 )
-from dashboard.cards.risk_values import find_written_hints, is_destructive_sql, is_secret_place
+from dashboard.cards.risk.values import find_written_hints, is_destructive_sql, is_secret_place
 from toolcards.core.policy.shell.analysis import analyze_command
 from toolcards.core.policy.shell.parser import MAX_BYTES
 from toolcards.core.policy.shell.program_catalog import find_program, strip_program_name

@@ -11,7 +11,7 @@ from html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.cards.safe_text import mark_text
-from dashboard.cards.timeline_bars import BAR, LEFT_MARGIN, LETTER, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar
+from dashboard.cards.timeline.bars import BAR, LEFT_MARGIN, LETTER, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar
 
 TOP_OF_LINES = 24
 _HATCH = (

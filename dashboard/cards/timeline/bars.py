@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dashboard import url_helpers
 from dashboard.cards import labels, safe_text
-from dashboard.cards.timeline_lanes import TimelineLane, find_end, find_start
+from dashboard.cards.timeline.lanes import TimelineLane, find_end, find_start
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import ToolCall

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.timeline_lanes import MAX_DEPTH, MAX_LANES, build_lanes, find_end, find_start
+from dashboard.cards.timeline.lanes import MAX_DEPTH, MAX_LANES, build_lanes, find_end, find_start
 from tests.support.cards import a_card
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 

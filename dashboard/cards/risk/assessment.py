@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.cards.risk_commands import find_code_hints, find_command_hints, find_word_list_hints
-from dashboard.cards.risk_hints import (
+from dashboard.cards.risk.commands import find_code_hints, find_command_hints, find_word_list_hints
+from dashboard.cards.risk.hints import (
     DELETES,
     MOVES_LARGE_AMOUNT,
     NETWORK,
@@ -15,7 +15,7 @@ from dashboard.cards.risk_hints import (
     TOO_LARGE,
     Hint,
 )
-from dashboard.cards.risk_values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
+from dashboard.cards.risk.values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.shell.tool_catalog import CommandTool, find_tool

@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from dashboard import url_helpers
-from dashboard.cards import minimap, timeline_svg
-from dashboard.cards.timeline_bars import LEFT_MARGIN, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar, TimeScale, lay_out
-from dashboard.cards.timeline_lanes import TimedCall, build_lanes, find_end, find_start
-from dashboard.cards.timeline_links import TimelineLinks
-from dashboard.cards.timeline_window import TimeWindow
+from dashboard.cards.timeline import minimap, svg
+from dashboard.cards.timeline.bars import LEFT_MARGIN, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar, TimeScale, lay_out
+from dashboard.cards.timeline.lanes import TimedCall, build_lanes, find_end, find_start
+from dashboard.cards.timeline.links import TimelineLinks
+from dashboard.cards.timeline.window import TimeWindow
 from toolcards.models import Run, ToolCall
 
 MAX_CALLS = 400  # bars
@@ -51,7 +51,7 @@ def build_timeline(
     if not as_table:
         now = WIDTH - RIGHT_MARGIN if moving else 0
         ticks = scale.list_ticks(_find_begin(run_calls) or scale.first)
-        context["picture"] = timeline_svg.render_picture(lanes, bars, ticks, height, now)
+        context["picture"] = svg.render_picture(lanes, bars, ticks, height, now)
     return context | {
         "bars": bars, "height": height + 12, "width": WIDTH, "left": LEFT_MARGIN, "right": WIDTH - RIGHT_MARGIN,
         "moving": moving, "bottom": height, "cut": len(calls) == MAX_CALLS < run.calls,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard import url_helpers
-from dashboard.cards.timeline_window import TimeWindow
+from dashboard.cards.timeline.window import TimeWindow
 from toolcards.models import Run
 
 

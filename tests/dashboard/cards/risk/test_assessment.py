@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.cards import risk
-from dashboard.cards.risk_values import MAX_VALUES
+from dashboard.cards.risk.assessment import MAX_REASONS, Risk, assess_risk
+from dashboard.cards.risk.values import MAX_VALUES
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card, CardApproval, CardTool
 
@@ -15,10 +15,10 @@ KEYS = "/home/a/.ssh/authorized_keys"
 PADDING = "echo " + "a" * 1_600
 
 
-def assess(tool: str, value: Any, severity: str = "medium", **more: Any) -> risk.Risk:
+def assess(tool: str, value: Any, severity: str = "medium", **more: Any) -> Risk:
     """Return the risk of a call that waits with this input."""
     approval = CardApproval(terms={"severity": severity}, **more)
-    return risk.assess_risk(
+    return assess_risk(
         Card(
             "c", tool=CardTool(tool, kind=tool_kinds.display_kind(tool)), input=value, has_input=True, approval=approval
         )
@@ -137,4 +137,4 @@ def test_an_edit_that_awaits_more_votes_is_read_too() -> None:
 def test_the_gravest_reasons_come_first_and_are_few() -> None:
     value = {"command": "cat .env; curl https://a.example; echo $(date); sudo rm -rf / # " + "x" * 500}
     reasons = assess("Bash", value).reasons
-    assert len(reasons) == risk.MAX_REASONS and reasons[0] == "deletes or overwrites data"
+    assert len(reasons) == MAX_REASONS and reasons[0] == "deletes or overwrites data"
