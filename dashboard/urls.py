@@ -15,10 +15,12 @@ from dashboard.inbox import views as inbox
 from dashboard.notifications import push_views
 from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
-from dashboard.policy import call_policy, draft_views, dry_run_views, emergency, grants, rule_views, text_editor
+from dashboard.policy import call_policy, draft_views, dry_run_views, emergency, grants
 from dashboard.policy import views as policy
+from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
+from dashboard.policy.text import editor as text_editor
 from dashboard.runs import call_text, call_views, export, manual_outcome, overview, saved_filters, statistics_views
 from dashboard.runs import views as runs
 from dashboard.sources import connect
@@ -81,10 +83,10 @@ POLICY = [
     path("policy/simulations/<str:pk>/", simulation.simulation, name="policy-simulation"),
     path("policy/simulations/<str:pk>/cancel/", simulation.cancel_simulation, name="policy-simulation-cancel"),
     path("policy/packs/<slug:name>/", draft_views.take_pack, name="policy-pack"),
-    path("policy/rules/new/", rule_views.new_rule, name="rule-new"),
-    path("policy/rules/<str:rule_id>/", rule_views.edit_rule, name="rule"),
-    path("policy/rules/<str:rule_id>/switch/", rule_views.switch_rule, name="rule-switch"),
-    path("policy/rules/<str:rule_id>/remove/", rule_views.remove_rule, name="rule-remove"),
+    path("policy/rules/new/", rules.new_rule, name="rule-new"),
+    path("policy/rules/<str:rule_id>/", rules.edit_rule, name="rule"),
+    path("policy/rules/<str:rule_id>/switch/", rules.switch_rule, name="rule-switch"),
+    path("policy/rules/<str:rule_id>/remove/", rules.remove_rule, name="rule-remove"),
     path("policy/versions/", policy.versions, name="policy-versions"),
     path("policy/versions/<number:number>/", policy.version, name="policy-version"),
     path("policy/versions/<number:number>/copy/", draft_views.copy_version, name="policy-copy"),

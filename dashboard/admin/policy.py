@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from dashboard.admin.log import ReadOnlyAdmin, indent_json
-from dashboard.policy.rule_form import RuleForm, rule_to_fields
+from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 

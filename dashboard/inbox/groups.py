@@ -19,7 +19,7 @@ from django.template.loader import render_to_string
 from dashboard.cards.card_view import CardView
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.risk.assessment import Risk
-from dashboard.policy.suggestions import COMMANDS
+from dashboard.policy.rules.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.shell.script import read_line
 from toolcards.models import Approval, ToolCall

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import explanation as reasons
-from dashboard.policy import suggestions
 from dashboard.policy.forms import EFFECTS
+from dashboard.policy.rules import suggestions
 from dashboard.policy.simulation import impact
 from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall

@@ -1,4 +1,4 @@
-"""The forms of the policy pages, except the rule form."""
+"""The forms of the policy pages, except of rules and of the text editor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from dashboard.form_fields import NamesField, read_json
-from dashboard.policy import yaml_io
+from dashboard.policy.text import yaml_io
 
 EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
 
@@ -58,14 +58,6 @@ class ActivateForm(forms.Form):
     draft_sha256 = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
     note = forms.CharField(required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2}))
     apply_to_waiting = forms.BooleanField(required=False)
-
-
-class TextForm(forms.Form):
-    """The draft as YAML; `based_on` identifies the draft that the person edited."""
-
-    text = forms.CharField(max_length=512 * 1024, strip=False)
-    based_on = forms.CharField(max_length=64, required=False)
-    what = forms.ChoiceField(choices=[("save", "Save"), ("check", "Check")], required=False)
 
 
 class ImportForm(forms.Form):

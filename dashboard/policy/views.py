@@ -14,7 +14,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run_views, view_models
 from dashboard.policy.forms import TryForm
-from dashboard.policy.yaml_comments import write_with_comments
+from dashboard.policy.text.yaml_comments import write_with_comments
 from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_draft, policy_store

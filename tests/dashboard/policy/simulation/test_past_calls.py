@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.policy import suggestions, yaml_io
+from dashboard.policy.rules import suggestions
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first, iterate_past_calls
+from dashboard.policy.text import yaml_io
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.decision import decide

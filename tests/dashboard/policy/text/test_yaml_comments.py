@@ -9,8 +9,8 @@ from django.test import Client
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dashboard.policy.yaml_comments import write_with_comments
-from dashboard.policy.yaml_io import NotYaml, read_yaml, write_yaml
+from dashboard.policy.text.yaml_comments import write_with_comments
+from dashboard.policy.text.yaml_io import NotYaml, read_yaml, write_yaml
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import PolicyVersion

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import yaml_io
-from dashboard.policy.forms import TextForm
-from dashboard.policy.yaml_comments import write_with_comments
+from dashboard.policy.text import yaml_io
+from dashboard.policy.text.yaml_comments import write_with_comments
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.gate import policy_draft, policy_store
+
+
+class TextForm(forms.Form):
+    """The draft as YAML; `based_on` identifies the draft that the person edited."""
+
+    text = forms.CharField(max_length=512 * 1024, strip=False)
+    based_on = forms.CharField(max_length=64, required=False)
+    what = forms.ChoiceField(choices=[("save", "Save"), ("check", "Check")], required=False)
 
 
 @require_http_methods(["GET", "POST"])

@@ -10,8 +10,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run_views, suggestions
-from dashboard.policy.rule_form import RuleForm, rule_to_fields
+from dashboard.policy import dry_run_views
+from dashboard.policy.rules import suggestions
+from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft
 from toolcards.models import DraftRule
 

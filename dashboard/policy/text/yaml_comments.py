@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
-from dashboard.policy.yaml_io import NotYaml, read_yaml, write_yaml
+from dashboard.policy.text.yaml_io import NotYaml, read_yaml, write_yaml
 from toolcards.client.common.canonical_json import digest
 
 

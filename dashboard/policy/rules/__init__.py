@@ -1,0 +1,1 @@
+"""Rules of the draft: their form, their pages, and rules suggested from a call."""
