@@ -22,7 +22,8 @@ from tests.clients import npm, pip
 from tests.clients.nodeapp import ZOD
 from tests.support import gating
 from tests.support.server import Server, until
-from toolcards.connect import recipes, snippet_text
+from toolcards.connect import snippet_text
+from toolcards.connect.programs import libraries
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
         (app / "node_modules").symlink_to(modules)
         (app / "gate.mjs").write_text(snippet_text.render_snippet("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
-        for module in recipes.GATE_MODULES:
+        for module in libraries.GATE_MODULES:
             shutil.copy(ROOT / "static/clients" / module, app / "toolcards")
     return [str(npm.node(modules)), str(app / "claude_agent.mjs")]
 

@@ -23,7 +23,7 @@ from tests.support.bad_answers import TABLE
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE, Server, until
 from tests.support.silent_server import Hole
-from toolcards.connect import cline
+from toolcards.connect.programs import cline
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 

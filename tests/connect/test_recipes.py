@@ -21,7 +21,7 @@ from django.core.management import CommandError, call_command
 from tests.support.server import PATIENCE, Server, with_curl
 from toolcards import connect
 from toolcards.connect import probe as probing
-from toolcards.connect.claude_code import HOLD, OLD_KEY, TIMEOUT
+from toolcards.connect.programs.claude_code import HOLD, OLD_KEY, TIMEOUT
 from toolcards.models import AgentKey
 
 ROOT = Path(__file__).parents[2]

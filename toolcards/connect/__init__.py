@@ -10,7 +10,8 @@ The command, the connect page and the README's table are made from `RECIPES`.
 
 from __future__ import annotations
 
-from toolcards.connect import (
+from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, write_changes
+from toolcards.connect.programs import (
     acp,
     claude_code,
     cline,
@@ -19,17 +20,16 @@ from toolcards.connect import (
     cursor,
     gemini_cli,
     goose,
+    libraries,
     mcp,
     opencode,
-    recipes,
 )
-from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, write_changes
 
 # In the order of the connect page.
 RECIPES: tuple[Recipe, ...] = (
-    recipes.ANYTHING, claude_code.RECIPE, codex.RECIPE, gemini_cli.RECIPE, copilot_cli.RECIPE, cursor.RECIPE,
+    libraries.ANYTHING, claude_code.RECIPE, codex.RECIPE, gemini_cli.RECIPE, copilot_cli.RECIPE, cursor.RECIPE,
     cline.RECIPE, goose.RECIPE, opencode.RECIPE,
-    *recipes.LIBRARIES, mcp.RECIPE, acp.RECIPE,
+    *libraries.LIBRARIES, mcp.RECIPE, acp.RECIPE,
 )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolcards.connect import managed_block
 from toolcards.connect.base import TAG, Change, Target, Unreadable, read
+from toolcards.connect.edits import managed_block
 
 CLIENT = Path(__file__).parents[1] / "client"
 STATIC_FOLDERS = (  # in the wheel of the client, in that of the server, and in a checkout

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from toolcards.client import Toolcards
 from toolcards.mcp.elicitation import AUTO, MODES
-from toolcards.mcp.http_proxy import serve
-from toolcards.mcp.http_sessions import GatewaySessions
+from toolcards.mcp.http.proxy import serve
+from toolcards.mcp.http.sessions import GatewaySessions
 from toolcards.mcp.session import Session
-from toolcards.mcp.stdio_relay import StdioRelay
+from toolcards.mcp.stdio.relay import StdioRelay
 
 ABOUT = "Stand between an MCP client and an MCP server, and hold each tool call for the gate."
 NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."

@@ -16,7 +16,8 @@ from django.test import Client
 
 from dashboard.sources import connect
 from tests.support.server import PATIENCE, with_curl
-from toolcards.connect import RECIPES, recipes
+from toolcards.connect import RECIPES
+from toolcards.connect.programs import libraries
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions.tool_register import check_tool
 from toolcards.models import AgentKey, Source
@@ -149,7 +150,7 @@ def test_an_editors_settings_are_json() -> None:
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
     _shell(f"cd {tmp_path}\n{connect.fill_snippet(name, server.base, server.key)}")
     modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
-    expected = {*recipes.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
+    expected = {*libraries.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
     assert set(modules) == expected and all("export " in text for text in modules.values())
     shown_text = (tmp_path / ".env.local").read_text()
     assert shown_text == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolcards import connect, hook_relay
-from toolcards.connect import cline
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.programs import cline
 
 GEMINI, COPILOT = connect.get_recipe("gemini-cli"), connect.get_recipe("copilot")
 CURSOR = connect.get_recipe("cursor")

@@ -15,10 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.mcp.event_stream import EventReader, convert_to_event, format_event
-from toolcards.mcp.http_forms import FormRelay
-from toolcards.mcp.http_sessions import GatewaySessions
-from toolcards.mcp.http_upstream import FAILURES, Response, Upstream
+from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event
+from toolcards.mcp.http.forms import FormRelay
+from toolcards.mcp.http.sessions import GatewaySessions
+from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CALL,
     CANCELLED,

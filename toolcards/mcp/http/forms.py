@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
-from toolcards.mcp.event_stream import EventReader, StreamSplitter, convert_to_event, format_event
-from toolcards.mcp.http_upstream import FAILURES, Response
+from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event
+from toolcards.mcp.http.upstream import FAILURES, Response
 from toolcards.mcp.messages import (
     CANCELLED,
     PRIVATE,
@@ -23,7 +23,7 @@ from toolcards.mcp.messages import (
 )
 
 if TYPE_CHECKING:
-    from toolcards.mcp.http_proxy import Handler
+    from toolcards.mcp.http.proxy import Handler
     from toolcards.mcp.session import HeldCall, Session
 
 PING = 5.0  # seconds between comments or progress notifications while a form waits

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolcards.connect import hooks_file, jsonc, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import (
     CODING_GUIDE,
     TAG,
@@ -26,7 +26,8 @@ from toolcards.connect.base import (
     find_command,
     read,
 )  # fmt: skip
-from toolcards.connect.json_spans import Edits, JsonSpan, parse_spans
+from toolcards.connect.edits import hooks_file, jsonc
+from toolcards.connect.edits.json_spans import Edits, JsonSpan, parse_spans
 
 NAME = "mcp"
 SERVERS = ("mcpServers", "servers")

@@ -9,7 +9,6 @@ import json
 import re
 from pathlib import Path
 
-from toolcards.connect import jsonc, managed_block
 from toolcards.connect.base import (
     PYTHON_GUIDE,
     Abilities,
@@ -21,6 +20,7 @@ from toolcards.connect.base import (
     find_command,
     read,
 )  # fmt: skip
+from toolcards.connect.edits import jsonc, managed_block
 
 AGENT = ("opencode", "acp")
 SERVERS = "agent_servers"

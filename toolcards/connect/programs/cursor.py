@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import (
     CODING_GUIDE,
     TAG,
@@ -22,7 +22,8 @@ from toolcards.connect.base import (
     format_json,
     read_json,
 )  # fmt: skip
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits import hooks_file
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "cursor"
 GATES = ("beforeShellExecution", "beforeMCPExecution")

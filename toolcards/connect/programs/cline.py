@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, Unreadable
+from toolcards.connect.edits import hooks_file
 
 NAME = "cline"
 GATE = "PreToolUse"

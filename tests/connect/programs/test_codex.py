@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcards import connect
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 CODEX = connect.get_recipe("codex")
 OTHERS: dict[str, Any] = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./mine.sh"}]}]}}

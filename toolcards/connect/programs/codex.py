@@ -11,9 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, format_json, read, read_json
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits import hooks_file
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "codex"
 GATES = ("PreToolUse", "PermissionRequest")

@@ -10,9 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Target, Unreadable
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits import hooks_file
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "copilot"
 GATE = "preToolUse"

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.mcp.event_stream import EventReader
+from toolcards.mcp.http.event_stream import EventReader
 from toolcards.mcp.messages import LIST, Message, get_object, is_response, serialize
 from toolcards.mcp.tool_list import ToolList
 

@@ -10,10 +10,11 @@ import json
 import re
 from pathlib import Path
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Target, Unreadable, read
+from toolcards.connect.edits import hooks_file
+from toolcards.connect.programs.libraries import FORMER_GATE_MODULES, GATE_MODULES
 from toolcards.connect.project import copy_file, find_static_file, remove_copy
-from toolcards.connect.recipes import FORMER_GATE_MODULES, GATE_MODULES
 
 NAME = "opencode"
 PLUGIN = "toolcards.js"

@@ -14,9 +14,9 @@ import pytest
 from tests.support.fake_gate import Gate, plain
 from tests.support.server import until
 from toolcards.client import Toolcards
-from toolcards.mcp.http_proxy import Gateway
-from toolcards.mcp.http_sessions import GatewaySessions
-from toolcards.mcp.http_upstream import Upstream
+from toolcards.mcp.http.proxy import Gateway
+from toolcards.mcp.http.sessions import GatewaySessions
+from toolcards.mcp.http.upstream import Upstream
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a"}}}
 

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect import offline_probe
 from toolcards.connect.base import (
     CODING_GUIDE,
     Abilities,
@@ -25,7 +25,8 @@ from toolcards.connect.base import (
     format_json,
     read_json,
 )  # fmt: skip
-from toolcards.connect.hooks_file import HOLD, TIMEOUT
+from toolcards.connect.edits import hooks_file
+from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "claude-code"
 REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one

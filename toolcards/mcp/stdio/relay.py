@@ -31,7 +31,7 @@ from toolcards.mcp.messages import (
     serialize,
 )
 from toolcards.mcp.session import DUPLICATE, HeldCall, Session
-from toolcards.mcp.stdio_forms import PROGRESS, StdioForms
+from toolcards.mcp.stdio.forms import PROGRESS, StdioForms
 
 EXIT_PATIENCE = 10.0  # seconds for the server to exit after its client has gone
 LIST_PATIENCE = 5.0  # seconds for the server to list its tools before a call

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.connect.jsonc import NotJsonc, iterate_tokens
+from toolcards.connect.edits.jsonc import NotJsonc, iterate_tokens
 
 
 @dataclass(slots=True)

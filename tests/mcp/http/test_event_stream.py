@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.mcp.event_stream import EventReader, format_event
+from toolcards.mcp.http.event_stream import EventReader, format_event
 
 MESSAGES = st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none(), max_size=3), max_size=5)
 

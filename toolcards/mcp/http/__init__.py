@@ -1,0 +1,1 @@
+"""The gateway over streamable HTTP: a reverse proxy before the MCP server."""
