@@ -1,4 +1,4 @@
-"""The form of a notification: a webhook, a chat or a mail address."""
+"""The forms of notifications: a webhook, a chat or a mail address, and the browsers that show push notifications."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from toolcards.core.calls.tool_events import EVENTS
 from toolcards.models import Source
 from toolcards.models.notifications import SEVERITIES, Webhook
 from toolcards.notifications import webhooks
+from toolcards.notifications.push_encryption import InvalidKeys, parse_browser_keys
 
 FORMATS = (
     ("webhook", "Signed webhook (Standard Webhooks)"), ("ntfy", "ntfy"), ("slack", "Slack"), ("discord", "Discord"),
@@ -139,3 +140,37 @@ def get_initial_values(webhook: Webhook) -> dict[str, Any]:
         "escalated_to": webhook.wanted_escalations, "events": webhook.wanted_events,
         "sources": [str(pk) for pk in webhook.wanted_sources],
     }  # fmt: skip
+
+
+class BrowserForm(forms.Form):
+    """The subscription of a browser, as its Push API returns it. All of it is input from outside."""
+
+    endpoint = forms.CharField(max_length=webhooks.MAX_URL, strip=False)
+    public_key = forms.CharField(max_length=100)
+    auth = forms.CharField(max_length=40)
+
+    def clean_endpoint(self) -> str:
+        """Return the push service's address, checked like those of webhooks."""
+        endpoint = str(self.cleaned_data["endpoint"])
+        try:
+            webhooks.check_url(endpoint)
+        except webhooks.UnsafeUrl as error:
+            raise ValidationError(f"The address of the push service is not allowed. {error}") from error
+        return endpoint
+
+    def clean(self) -> dict[str, Any]:
+        """Check the keys, so that a message can be encrypted with them."""
+        fields = super().clean() or self.cleaned_data
+        if "public_key" in fields and "auth" in fields:
+            try:
+                parse_browser_keys(fields["public_key"], fields["auth"])
+            except InvalidKeys as error:
+                self.add_error("public_key", str(error))
+        return fields
+
+
+class SeverityForm(forms.Form):
+    """The lowest severity of which a browser shows notifications."""
+
+    CHOICES = [(name, name) for name in SEVERITIES]
+    severity = forms.ChoiceField(choices=CHOICES)

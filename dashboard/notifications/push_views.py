@@ -16,8 +16,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import get_signed_in_person, needs
+from dashboard.notifications.forms import BrowserForm, SeverityForm
 from dashboard.notifications.push_endings import digest_device
-from dashboard.notifications.push_forms import BrowserForm, SeverityForm
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
 from toolcards.ids import new_id
