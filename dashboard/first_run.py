@@ -53,7 +53,7 @@ def _ensure_admin(password: str) -> User | None:
     # Hashing the same password again would end all sessions of the admin.
     elif password and not check_password(password, admin.password):
         admin.set_password(password)
-        admin.save(update_fields=["password"])
+        audit_signals.save_person(admin, update_fields=["password"])
     return admin
 
 

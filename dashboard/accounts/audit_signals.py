@@ -1,7 +1,12 @@
-"""Records changes of people and groups in the audit trail, in the transaction of the change.
+"""Records changes of people and groups in the audit trail, so that none happens without its row.
 
-Pages, commands and the Django admin all save through Django's models, whose signals this module receives. A function
-that changes several things of one person uses `record_as_one_act`, which writes one row.
+Pages, commands and the Django admin all save through Django's models, whose signals this module receives. The row is
+written before the change (`pre_save`): if it cannot be written, Django does not begin to save. Code of ours saves in a
+transaction (`save_person`, `record_as_one_act`, the admin's views), which keeps the row and the change together also if
+the save fails. Django's own commands save without a transaction, since no signal surrounds a save: if the save fails
+after its row was written, the command reports an error, and the trail has a row of an attempt.
+
+A function that changes several things of one person uses `record_as_one_act`, which writes one row.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.db.models.signals import m2m_changed, pre_delete, pre_save
 from django.dispatch import receiver
 
 from toolcards.audit.trail import Act, write_acts
@@ -21,11 +26,11 @@ from toolcards.audit.trail import Act, write_acts
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
 _grouped_person: ContextVar[str] = ContextVar("grouped_person", default="")  # whose changes the caller records
 
-# Django saves people and groups without a transaction, and commits before `post_save`; no signal surrounds a save, and
-# another user model would need other tables. With a transaction, the change and its row of the trail are written
-# together or not at all, also by Django's own commands.
-User.save = transaction.atomic(User.save)  # type: ignore[method-assign]
-Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
+
+def save_person(person: User, **options: Any) -> None:
+    """Save the person and the row of the trail together, or neither."""
+    with transaction.atomic():
+        person.save(**options)
 
 
 @contextmanager
@@ -87,33 +92,32 @@ def _sort_names(rows: Iterable[Any]) -> list[str]:
 
 
 @receiver(pre_save, sender=User)
-def _remember_stored_person(sender: Any, instance: User, update_fields: Any = None, **kwargs: Any) -> None:
-    """Remember the stored row before a save; the save of a sign-in time changes nothing that is recorded."""
-    concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
-    has_stored_row = concerned and instance.pk and instance.get_username() != _grouped_person.get()
-    instance._before = User.objects.filter(pk=instance.pk).first() if has_stored_row else None  # type: ignore[attr-defined]
+def record_person_saved(sender: Any, instance: User, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+    """Record a new or changed person; sign-in times are not recorded."""
+    name, saved_fields = instance.get_username(), {*FLAGS, "password"}
+    if update_fields is not None:
+        saved_fields &= set(update_fields)
+    if name != _grouped_person.get() and saved_fields:
+        with transaction.atomic():
+            # The person is locked before the end of the trail, in the order of all other changes.
+            before = User.objects.select_for_update().filter(pk=instance.pk).first()
+            write_acts(*(_list_acts(before, instance, saved_fields) if before else [_describe_creation(instance)]))
 
 
-@receiver(post_save, sender=User)
-def record_person_saved(sender: Any, instance: User, created: bool, **kwargs: Any) -> None:
-    """Record a new or changed person."""
-    name, before = instance.get_username(), instance._before  # type: ignore[attr-defined]
-    if name == _grouped_person.get():
-        return
-    if created:
-        write_acts(
-            Act(
-                "person.created",
-                detail={"person": name, "signs_in": _describe_sign_in_method(instance)}
-                | _without_name(_read_flags(instance)),
-            )
-        )
-    elif before is not None:
-        changed = _find_differences(_read_flags(before), _read_flags(instance))
-        if changed:
-            write_acts(Act("person.changed", detail={"person": before.get_username()} | changed))
-        if before.password != instance.password:
-            write_acts(Act("person.password", detail={"person": name, "how": _describe_password_change(instance)}))
+def _describe_creation(person: User) -> Act:
+    state = {"signs_in": _describe_sign_in_method(person)} | _without_name(_read_flags(person))
+    return Act("person.created", detail={"person": person.get_username()} | state)
+
+
+def _list_acts(before: User, after: User, saved_fields: set[str]) -> list[Act]:
+    saved_words = {FLAGS[field] for field in saved_fields if field in FLAGS}
+    changed = _find_differences(_read_flags(before), _read_flags(after))
+    changed = {word: difference for word, difference in changed.items() if word in saved_words}
+    acts = [Act("person.changed", detail={"person": before.get_username()} | changed)] if changed else []
+    if "password" in saved_fields and before.password != after.password:
+        detail = {"person": after.get_username(), "how": _describe_password_change(after)}
+        acts.append(Act("person.password", detail=detail))
+    return acts
 
 
 def _describe_password_change(person: User) -> str:
@@ -127,18 +131,14 @@ def _describe_password_change(person: User) -> str:
 
 
 @receiver(pre_save, sender=Group)
-def _remember_stored_group(sender: Any, instance: Group, **kwargs: Any) -> None:
-    instance._before = Group.objects.filter(pk=instance.pk).first() if instance.pk else None  # type: ignore[attr-defined]
-
-
-@receiver(post_save, sender=Group)
-def record_group_saved(sender: Any, instance: Group, created: bool, **kwargs: Any) -> None:
+def record_group_saved(sender: Any, instance: Group, **kwargs: Any) -> None:
     """Record a new or renamed group, since rules name groups."""
-    before = instance._before  # type: ignore[attr-defined]
-    if created:
-        write_acts(Act("group.created", detail={"group": instance.name}))
-    elif before is not None and before.name != instance.name:
-        write_acts(Act("group.renamed", detail={"group": before.name, "is": instance.name}))
+    with transaction.atomic():
+        before = Group.objects.select_for_update().filter(pk=instance.pk).first()
+        if before is None:
+            write_acts(Act("group.created", detail={"group": instance.name}))
+        elif before.name != instance.name:
+            write_acts(Act("group.renamed", detail={"group": before.name, "is": instance.name}))
 
 
 @receiver(pre_delete, sender=Group)

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.accounts import roles as keeping
 from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import get_signed_in_person, needs
+from dashboard.accounts.audit_signals import save_person
 from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.form_fields import NamesField
 from dashboard.policy.emergency import is_freshly_signed_in
@@ -219,7 +220,8 @@ def password(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         status = 422 if allowed else 401
         if allowed and form.is_valid():
-            update_session_auth_hash(request, form.save())
+            save_person(form.save(commit=False))  # hashing takes a while, so it is not in the transaction
+            update_session_auth_hash(request, user)
             messages.success(request, "Your password is set. Your other sessions are signed out.")
             return redirect("password")
         status = 429 if form.has_error("old_password", "later") else status

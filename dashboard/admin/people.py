@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.forms import UserChangeForm
+from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from dashboard.accounts import roles
+from dashboard.accounts.audit_signals import save_person
 from dashboard.policy.emergency import is_freshly_signed_in
 
 SUPERUSER_FIELDS = ("is_superuser", "user_permissions")
@@ -35,6 +36,17 @@ class ProtectedForm(UserChangeForm):
         above = form_data.get("is_superuser", self.instance.is_superuser)
         group_names = {group.name for group in form_data.get("groups", ())}
         return bool(form_data.get("is_active", True) and (above or "admin" in group_names))
+
+
+class RecordedPasswordForm(AdminPasswordChangeForm):
+    """Django's form; its page, unlike the other ones, has no transaction."""
+
+    def save(self, commit: bool = True) -> User:
+        """Save the new password with its row of the audit trail."""
+        person: User = super().save(commit=False)
+        if commit:
+            save_person(person)
+        return person
 
 
 if TYPE_CHECKING:
@@ -90,6 +102,7 @@ class PersonAdmin(_FreshSignInAdmin, UserAdmin):
     """People. Only superusers give all rights or single ones."""
 
     form = ProtectedForm
+    change_password_form = RecordedPasswordForm
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Let only superusers give rights other than roles."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -451,6 +452,65 @@ def test_a_change_that_cannot_be_recorded_does_not_happen(a_person: Any, change:
             cursor.execute("ALTER TABLE hidden RENAME TO toolcards_audithead")
     bea = User.objects.get(pk=bea.pk)
     assert (bea.password, roles.compute_state_digest(bea)) == before
+
+
+@pytest.fixture
+def no_saves(transactional_db: None) -> Callable[[], Any]:
+    """Make the database refuse to change people, as a full disk or an outage does."""
+
+    @contextmanager
+    def refuse() -> Iterator[None]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE TRIGGER refuse_people BEFORE UPDATE ON auth_user WHEN new.last_login IS old.last_login "
+                "BEGIN SELECT RAISE(ABORT, 'nothing is saved'); END"
+            )
+        try:
+            yield
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("DROP TRIGGER refuse_people")
+
+    return refuse
+
+
+@pytest.mark.parametrize("way", ["own page", "admin", "admin's password page", "start", "role"])
+def test_a_change_that_is_not_saved_is_not_recorded(admin: Client, a_person: Any, no_saves: Any, way: str) -> None:
+    bea, me = a_person("viewer", "bea"), User.objects.get(username="a-admin")
+    password = {"password1": PASSWORD + "!", "password2": PASSWORD + "!", "usable_password": "true"}
+    own = {"new_password1": PASSWORD + "!", "new_password2": PASSWORD + "!", "old_password": PASSWORD}
+    form = {"username": "beatrix", "is_active": "on", "date_joined_0": "2026-01-01", "date_joined_1": "00:00"}
+    User.objects.filter(pk=me.pk).update(username="admin")
+    changes = {
+        "own page": lambda: admin.post("/settings/password/", own),
+        "admin": lambda: admin.post(f"/admin/auth/user/{bea.pk}/change/", form),
+        "admin's password page": lambda: admin.post(f"/admin/auth/user/{bea.pk}/password/", password),
+        "start": lambda: first_run.prepare(Environment(admin_password="another password")),
+        "role": lambda: roles.assign_role(bea, "admin"),
+    }
+    rows = AuditRow.objects.filter(act__startswith="person.").exclude(act="person.created")
+    with no_saves(), pytest.raises(IntegrityError, match="nothing is saved"):
+        changes[way]()
+    assert not rows.exists()
+    changes[way]()
+    assert rows.exists()
+
+
+def test_a_plain_save_that_fails_has_left_a_row_of_the_attempt(a_person: Any, no_saves: Any) -> None:
+    bea = a_person("viewer", "bea")
+    bea.is_staff = True
+    with no_saves(), pytest.raises(IntegrityError, match="nothing is saved"):
+        bea.save()
+    assert last("person.changed").details == {"person": "bea", "staff": {"was": False, "is": True}}
+
+
+def test_only_fields_that_are_saved_are_recorded(a_person: Any) -> None:
+    bea, rows = a_person("viewer", "bea"), AuditRow.objects.count()
+    bea.is_staff = bea.is_superuser = True
+    bea.save(update_fields=["first_name"])
+    assert AuditRow.objects.count() == rows
+    bea.save(update_fields=["is_staff"])
+    assert last("person.changed").details == {"person": "bea", "staff": {"was": False, "is": True}}
 
 
 # ---------------------------------------------------------------- sources and notifications
