@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import re2
 
@@ -43,7 +44,7 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
     decided_end = _find_decided_end(hay) if growing else len(hay)
     while (match := FIND.search(work, place)) is not None:
         start, end = match.span()
-        span = _read_candidate(work, hay, start, end, place)
+        span = _read_candidate(hay, start, end, place)
         if not isinstance(span, SecretSpan):
             place = span
             continue
@@ -66,18 +67,24 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
         yield SecretSpan(max(decided_end, last_end), len(hay), UNDECIDED)
 
 
-def _read_candidate(work: bytes, hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
+def _read_candidate(hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
     """Return the secret that begins here, or the position to continue from."""
     if hay[start] == B_OPEN[0]:
         mask = MASK.match(hay, start)
         return SecretSpan(start, mask.end(), "") if mask else start + len(B_OPEN)
-    if _TOKEN.match(work, start) and (token := match_token(hay, start)):
+    if _begins_token(hay[start:end]) and (token := match_token(hay, start)):
         if _starts_word(hay, start):
             return SecretSpan(start, token.end(), name_kind(token))
         return max(start + 1, floor)
     return placed_secrets.read_placed_secret(hay, start, end, floor) or named_secrets.read_named_secret(
         hay, start, end, floor
     )
+
+
+@lru_cache(maxsize=1_024)
+def _begins_token(beginning: str) -> bool:
+    """Return whether FIND has matched the prefix of a token, which it prefers to all other beginnings."""
+    return _TOKEN.match(beginning.encode("latin-1")) is not None
 
 
 def _trim_masks(hay: str, span: SecretSpan) -> SecretSpan:

@@ -101,7 +101,9 @@ def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> SecretS
     if key is None:
         return None
     close = _ENDS.search(hay, end, end + _PAIR_MOST)
-    ahead = _PAIR_VALUE.search(hay, end, close.start() if close else end + _PAIR_MOST)
+    limit = close.start() if close else end + _PAIR_MOST
+    has_sign = hay.find("v", end, limit) >= 0 or hay.find("V", end, limit) >= 0  # of `value`; a tenth of the time
+    ahead = _PAIR_VALUE.search(hay, end, limit) if has_sign else None
     if ahead:
         return _read_value(hay, ahead.end(), name, quote=ahead.group("quote") or "", prose=False)
     first = max(floor, start - _PAIR_MOST)

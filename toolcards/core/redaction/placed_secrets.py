@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
 
 from toolcards.core.redaction.spans import MASK, NO_VALUE, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import PEM
@@ -34,8 +36,10 @@ _SSHPASS = re.compile(r"sshpass -p[ ]*[\"']?([^\s\"']+)", _AI)
 _REGISTRY = re.compile(r"(?:docker|podman) login [^\n;|&]{0,80}?(?<![\w-])-p[ =]*[\"']?([^\s\"']+)", _AI)
 _MYSQL = re.compile(r"\w+ [^\n;|&]{0,80}?\s-p([^\s\"';|&]+|\"[^\"]*\"?|'[^']*'?)", _A)
 _QUERY = re.compile(r"[?&][\w\-]+=([^\s&?#\"'<>\\]{1,2048})", _A)
-_FLAGS = tuple(
-    re.compile(rf"{program} (?:[^\n;|&]{{0,120}}? )??(?<![\w-]){flag}(\"[^\"\n]*|'[^'\n]*|[^\s;|&\"']+)", _AI)
+_FLAGS = {
+    re.compile(rf"{program} ", _AI): re.compile(
+        rf"{program} (?:[^\n;|&]{{0,120}}? )??(?<![\w-]){flag}(\"[^\"\n]*|'[^'\n]*|[^\s;|&\"']+)", _AI
+    )
     for program, flag in (
         (r"(?:redis|valkey)-cli", r"-a[ =]*"),
         (r"ldap\w+", r"-w[ =]+"),
@@ -45,7 +49,7 @@ _FLAGS = tuple(
         (r"openssl", r"(?:pass:|-k[ ]+)"),
         (r"smbclient", r"-U[ ]*[\"']?[^\s%\"']+%"),
     )
-)
+}
 _PIPED = re.compile(
     r"(?:echo|printf) (?:-\w+ )*[\"']?([^\s\"'|]+)[\"']?[ ]*\|[^|\n]{0,120}?"
     r"(?:--password-stdin|--with-token|--stdin|\bchpasswd|sudo -S|secret create)",
@@ -58,17 +62,31 @@ _PASSWORD_OF_USER = re.compile(
 _SECURE = re.compile(r"convertto-securestring[ \t]+(?:-string[ \t]+)?\\*([\"'])([^\"'\r\n]+)", _AI)
 _MEMBER = re.compile(r"[\"']\w+\\*[\"'][ \t]*:[ \t]*\\*[\"']([A-Za-z0-9_\-]+)", _A)
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \r\n"
+Reader: TypeAlias = Callable[[str, int], SecretSpan | None]
 _OBJECT = 4_096  # characters around a member that are searched for the type of the object
 
 
 def read_placed_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan | None:
-    """Return the secret that begins at this position, or None."""
+    """Return the secret that begins at this position, or None.
+
+    `end`: where the match of BEGINS ends.
+    """
     if hay[start] == "-" and (span := _read_armored_key(hay, start, end, floor)):
         return span
     for reader in _READERS.get(hay[start].lower(), ()):
         if span := reader(hay, start):
             return span
+    if hay[end - 1] == " " and hay[start] in _FIRST_OF_PROGRAMS:
+        for reader in _list_flag_readers(hay[start:end]):
+            if span := reader(hay, start):
+                return span
     return None
+
+
+@lru_cache(maxsize=256)
+def _list_flag_readers(beginning: str) -> tuple[Reader, ...]:
+    """Return the readers of the program's flags, if the beginning is the name of a program with a space."""
+    return tuple(reader for program, reader in _flags if program.fullmatch(beginning))
 
 
 # ---------------------------------------------------------------- keys
@@ -133,7 +151,7 @@ def _read_query_value(hay: str, start: int) -> SecretSpan | None:
     )
 
 
-def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], SecretSpan | None]:
+def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Reader:
     """Return a reader of one group of the pattern."""
 
     def reader(hay: str, start: int) -> SecretSpan | None:
@@ -164,14 +182,15 @@ def _read_mysql_password(hay: str, start: int) -> SecretSpan | None:
 
 _database, _oracle = _make_group_reader(_DATABASE, 1, "url-password"), _make_group_reader(_ORACLE, 1, "password")
 _sshpass, _registry = _make_group_reader(_SSHPASS, 1, "password"), _make_group_reader(_REGISTRY, 1, "password")
-_flags = tuple(_make_group_reader(pattern, 1, "password") for pattern in _FLAGS)
+_flags = [(program, _make_group_reader(pattern, 1, "password")) for program, pattern in _FLAGS.items()]
 _piped = _make_group_reader(_PIPED, 1, "password")
 _password_of_user, _secure, _literal = (
     _make_group_reader(_PASSWORD_OF_USER, 2, "password"),
     _make_group_reader(_SECURE, 2, "password"),
     _make_group_reader(_LITERAL, 1, "value"),
 )
-_READERS: dict[str, tuple[Callable[[str, int], SecretSpan | None], ...]] = {
+_FIRST_OF_PROGRAMS = frozenset("avrzlnko7sAVRZLNKOS")
+_READERS: dict[str, tuple[Reader, ...]] = {
     ":": (_read_userinfo,),
     " ": (_read_login,),
     "'": (_read_login, _read_jwk_member),
@@ -183,8 +202,8 @@ _READERS: dict[str, tuple[Callable[[str, int], SecretSpan | None], ...]] = {
     "d": (_registry,),
     "m": (_database, _read_mysql_password),
     "j": (_oracle,),
-    "s": (_sshpass, _oracle, _database, *_flags),
+    "s": (_sshpass, _oracle, _database),
     "i": (_password_of_user,),
     "c": (_database, _secure),
     "e": (_piped,),
-} | dict.fromkeys("avrzlnko7", (_database, *_flags))
+} | dict.fromkeys("avrzlnko7", (_database,))
