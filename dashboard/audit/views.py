@@ -17,7 +17,8 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import rendering
 from toolcards.audit import verification
-from toolcards.audit.trail import Act, AuditQuerySet, AuditRow, write_acts
+from toolcards.audit.rows import AuditQuerySet, AuditRow
+from toolcards.audit.trail import Act, write_acts
 from toolcards.models import Run, ToolCall
 from toolcards.transports.background import anchor_copies
 

@@ -17,7 +17,7 @@ from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VIEW, api, fault, needs
 from dashboard.form_fields import read_json
 from toolcards import gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.gate import RequestRefused, emergency
 from toolcards.models import BreakGlass, KillSwitch
 

@@ -20,8 +20,9 @@ from tests.support.id_counters import reset_counters
 from tests.support.server import Server
 from tests.support.services import postgres
 from toolcards import gate
-from toolcards.audit import anchor, anchor_line, trail, verification, witnesses
-from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
+from toolcards.audit import anchor, anchor_line, rows, verification, witnesses
+from toolcards.audit.rows import AuditHead, AuditRow
+from toolcards.audit.trail import Act, write_acts
 from toolcards.clocks import clock
 from toolcards.core.calls import tool_events as h
 from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
@@ -267,13 +268,13 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
 @contextmanager
 def of_version_one() -> Iterator[None]:
     """Write rows as the version before signed anchors did."""
-    purpose, trail._PURPOSE = trail._PURPOSE, trail._FIRST_PURPOSE
-    trail._build_keys.cache_clear()
+    purpose, rows._PURPOSE = rows._PURPOSE, rows._FIRST_PURPOSE
+    rows._build_keys.cache_clear()
     try:
         yield
     finally:
-        trail._PURPOSE = purpose
-        trail._build_keys.cache_clear()
+        rows._PURPOSE = purpose
+        rows._build_keys.cache_clear()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from dashboard.policy import dry_run
 from toolcards import gate
 from toolcards.audit import anchor
 from toolcards.audit import verification as verifying
-from toolcards.audit.trail import Act, AuditHead, AuditRow, TrailIsFinal, write_acts
+from toolcards.audit.rows import AuditHead, AuditRow, TrailIsFinal
+from toolcards.audit.trail import Act, write_acts
 from toolcards.audit.verification import verify
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language import document

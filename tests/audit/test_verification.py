@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tests.support.id_counters import reset_counters
 from toolcards.audit import anchor, copies, verification, witnesses
-from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
+from toolcards.audit.rows import AuditHead, AuditRow
+from toolcards.audit.trail import Act, write_acts
 from toolcards.models import AgentKey, KillSwitch
 
 pytestmark = pytest.mark.django_db

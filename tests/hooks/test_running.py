@@ -14,7 +14,7 @@ import pytest
 from tests.support.server import PATIENCE
 from tests.support.trace_player import MANIFEST, Player, bodies, texts_of
 from toolcards import gate, hooks
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.client.common import error_codes
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h

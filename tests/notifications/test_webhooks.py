@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.support.server import PATIENCE
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
 from toolcards.models.notifications import new_secret

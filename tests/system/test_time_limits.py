@@ -17,7 +17,7 @@ from tests.support.agents import wait_for_senders
 from tests.support.gated_calls import ASK, PUSH, get_approval
 from tests.support.server import PATIENCE
 from toolcards import doorbell, feed, gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.gate.writer import run_cache
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.models.notifications import Delivery, Webhook

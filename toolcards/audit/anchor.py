@@ -22,8 +22,9 @@ from django.conf import settings
 from django.db import connection
 
 from toolcards import outages
-from toolcards.audit import anchor_line
+from toolcards.audit import anchor_line, witnesses
 from toolcards.audit.anchor_line import GENESIS, Anchor, End, InvalidAnchor
+from toolcards.audit.rows import AuditRow, is_of_first_version
 from toolcards.causes import is_system_fault
 from toolcards.encryption import derive_key
 from toolcards.files import replace_file
@@ -229,8 +230,6 @@ def reset() -> None:
 
 def _create_first_anchor() -> None:
     """Create the anchor of a trail without rows, with doubts if the database has been in use before."""
-    from toolcards.audit import witnesses
-
     with _lock_file(), suppress(InvalidAnchor):
         current, doubts = read(), witnesses.find_earlier_use(witnesses.RECENT_SECONDS)
         if current is None or (doubts and current.signed and not current.seq and not current.doubts):
@@ -240,8 +239,6 @@ def _create_first_anchor() -> None:
 
 def _sign_first_version(current: Anchor | None) -> Anchor | None:
     """Sign an anchor of version 1 if all rows are of that version too; otherwise an unsigned anchor is a finding."""
-    from toolcards.audit.trail import is_of_first_version
-
     if current is None or current.signed or not is_of_first_version() or not _is_in_table(current.end):
         return current
     signed_anchor = Anchor(current.seq, current.hash, 1, 1, _get_time(), _get_time())
@@ -250,8 +247,6 @@ def _sign_first_version(current: Anchor | None) -> Anchor | None:
 
 
 def _is_in_table(end: End) -> bool:
-    from toolcards.audit.trail import AuditRow
-
     return end == (0, GENESIS) or AuditRow.objects.filter(seq=end[0], hash=end[1]).exists()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from toolcards.audit import anchor
 from toolcards.audit.anchor import Anchor, InvalidAnchor
 from toolcards.audit.anchor_line import TYPE
-from toolcards.audit.trail import AuditRow, hash_row
+from toolcards.audit.rows import AuditRow, hash_row
 
 MAX_FAULTS = 20
 BATCH = 500

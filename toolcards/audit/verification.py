@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from toolcards.audit import anchor, trail, witnesses
+from toolcards.audit import anchor, witnesses
 from toolcards.audit.anchor import Anchor, End, InvalidAnchor
-from toolcards.audit.trail import GENESIS, AuditHead, AuditRow, hash_row
+from toolcards.audit.anchor_line import GENESIS
+from toolcards.audit.rows import AuditHead, AuditRow, hash_row, is_of_first_version
 from toolcards.encryption import derive_key
 from toolcards.files import replace_file
 
@@ -189,7 +190,7 @@ def _find_anchor_doubt(seq: int, outside: EndWitnesses) -> str:
     if current is None:
         return f"the anchor {anchor.get_path()} is missing" if seq or outside.witnesses else ""
     if not current.signed:
-        return "" if trail.is_of_first_version() else f"the anchor {anchor.get_path()} is not signed"
+        return "" if is_of_first_version() else f"the anchor {anchor.get_path()} is not signed"
     ahead = next((each for each in outside.witnesses if each.seq > current.seq or each.line > current.line), None)
     if ahead is not None:
         return f"the anchor was set back: it ends at row {current.seq}, and {ahead.name} saw row {ahead.seq}"

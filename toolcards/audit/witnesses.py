@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.models import Max, Min, Q
 from django.utils import timezone
 
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls.facts import PolicyDecided
 
 MAX_ROWS = 200  # of the oldest, and of the newest, of each kind

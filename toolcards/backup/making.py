@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from toolcards.audit import anchor
-from toolcards.audit.trail import get_key_id
+from toolcards.audit.rows import get_key_id
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
 

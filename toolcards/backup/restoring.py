@@ -14,11 +14,13 @@ from django.core.management import call_command
 from django.db import transaction
 from django.db.migrations.loader import MigrationLoader
 
-from toolcards.audit import anchor, trail, verification
+from toolcards.audit import anchor, verification
 from toolcards.audit.anchor import Anchor, InvalidAnchor
-from toolcards.audit.trail import Act, AuditRow, repair_head, write_acts
+from toolcards.audit.rows import AuditRow, list_key_ids
+from toolcards.audit.trail import Act, repair_head, write_acts
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
+from toolcards.backup.making import make
 
 LOCK = "server.lock"
 
@@ -51,7 +53,7 @@ def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = Fal
             archive.unpack(path, archive.DATABASE, source)
             _take_key(path, manifest, Path(scratch), folder, with_key=with_key)
             before = _read_anchor(path, manifest, Path(scratch))
-            old_database = store.replace(source)
+            old_database = store.replace(source, make)
         call_command("migrate", interactive=False, verbosity=0)
         fault = _record_restore(manifest, before, actor=actor)
         return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
@@ -101,7 +103,7 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
             target.replace(target.with_name("secret_key.before-restore"))
         (scratch / archive.KEY).replace(target)
         settings.SECRET_KEY = target.read_text().strip()
-    if manifest.key not in trail.list_key_ids():
+    if manifest.key not in list_key_ids():
         hint = "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to it."
         raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
 

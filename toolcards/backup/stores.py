@@ -7,10 +7,12 @@ import shutil
 import sqlite3
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+from django.conf import settings
 from django.db import connection, connections
 
 from toolcards.backup.archive import BackupError
@@ -32,10 +34,10 @@ class Store(Protocol):
     def users(self) -> str:
         """Return the other users of the database, "" for none."""
 
-    def replace(self, source: Path) -> str:
+    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
         """Replace the database; return where the old one is.
 
-        The result is "" if there was none.
+        The result is "" if there was none. `back_up` makes a backup of a database that is no file.
         """
 
 
@@ -74,7 +76,7 @@ class Sqlite:
         """Return "": the lock in the data directory covers the file."""
         return ""
 
-    def replace(self, source: Path) -> str:
+    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
         """Rename the old files and put the source in their place."""
         connections.close_all()
         new_path = self.path.with_name(f"{self.path.name}.before-restore-{_format_stamp()}") if self.exists() else None
@@ -113,13 +115,11 @@ class Postgres:
             ).fetchone()
         return f"{row[0]} sessions of PostgreSQL" if row and row[0] else ""
 
-    def replace(self, source: Path) -> str:
+    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
         """Back up the old tables, then replace them in one transaction."""
         old_database = ""
         if self.exists():
-            from toolcards.backup.making import make
-
-            old_database = str(make(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
+            old_database = str(back_up(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
         self._remove_newer(source)
         _close_sessions()
         _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
@@ -187,6 +187,4 @@ def _format_stamp() -> str:
 
 
 def _get_data_dir() -> Path:
-    from django.conf import settings
-
     return Path(settings.TOOLCARDS.data_dir)

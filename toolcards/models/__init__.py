@@ -5,7 +5,7 @@ Only `gate` writes runs, events, calls and approvals (`write_guard`). The log is
 that NUL and lone surrogates in text from agents survive in any database.
 """
 
-from toolcards.audit.trail import AuditHead, AuditRow  # Django looks for tables here
+from toolcards.audit.rows import AuditHead, AuditRow  # Django looks for tables here
 from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.commits import GroupCommit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -148,8 +149,6 @@ def format_ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
 
     The body is the text; other parts are headers, where text beyond ASCII is encoded as in RFC 2047.
     """
-    import base64
-
     title = message.title.replace("\n", " ")
     if not title.isascii():
         title = f"=?UTF-8?B?{base64.b64encode(title.encode('utf-8', 'replace')).decode()}?="

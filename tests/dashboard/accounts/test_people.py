@@ -20,7 +20,8 @@ from dashboard import first_run
 from dashboard.accounts import roles, sign_in_links
 from dashboard.environment import Environment
 from tests.support.server import PATIENCE
-from toolcards.audit.trail import ACTOR, AuditRow
+from toolcards.audit.rows import AuditRow
+from toolcards.audit.trail import ACTOR
 from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.models import Source, Webhook
 

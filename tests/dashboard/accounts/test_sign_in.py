@@ -15,7 +15,7 @@ from django.test import Client
 from dashboard.accounts import roles, sign_in_links
 from dashboard.accounts.throttle import DEVICE, PAIR
 from tests.support.server import PATIENCE
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a password for tests"

@@ -14,7 +14,7 @@ from dashboard.accounts import roles
 from dashboard.notifications.push_views import MAX_BROWSERS, describe_browser
 from tests.support.push_service import Browser, PushService
 from toolcards import encryption
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.models import Delivery, PushBrowser
 from toolcards.notifications import dispatcher, subscriptions, vapid
 

@@ -13,7 +13,7 @@ import pytest
 from django.core import mail as outbox
 from django.test import Client
 
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import call_trace
 from toolcards.models import Delivery, Event, Run, ToolCall, Webhook

@@ -10,7 +10,7 @@ from django.test import Client
 
 from tests.support.gate_commands import RecordFacts
 from toolcards import gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import build_call_json

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.support.gate_commands import make_ballot
 from toolcards import gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.gate.agents import run_commands
 from toolcards.gate.approvals import delivery, permits, revocation
 from toolcards.gate.writer import group_commit

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcards import gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit
 from toolcards.models import Event, Source, ToolCall

@@ -14,7 +14,7 @@ from django.test import Client
 
 from tests.support.gated_calls import ALLOW, ASK, DECIDE, DENY, QUESTION, end_leases, get_approval
 from toolcards import gate
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.gate import policy_store
 from toolcards.models import (
     AgentKey,

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from tests.support.server import Server
 from tests.support.services import postgres
 from toolcards import encryption
-from toolcards.audit.trail import AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import rekey
 from toolcards.gate.writer import group_commit, run_cache

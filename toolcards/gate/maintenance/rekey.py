@@ -18,7 +18,8 @@ from django.conf import settings
 from django.db import connection
 
 from toolcards import encryption
-from toolcards.audit.trail import Act, get_key_id, write_acts
+from toolcards.audit.rows import get_key_id
+from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import SealedText
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Model
 
-from toolcards.audit.trail import Act, AuditRow
+from toolcards.audit.rows import AuditRow
+from toolcards.audit.trail import Act
 from toolcards.client.common.json_text import parse
 from toolcards.core.calls.facts import dump
 from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts

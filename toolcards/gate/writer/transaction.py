@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
 from toolcards import doorbell
-from toolcards.audit import anchor
-from toolcards.audit.trail import Act, AuditRow
+from toolcards.audit.trail import Act, append_acts
 from toolcards.clocks import clock
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import (
@@ -247,8 +246,7 @@ class Transaction:
             callback()
         self.outbox.write(self.now)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
-            end = AuditRow.objects.append(self.audit_acts)
-            transaction.on_commit(lambda: anchor.note_end(*end), robust=True)
+            append_acts(self.audit_acts)
 
     def forget(self) -> None:
         """Drop the cached runs after a rollback."""

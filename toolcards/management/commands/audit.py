@@ -11,7 +11,8 @@ from django.db import transaction
 
 from toolcards.audit import anchor, copies, verification
 from toolcards.audit.anchor import InvalidAnchor
-from toolcards.audit.trail import Act, AuditRow, repair_head, write_acts
+from toolcards.audit.rows import AuditRow
+from toolcards.audit.trail import Act, repair_head, write_acts
 
 
 class Command(BaseCommand):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import email.message
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
 from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event
-from toolcards.mcp.http.upstream import FAILURES, Response
+from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CANCELLED,
     PRIVATE,
@@ -21,14 +22,26 @@ from toolcards.mcp.messages import (
     make_progress,
     serialize,
 )
-
-if TYPE_CHECKING:
-    from toolcards.mcp.http.proxy import Handler
-    from toolcards.mcp.session import HeldCall, Session
+from toolcards.mcp.session import HeldCall, Session
 
 PING = 5.0  # seconds between comments or progress notifications while a form waits
 STREAM = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
 NOT_FOR_SERVERS = {"content-type", "accept"}
+
+
+class ClientConnection(Protocol):
+    """The client's end: its request's headers, and a response that is written in chunks."""
+
+    headers: email.message.Message
+
+    def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """Begin the response."""
+
+    def write_chunk(self, data: bytes) -> None:
+        """Write a part of it."""
+
+    def end_chunks(self) -> None:
+        """End it."""
 
 
 class FormRelay:
@@ -39,12 +52,14 @@ class FormRelay:
     """
 
     def __init__(
-        self, handler: Handler, session: Session, request: Any, call: HeldCall | None, is_stream: bool
-    ) -> None:
-        self._handler, self._session, self._request, self._call = handler, session, request, call
+        self, client: ClientConnection, upstream: Upstream, session: Session, request: Any, call: HeldCall | None,
+        is_stream: bool,
+    ) -> None:  # fmt: skip
+        self._client, self._upstream, self._session = client, upstream, session
+        self._request, self._call = request, call
         self._forms, self._is_stream = session.elicitations, is_stream
         self._id = request["id"] if is_request(request) else None
-        self._headers = dict(handler.headers.items())
+        self._headers = dict(client.headers.items())
         self._lock = threading.Lock()  # of what is written to the client
         self._has_client_gone = threading.Event()
         self._is_over = threading.Event()
@@ -75,7 +90,7 @@ class FormRelay:
             return self._answer_all(pending)
         with self._lock:
             self._is_over.set()
-            self._handler.end_chunks()
+            self._client.end_chunks()
         if self._call is not None and response.status >= 400:
             self._session.abandon(self._call, f"The MCP server answered {response.status}.")
         return None
@@ -150,7 +165,7 @@ class FormRelay:
     # ------------------------------------------------------------ both ends
 
     def _send(self, message: Message) -> Response:
-        return self._handler.server.upstream.request("POST", serialize(message), self._headers_for_post())
+        return self._upstream.request("POST", serialize(message), self._headers_for_post())
 
     def _headers_for_post(self) -> dict[str, str]:
         headers = {name: value for name, value in self._headers.items() if name.lower() not in NOT_FOR_SERVERS}
@@ -158,11 +173,11 @@ class FormRelay:
 
     def _begin(self, status: int, headers: list[tuple[str, str]], *, is_stream: bool = True) -> None:
         self._is_stream = is_stream
-        self._handler.begin_chunks(status, headers)
+        self._client.begin_chunks(status, headers)
 
     def _write(self, data: bytes) -> None:
         with self._lock:
-            self._handler.write_chunk(data)
+            self._client.write_chunk(data)
 
     def _ping(self, count: int) -> None:
         """Send the client a sign of progress, or note that it has disconnected."""
@@ -170,7 +185,7 @@ class FormRelay:
         try:
             with self._lock:
                 if not self._is_over.is_set():
-                    self._handler.write_chunk(
+                    self._client.write_chunk(
                         format_event(make_progress(token, count)) if token is not None else b": waiting\n\n"
                     )
         except OSError:

@@ -195,7 +195,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.sessions.adopt(number, session)
         try:
             if session.elicitations.adopts(message):
-                FormRelay(self, session, message, call, is_stream).pass_on(response)
+                FormRelay(self, self.server.upstream, session, message, call, is_stream).pass_on(response)
             else:
                 with contextlib.closing(response):
                     self._pass_on(response, session, call, is_stream)
