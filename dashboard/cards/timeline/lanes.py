@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall
 
-TimedCall = tuple[ToolCall, Card]
 LaneKey = tuple[tuple[str, ...], str]  # path of the agent, and the lane of its stream
 MAX_DEPTH = 6  # of the indentation
 MAX_LANES = 60  # a picture's; calls of further agents share the last one
+
+
+class TimedCall(NamedTuple):
+    """A call, and its card with a time."""
+
+    call: ToolCall
+    card: Card
 
 
 @dataclass
@@ -30,7 +37,7 @@ class TimelineLane:
 
         `end`: when the next call of that row may begin.
         """
-        start = find_start(timed_call[1])
+        start = find_start(timed_call.card)
         row = next((number for number, free in enumerate(self.row_ends) if free <= start), len(self.row_ends))
         self.row_ends[row : row + 1] = [end]
         self.calls.append((row, timed_call))
@@ -57,12 +64,13 @@ def build_lanes(timed_calls: list[TimedCall], agent: str, first: float, last: fl
     """
     lanes: dict[LaneKey, TimelineLane] = {}
     gap = 0.02 * (last - first)  # room for the sign of how a call ended
-    for call, card in timed_calls:
+    for timed_call in timed_calls:
+        card = timed_call.card
         key = (card.agent_path, card.lane)
         if key not in lanes:
             title = " › ".join(card.agent_path) or agent or "agent"
             lanes[key] = TimelineLane(card.agent_path[-1] if card.agent_path else title, title)
-        lanes[key].place((call, card), max(find_start(card), find_end(card, last)) + gap)
+        lanes[key].place(timed_call, max(find_start(card), find_end(card, last)) + gap)
     ordered_lanes = _order_as_tree(lanes, _find_parents(timed_calls, lanes))
     _number_same_names(ordered_lanes)
     if len(ordered_lanes) > MAX_LANES:
@@ -74,8 +82,10 @@ def _merge_lanes(lanes: list[TimelineLane], last: float, gap: float) -> Timeline
     name = f"{len(lanes)} more agents"
     merged_lane = TimelineLane(name, name, is_shared=True)
     calls = [timed_call for lane in lanes for _, timed_call in lane.calls]
-    for call, card in sorted(calls, key=lambda timed_call: find_start(timed_call[1])):
-        merged_lane.place((call, card), max(find_start(card), find_end(card, last)) + gap)
+    calls.sort(key=lambda timed_call: find_start(timed_call.card))
+    for timed_call in calls:
+        card = timed_call.card
+        merged_lane.place(timed_call, max(find_start(card), find_end(card, last)) + gap)
     return merged_lane
 
 

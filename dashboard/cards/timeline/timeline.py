@@ -40,7 +40,7 @@ def build_timeline(
     }  # fmt: skip
     selected = _select_calls(run_calls, around, window)
     calls = [(call, call.as_shown_card()) for call in selected]
-    timed_calls = [(call, card) for call, card in calls if find_start(card)]
+    timed_calls = [TimedCall(call, card) for call, card in calls if find_start(card)]
     if not timed_calls:
         return context
     scale, lanes, bars, height = _draw(run, timed_calls, moving, window)
@@ -78,7 +78,9 @@ def _draw(
     if window:
         open_end = max(time.time(), last)
         timed_calls = [
-            (call, card) for call, card in timed_calls if find_start(card) <= last and find_end(card, open_end) >= first
+            timed_call
+            for timed_call in timed_calls
+            if find_start(timed_call.card) <= last and find_end(timed_call.card, open_end) >= first
         ]
     return scale, *lay_out(build_lanes(timed_calls, run.agent, first, last), scale, last)
 

@@ -27,7 +27,7 @@ SLICE = 2_000
 LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not evaluated
 DAY = 86_400.0
 _MARK = json.dumps(OPEN)[1:-1]  # as spelled in a stored card, which is ASCII
-_COLUMNS = ("id", "run_id", "ordinal", "tool", "stored")
+_COLUMNS = ("id", "run_id", "ordinal", "tool", "stored", "started_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +106,24 @@ def iterate_past_calls(span: Span, rows: ToolCallQuerySet | None = None) -> Iter
     small_card = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
     rows = (span.rows() if rows is None else rows).annotate(size=size, stored=small_card).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
-    columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
     last, remaining, people = None, span.calls, _PrincipalNames()
     while remaining > 0:
-        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, remaining)])
-        young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
+        older = rows.filter(id__lt=last) if last else rows
+        chunk = list(older.values_list(*_COLUMNS, named=True)[: min(CHUNK, remaining)])
+        young = [row for row in chunk if oldest is None or row.started_at is None or row.started_at >= oldest]
         if not young:  # ids grow with time, except for late reports
             return
-        runs = _load_runs({row[1] for row in young})
-        cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
-        for (pk, run, ordinal, tool, *_), card_text in zip(young, cards, strict=True):
-            if run not in runs:  # deleted since, and its calls with it
+        runs = _load_runs({row.run_id for row in young})
+        cards = ToolCall._meta.get_field("card").open_all(row.stored for row in young)
+        for row, card_text in zip(young, cards, strict=True):
+            run = runs.get(row.run_id)
+            if run is None:  # deleted since, and its calls with it
                 continue
-            name, source, env, owner, program = runs[run]
             card_data = _decode_input(card_text)
-            whose = {"run": name, "env": env, "user": people[owner], "program": program}
-            question = _build_request(card_data, _MARK in card_text, source, whose)
-            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _read_answer(card_data))
-        last, remaining = chunk[-1][0], remaining - len(young)
+            whose = {"run": run.name, "env": run.env, "user": people[run.owner], "program": run.program}
+            question = _build_request(card_data, _MARK in card_text, run.source, whose)
+            yield PastCall(row.id, f"{row.run_id}-{row.ordinal}", row.tool, question, _read_answer(card_data))
+        last, remaining = chunk[-1].id, remaining - len(young)
 
 
 class _PrincipalNames(dict[int | None, tuple[str, ...]]):
@@ -135,10 +135,21 @@ class _PrincipalNames(dict[int | None, tuple[str, ...]]):
         return self[owner]
 
 
-def _load_runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
-    """Return name, source, environment, owner and program of each run."""
+@dataclass(frozen=True, slots=True)
+class _RunOrigin:
+    """Where a run came from; `owner` is the id of the source's owner."""
+
+    name: str
+    source: str
+    env: str
+    owner: int | None
+    program: str
+
+
+def _load_runs(ids: set[int]) -> dict[int, _RunOrigin]:
     columns = ("name", "source__name", "source__env", "source__owner_id", "protocol")
-    return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
+    rows = Run.objects.filter(id__in=ids).values_list("id", *columns)
+    return {pk: _RunOrigin(*values) for pk, *values in rows}
 
 
 def _decode_input(text: str) -> dict[str, Any]:

@@ -202,4 +202,5 @@ def simulate_in_processes(
 
 
 def _simulate_slice(span: Span) -> SimulationResult:
-    return simulate(_pair[0], _pair[1], span)
+    old, new = _pair
+    return simulate(old, new, span)

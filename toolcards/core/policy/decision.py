@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolcards.core.calls.facts import Actor
 from toolcards.core.policy.evaluation import MatchedRules, evaluate, trace_rules
@@ -32,7 +32,13 @@ __all__ = [
 ]
 
 EligibleCount: TypeAlias = int | Callable[[AskTerms], int] | None
-IdentityDemand: TypeAlias = tuple[str, Effect]  # the code and effect that the tool's identity demands
+
+
+class IdentityDemand(NamedTuple):
+    """What the tool's identity demands, and its reason code."""
+
+    code: str
+    effect: Effect
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,8 @@ def _find_denial(matches: MatchedRules, identity: IdentityDemand | None) -> Poli
         return PolicyDecision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
     if matches.deny:
         return _decide_by_rules(Effect.DENY, "rule_denied", matches.deny)
-    if identity is not None and identity[1] is Effect.DENY:
-        return PolicyDecision(Effect.DENY, identity[0], _IDENTITY_REASONS[identity[0]], by=Actor("default"))
+    if identity is not None and identity.effect is Effect.DENY:
+        return PolicyDecision(Effect.DENY, identity.code, _IDENTITY_REASONS[identity.code], by=Actor("default"))
     return None
 
 
@@ -159,12 +165,12 @@ _IDENTITY_REASONS = {
 
 def _find_identity_demand(policy: RuleSet, request: PolicyRequest) -> IdentityDemand | None:
     """Return the strictest demand of the tool's identity, or None for the default."""
-    demands: list[tuple[str, Effect]] = []
+    demands: list[IdentityDemand] = []
     if request.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
-        demands.append(("changed_tool", policy.changed_tool))
+        demands.append(IdentityDemand("changed_tool", policy.changed_tool))
     if policy.unknown_tool and not (request.known or policy.names(request.tool)):
-        demands.append(("unknown_tool", policy.unknown_tool))
-    return max(demands, key=lambda demand: demand[1].strictness, default=None)
+        demands.append(IdentityDemand("unknown_tool", policy.unknown_tool))
+    return max(demands, key=lambda demand: demand.effect.strictness, default=None)
 
 
 def _find_ask(
@@ -179,8 +185,8 @@ def _find_ask(
     If every rule has a grant, the result is an allow; if no rule asks, None.
     """
     names = [rule.id for rule in matches.ask]
-    if identity is not None and identity[1] is Effect.ASK:
-        names.append(identity[0])
+    if identity is not None and identity.effect is Effect.ASK:
+        names.append(identity.code)
     if not names:
         return None
     grants_by_rule = {
@@ -196,7 +202,7 @@ def _find_ask(
         for rule in open_rules[1:]:
             if rule.ask != open_rules[0].ask:  # hundreds of rules usually have the same terms
                 terms = terms.union(rule.ask)
-        if identity is not None and identity[0] not in grants_by_rule and identity[1] is Effect.ASK:
+        if identity is not None and identity.code not in grants_by_rule and identity.effect is Effect.ASK:
             terms = terms.union(policy.ask)
     else:
         decision = PolicyDecision(Effect.ASK, names[-1], _IDENTITY_REASONS[names[-1]], by=Actor("default"))

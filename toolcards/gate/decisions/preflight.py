@@ -72,7 +72,7 @@ def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
     if memory.offers is None or memory.offers[0] != len(memory.board.context.kinds):
         events = Event.objects.filter(run=memory.row.pk, ordinal=0).of_type(f.RunStarted.type).order_by("seq")
         tool_lists = [fact.tools for event in events if isinstance(fact := event.readable_fact, f.RunStarted)]
-        unwritten = (row[4] for row in memory.events if not row[3] and row[4].startswith(_RUN_STARTED_PREFIX))
+        unwritten = (row.fact for row in memory.events if not row.ordinal and row.fact.startswith(_RUN_STARTED_PREFIX))
         tool_lists += [json.loads(fact).get("tools", []) for fact in unwritten]
         offers = input_repair.parse_offers(tool for tools in tool_lists for tool in tools)
         memory.offers = len(memory.board.context.kinds), offers

@@ -52,7 +52,16 @@ class Caller:
         return self.source
 
 
-_callers: OrderedDict[str, tuple[float, int, Caller | None]] = OrderedDict()  # until when, key changes, caller
+@dataclass(frozen=True, slots=True)
+class _CachedCaller:
+    """The result of a search: valid until a monotonic time, or until another change of keys."""
+
+    caller: Caller | None
+    until: float
+    changes: int
+
+
+_callers: OrderedDict[str, _CachedCaller] = OrderedDict()
 _searches: dict[tuple[str, int], asyncio.Future[Caller | None]] = {}
 _use_times: dict[int, float] = {}
 _failures: deque[float] = deque(maxlen=FAILURES)
@@ -113,8 +122,8 @@ def _count_failure() -> Problem:
 
 async def _get_caller(digest: str) -> Caller | None:
     cached, changes = _callers.get(digest), get_key_changes()
-    if cached is not None and cached[0] > time.monotonic() and cached[1] == changes:
-        return cached[2]
+    if cached is not None and cached.until > time.monotonic() and cached.changes == changes:
+        return cached.caller
     search = _searches.get((digest, changes))
     if search is None or search.get_loop() is not asyncio.get_running_loop():
         search = _searches[digest, changes] = asyncio.ensure_future(_search(digest, changes))
@@ -127,7 +136,7 @@ async def _search(digest: str, changes: int) -> Caller | None:
         caller = await _afind_caller(digest)
     finally:
         _searches.pop((digest, changes), None)
-    _callers[digest] = (time.monotonic() + CACHE_SECONDS, changes, caller)
+    _callers[digest] = _CachedCaller(caller, time.monotonic() + CACHE_SECONDS, changes)
     _callers.move_to_end(digest)
     if len(_callers) > CACHE_SIZE:
         _callers.popitem(last=False)

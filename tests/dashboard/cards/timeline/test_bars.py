@@ -20,7 +20,7 @@ from dashboard.cards.timeline.bars import (
     lay_out,
     place_names,
 )
-from dashboard.cards.timeline.lanes import build_lanes
+from dashboard.cards.timeline.lanes import TimedCall, build_lanes
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 
@@ -34,7 +34,7 @@ def a_bar(x: float, width: float, tool: str) -> TimelineBar:
 
 
 def draw(*cards: Card, first: float, last: float) -> list[TimelineBar]:
-    timed_calls = [(call_of(card), card) for card in cards]
+    timed_calls = [TimedCall(call_of(card), card) for card in cards]
     return lay_out(build_lanes(timed_calls, "bot", first, last), TimeScale(first, last - first), last)[1]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.timeline.lanes import MAX_DEPTH, MAX_LANES, build_lanes, find_end, find_start
+from dashboard.cards.timeline.lanes import MAX_DEPTH, MAX_LANES, TimedCall, build_lanes, find_end, find_start
 from tests.support.cards import a_card
-from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
+from toolcards.core.calls.card import CardTool, Milestones, ToolCallState
 
 S = ToolCallState
 PATHS = st.sampled_from([(), ("main",), ("main", "a"), ("main", "a", "b"), ("other",)])
@@ -19,10 +19,11 @@ NAMES = st.sampled_from(["c0", "c1", "c2", "c3"])
 
 def timed(
     call_id: str, start: float, length: float, path: tuple[str, ...] = (), lane: str = "", parent: str = ""
-) -> tuple[Any, Card]:
+) -> TimedCall:
     times = Milestones(started=start, available=start, finished=start + length)
     card = a_card(S.OUTPUT_AVAILABLE, times=times, agent_path=path, lane=lane, parent_call=parent)
-    return SimpleNamespace(ordinal=int(start)), card.replace(call_id=call_id, tool=CardTool("Bash"))
+    call: Any = SimpleNamespace(ordinal=int(start))
+    return TimedCall(call, card.replace(call_id=call_id, tool=CardTool("Bash")))
 
 
 CALLS = st.lists(
@@ -31,7 +32,7 @@ CALLS = st.lists(
 
 
 @given(CALLS)
-def test_every_call_is_in_one_lane_and_calls_of_a_row_follow_each_other(calls: list[tuple[Any, Card]]) -> None:
+def test_every_call_is_in_one_lane_and_calls_of_a_row_follow_each_other(calls: list[TimedCall]) -> None:
     calls.sort(key=lambda each: find_start(each[1]))
     lanes = build_lanes(calls, "agent", 0.0, 60.0)
     placed = [id(each[1]) for lane in lanes for _, each in lane.calls]

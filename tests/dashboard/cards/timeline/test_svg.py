@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from dashboard.cards.timeline.bars import TimeScale, lay_out
-from dashboard.cards.timeline.lanes import build_lanes
+from dashboard.cards.timeline.lanes import TimedCall, build_lanes
 from dashboard.cards.timeline.svg import render_picture
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
@@ -16,7 +16,7 @@ HOSTILE = '<script>alert(1)</script>" onload="x" & {{ x }} \u202e\u200b\x00 </sv
 
 
 def draw(cards: list[Card], *, now: float = 0) -> str:
-    timed_calls = [(call_of(card), card) for card in cards]
+    timed_calls = [TimedCall(call_of(card), card) for card in cards]
     scale = TimeScale(0.0, 500.0)
     lanes, bars, height = lay_out(build_lanes(timed_calls, "bot", 0.0, 500.0), scale, 500.0)
     return str(render_picture(lanes, bars, scale.list_ticks(0.0), height, now))
