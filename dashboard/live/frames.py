@@ -11,8 +11,6 @@ from dashboard.cards.rendering import CardForm
 from toolcards.models import ToolCall
 
 MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
-PACE_SECONDS = 0.1  # seconds between two frames for one browser, on average: it cannot show more
-PACE_BURST = 3  # frames that may follow each other at once after a rest
 
 
 class Frame:
@@ -69,22 +67,20 @@ class Pacing:
 
 
 class FrameSlot:
-    """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog."""
+    """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog.
 
-    def __init__(self, pace: Pacer) -> None:
-        self._pace = pace
+    The hub's ticks keep the pace; a reader takes each frame as soon as its browser has taken the one before.
+    """
+
+    def __init__(self) -> None:
         self._frame: Frame | None = None
-        self._ready = False
-        self._reader: asyncio.Future[None] | None = None
-        self._pacing = Pacing(PACE_SECONDS * (PACE_BURST - 1))
+        self._ready = asyncio.Event()
         self.overflowed = False
-        self.rests_until = 0.0  # on the loop's clock
 
-    def offer(self, frame: Frame, *, is_urgent: bool = False) -> None:
+    def offer(self, frame: Frame) -> None:
         """Put the frame in, without waiting.
 
-        The same frame object goes to every watcher that is up to date. An urgent one is sent before the reader has
-        rested.
+        The same frame object goes to every watcher that is up to date.
         """
         before = self._frame
         if before is None:
@@ -93,52 +89,17 @@ class FrameSlot:
             self._frame, self.overflowed = None, True
         else:
             self._frame = merged
-        if is_urgent:
-            self.wake()
-        else:
-            self._pace.wake(self)
-
-    def wake(self) -> None:
-        """Let the reader have what is in it."""
-        self._ready = True
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        self._ready.set()
 
     async def take(self) -> Frame | None:
         """Wait for something to send and return it.
 
         None where only the whole board helps.
         """
-        loop = asyncio.get_running_loop()
-        if not self._ready:
-            self._reader = loop.create_future()
-            await self._reader
-        self._ready, self.rests_until = False, loop.time() + self._pacing.record(loop.time(), PACE_SECONDS)
+        await self._ready.wait()
+        self._ready.clear()
         frame, self._frame = self._frame, None
         return frame
-
-
-class Pacer:
-    """Lets every browser rest between two frames. One timer for all: one per frame costs as much as the frame."""
-
-    def __init__(self) -> None:
-        self._resting: set[FrameSlot] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def wake(self, slot: FrameSlot) -> None:
-        """Wake the slot's reader, now or when it has rested."""
-        loop = asyncio.get_running_loop()
-        if slot.rests_until <= loop.time():
-            slot.wake()
-            return
-        self._resting.add(slot)
-        if self._timer is None:
-            self._timer = loop.call_at(slot.rests_until, self._rested)
-
-    def _rested(self) -> None:
-        resting, self._resting, self._timer = self._resting, set(), None
-        for slot in resting:
-            self.wake(slot)
 
 
 def join_frames(frames: Iterable[Frame]) -> Frame:

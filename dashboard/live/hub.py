@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FrameSlot, Pacer, Pacing, join_frames
+from dashboard.live.frames import FrameSlot, Pacing, join_frames
 from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
@@ -28,7 +28,8 @@ from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.05  # seconds between two ticks, on average
 BURST = 4  # ticks that may follow each other at once after a pause, so that first changes are shown without delay
-MAX_LOAD = 0.3  # the average share of time for reading and rendering
+MAX_LOAD = 0.3  # the average share of time for reading, rendering and sending
+SEND_SECONDS = 0.00003  # CPU that it takes to send one frame to one browser
 FLOOD_LOAD = 0.1  # the same while frames arrive faster than they are written: writing them comes first
 FLOOD_BACKLOG = 250  # frames that are not written yet
 LOAD_ALLOWANCE = 0.5  # seconds that ticks may be ahead of that share: about 0.15 s of work without a pause
@@ -39,9 +40,9 @@ AUDIT_SECONDS = 2.5  # seconds between two checks of access
 class Watcher:
     """One browser's socket: its boards, its person, and its unsent parts."""
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], pace: Pacer) -> None:
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]]) -> None:
         self.seat, self.boards = seat, boards
-        self.slot = FrameSlot(pace)
+        self.slot = FrameSlot()
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def dismiss(self, code: int) -> None:
@@ -57,13 +58,12 @@ class Hub:
         self.boards: dict[Hashable, LiveBoard] = {}
         self.watchers: dict[Hashable, set[Watcher]] = defaultdict(set)
         self._new: list[Watcher] = []
-        self.pace = Pacer()
         self._changes = ChangeReader()
         self._rung: set[int] = set()
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self.spent = 0.0  # seconds of CPU of the last tick
+        self.spent = 0.0  # seconds of CPU of the last tick, with the frames that it sends
 
     # ------------------------------------------------------------ on the loop
 
@@ -139,16 +139,18 @@ class Hub:
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        is_urgent = _is_urgent(rung)
         runs = {run for run in rung if run >= 0}
         result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
-        self.spent, self._rung = result.spent, self._rung | result.again
+        self._rung |= result.again
+        sent = len(new)
         for key, frame in result.frames.items():
-            if frame:
-                for watcher in self.watchers.get(key, ()):
-                    watcher.slot.offer(frame, is_urgent=is_urgent)
+            watchers = self.watchers.get(key, set()) if frame else set()
+            sent += len(watchers)
+            for watcher in watchers:
+                watcher.slot.offer(frame)
         for watcher in new:
             watcher.slot.offer(join_frames(result.wholes[key] for key in watcher.boards if key in result.wholes))
+        self.spent = result.spent + sent * SEND_SECONDS
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}

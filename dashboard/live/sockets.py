@@ -47,7 +47,7 @@ class LiveSocket(AsyncConsumer):
         assert viewer is not None
         admit(scope)
         own_hub = hub.get_hub()
-        await self._serve(hub.Watcher(viewer, boards, own_hub.pace), own_hub, receive)
+        await self._serve(hub.Watcher(viewer, boards), own_hub, receive)
 
     async def boards(self) -> Boards | int:
         """Return the socket's boards, or the close code of a refusal."""
@@ -76,7 +76,7 @@ class LiveSocket(AsyncConsumer):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _feed(self, watcher: hub.Watcher, own_hub: hub.Hub) -> None:
-        """Send what is new, as fast as the browser takes it; the slot sees to the pace."""
+        """Send what is new, as fast as the browser takes it."""
         while True:
             frame = await watcher.slot.take()
             if watcher.slot.overflowed:

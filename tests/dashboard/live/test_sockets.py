@@ -18,11 +18,11 @@ from django.utils import timezone
 
 from dashboard.asgi import application
 from dashboard.cards import rendering
-from dashboard.live import boards, frames, hub, queries
+from dashboard.live import boards, hub, queries
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
-from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
+from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, join_frames
 from dashboard.live.origin import is_own_origin
 from dashboard.live.run_board import RunBoard
 from dashboard.runs.run_cards import PAGE
@@ -83,7 +83,7 @@ async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..
         frames = 1
         while "58 59" not in await opened.receive_from(timeout=PATIENCE):
             frames += 1
-        looks = (asyncio.get_running_loop().time() - shown_text) / hub.TICK_SECONDS + 2
+        looks = (asyncio.get_running_loop().time() - shown_text) / hub.TICK_SECONDS + hub.BURST
         assert frames <= looks and rendering.card_cache.renders - before <= looks
 
 
@@ -142,14 +142,13 @@ async def test_all_approvals_ring_for_those_who_listen_to_all_of_them_only() -> 
         assert await runs.wait(PATIENCE) == {7}
 
 
-async def test_a_request_for_approval_waits_neither_for_the_tick_nor_for_the_pace_of_the_browser(
+async def test_a_request_for_approval_does_not_wait_for_the_tick(
     signed_in: Client, a_call: Callable[..., ToolCall], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "TICK_SECONDS", 10 * PATIENCE)
-    monkeypatch.setattr(frames, "PACE_SECONDS", 10 * PATIENCE)
     async with watching(signed_in, "/ws/me/?board=approvals") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        for number in range(hub.BURST + frames.PACE_BURST):  # more than may follow each other at once
+        for number in range(2 * hub.BURST):  # more than may follow each other at once
             call = await sync_to_async(a_call)("approval-requested", call_id=f"c{number}", run=f"run{number}")
             assert f'id="c-{call.public_id}"' in await text_with(opened, call.public_id)
 
@@ -350,7 +349,7 @@ def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:
 
 
 async def test_the_latest_state_wins_for_who_is_slow() -> None:
-    slot = FrameSlot(Pacer())
+    slot = FrameSlot()
     for text in ("one", "two", "three"):
         slot.offer(Frame({"card": text}))
     slot.offer(Frame({"other": "!"}))
@@ -359,14 +358,14 @@ async def test_the_latest_state_wins_for_who_is_slow() -> None:
 
 
 async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
-    frame, slots = Frame({"card": "x"}), [FrameSlot(Pacer()), FrameSlot(Pacer())]
+    frame, slots = Frame({"card": "x"}), [FrameSlot(), FrameSlot()]
     for slot in slots:
         slot.offer(frame)
     assert [await slot.take() for slot in slots] == [frame, frame]
 
 
 async def test_a_watcher_far_behind_gets_the_whole_board() -> None:
-    slot = FrameSlot(Pacer())
+    slot = FrameSlot()
     for number in range(MAX_PARTS + 10):
         slot.offer(Frame({str(number): "x"}))
         if slot.overflowed:
@@ -478,16 +477,14 @@ def test_the_count_is_right_soon_though_no_news_came(
     assert 'data-waiting-count="0"' in board.render_changes(BoardNews()).text
 
 
-async def test_one_timer_lets_all_browsers_rest_and_forgets_none() -> None:
-    pace = Pacer()
-    slots = [FrameSlot(pace) for _ in range(3)]
-    for number in range(3):  # the second and third come while all rest
-        for slot in slots:
-            slot.offer(Frame({"card": str(number)}))
-        if number == 0:
-            assert [(await slot.take()).text for slot in slots] == ["0"] * 3  # type: ignore[union-attr]
-    async with asyncio.timeout(PATIENCE):
-        assert [(await slot.take()).text for slot in slots] == ["2"] * 3  # type: ignore[union-attr]
+async def test_a_browser_that_takes_its_frames_waits_only_for_the_tick() -> None:
+    slot = FrameSlot()
+    for number in range(100):
+        slot.offer(Frame({"card": str(number)}))
+        taking = slot.take()
+        with pytest.raises(StopIteration) as end:
+            taking.send(None)  # returns at once: nothing to wait for
+        assert end.value.value.text == str(number)
 
 
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
