@@ -61,7 +61,7 @@ from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.maintenance import rebuild, retention
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import committed_cards, group_commit, run_cache
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions
@@ -192,6 +192,7 @@ def _nothing_remembered() -> Iterator[None]:
     anchor.reset()
     verification.get_path().unlink(missing_ok=True)
     run_cache.clear()
+    committed_cards.clear()
     subscriptions.clear_cache()
     clock.reset()
     retention._refused_runs.clear()

@@ -1,7 +1,8 @@
 """Rows for a tick, read by precompiled statements.
 
 Only the numbers in these statements vary. Composing them with the ORM took ten times as long as running them, which was
-half of a tick. The rows are complete, as the ORM returns them.
+half of a tick. The database says which calls changed, and their versions. The card of a version that this process has
+just written comes from its writer, so that nothing is opened and parsed; other rows are as the ORM returns them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from django.db import connection, models
+from django.db import connection
 
+from toolcards import gate
 from toolcards.core.calls.card import ToolCallState
 from toolcards.core.calls.facts import InputDelta, load
-from toolcards.encryption import UnreadableText
+from toolcards.encryption import SealedText, UnreadableText
 from toolcards.models import Event, ToolCall
 from toolcards.models.runs import FACT_HEAD
 
@@ -22,14 +24,14 @@ MAX_CALLS = 300  # changed calls per tick; others follow with the next
 MAX_CACHED_TEXT, MAX_CACHED_TEXTS = 20_000, 2_000  # characters of a cached text, number of cached texts
 
 
-def _build_select(model: type[models.Model]) -> str:
-    columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
-    return f"SELECT {columns} FROM {model._meta.db_table} WHERE "  # noqa: S608 - our own columns
-
-
 REPLACEMENT = "\ufffd"  # in a row's text: the value does not fit a column, and the card has the text
 
-_CALLS, _PLACE, _NEEDS_PERSON = _build_select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
+_FIELDS: tuple[Any, ...] = ToolCall._meta.concrete_fields
+_SEALED = frozenset(place for place, field in enumerate(_FIELDS) if isinstance(field, SealedText))
+_VERSION = tuple([field.column for field in _FIELDS].index(name) for name in gate.CardVersion._fields)
+_COLUMNS = ", ".join(field.column for field in _FIELDS)
+_CALLS = f"SELECT {_COLUMNS} FROM {ToolCall._meta.db_table} WHERE "  # noqa: S608 - our own columns
+_PLACE, _NEEDS_PERSON = "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
 _DELTAS = (
     "SELECT ordinal, seq, fact FROM toolcards_event"
     " WHERE run_id = %s AND seq > %s AND seq <= %s AND fact LIKE %s ORDER BY seq"
@@ -46,7 +48,24 @@ def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[T
     """
     places = " OR ".join([_PLACE] * len(after))
     statement = f"{_CALLS}({places}){_NEEDS_PERSON if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS}"
-    return _fetch_rows(ToolCall, statement, [number for place in after.items() for number in place])
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [number for place in after.items() for number in place])
+        return [_build_call(row) for row in cursor.fetchall()]
+
+
+def _build_call(row: tuple[Any, ...]) -> ToolCall:
+    """Return the call of a row.
+
+    Sealed columns of a version that this process wrote lately stay closed, and are read again where they are used.
+    """
+    written_card = gate.find_committed_card(gate.CardVersion(*[row[place] for place in _VERSION]))
+    names, places, converters = _prepare_columns(connection.vendor, is_open=written_card is None)
+    values = [row[place] for place in places]
+    for place, convert, column in converters:
+        values[place] = convert(values[place], column, connection)
+    call = ToolCall.from_db(connection.alias, names, values)
+    call.written_card = written_card
+    return call
 
 
 class StreamingInputs:
@@ -66,6 +85,7 @@ class StreamingInputs:
             cached = self._texts.pop((call.run_id, call.ordinal), None)
             if (
                 call.state != ToolCallState.INPUT_STREAMING
+                or call.written_card is not None
                 or call.is_unreadable
                 or not call.text
                 or REPLACEMENT in call.text
@@ -107,30 +127,16 @@ def _read_delta(fact: str) -> str:
     return fact_read.text if isinstance(fact_read, InputDelta) else ""
 
 
-def _fetch_rows(model: Any, statement: str, parameters: list[Any]) -> list[Any]:
-    """Return the same as `objects.raw`, which analyzes the columns each time."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        rows = cursor.fetchall()
-    converters, names = (
-        _build_converters(model, connection.vendor),
-        [field.attname for field in model._meta.concrete_fields],
-    )
-    instances = []
-    for row in rows:
-        values = list(row)
-        for place, convert, column in converters:
-            values[place] = convert(values[place], column, connection)
-        instances.append(model.from_db(connection.alias, names, values))
-    return instances
-
-
 @cache
-def _build_converters(model: Any, vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
-    """Return the converters of database values: times, booleans, encrypted text."""
-    columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
-    return [
-        (place, convert, column)
-        for place, column in enumerate(columns)
+def _prepare_columns(
+    vendor: str, *, is_open: bool
+) -> tuple[list[str], list[int], list[tuple[int, Callable[..., Any], Any]]]:
+    """Return names and places of the columns, and converters of their values: times, booleans, encrypted text."""
+    places = [place for place in range(len(_FIELDS)) if is_open or place not in _SEALED]
+    columns = [_FIELDS[place].get_col(ToolCall._meta.db_table) for place in places]
+    converters = [
+        (position, convert, column)
+        for position, column in enumerate(columns)
         for convert in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection))
     ]
+    return [_FIELDS[place].attname for place in places], places, converters

@@ -16,8 +16,8 @@ raises `RequestRefused` (refusals.py).
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
   `arecord_pulse`, `drain`.
-- Reads: `count_backlog`, `count_received_frames`, `get_oldest_wait`, `get_undo_deadline`, `is_tool_announced`,
-  `iterate_steps`, `list_identities`.
+- Reads: `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`, `get_undo_deadline`,
+  `is_tool_announced`, `iterate_steps`, `list_identities`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ from toolcards.gate.refusals import (
 )
 from toolcards.gate.writer import group_commit, timekeeping
 from toolcards.gate.writer.call_trace import TraceStep, iterate_steps
+from toolcards.gate.writer.committed_cards import CardVersion, find_committed_card
 from toolcards.gate.writer.group_commit import CommitUnknown
 
 sweep = expiry.sweep
@@ -154,6 +155,7 @@ __all__ = [
     "AlreadyDecided",
     "Ballot",
     "CallChanged",
+    "CardVersion",
     "CommitReport",
     "CommitUnknown",
     "DecisionRequest",
@@ -193,6 +195,7 @@ __all__ = [
     "count_received_frames",
     "decide",
     "drain",
+    "find_committed_card",
     "get_active_version_number",
     "get_oldest_wait",
     "get_undo_deadline",

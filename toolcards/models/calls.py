@@ -59,6 +59,7 @@ class ToolCall(LogModel):
     card = SealedText()
     text = SealedText(blank=True)
     text_seq = models.BigIntegerField(default=0)
+    written_card: Card | None = None  # the whole card of this version, if the caller has it: the columns stay closed
     objects = ToolCallQuerySet.as_manager()
 
     class Meta:
@@ -96,6 +97,8 @@ class ToolCall(LogModel):
         `late`: that text if the caller has it. The card of an unreadable row is made from its columns, with an
         anomaly that says so.
         """
+        if self.written_card is not None:
+            return self.written_card
         card = self._load_card()
         if card is None:
             return self._build_from_columns()
@@ -104,6 +107,8 @@ class ToolCall(LogModel):
         return card.replace(text=Rope(text), rev=self.rev, seq=self.seq)
 
     def _load_card(self) -> Card | None:
+        if self.written_card is not None:
+            return self.written_card
         if type(self.card) is UnreadableText or type(self.text) is UnreadableText:
             return None
         try:
@@ -138,6 +143,6 @@ class ToolCall(LogModel):
             card = get_redactor().card(self.as_card())
             if len(_shown_cards) >= MAX_SHOWN_CARDS:
                 _shown_cards.clear()
-            if len(self.card) + len(self.text) < 20_000:
+            if self.written_card is not None or len(self.card) + len(self.text) < 20_000:
                 _shown_cards[key] = card
         return card

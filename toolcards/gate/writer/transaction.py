@@ -35,7 +35,15 @@ from toolcards.core.calls.tool_events import may_have_events
 from toolcards.encryption import get_redactor
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, call_trace, outbox_writer, run_cache
+from toolcards.gate.writer import (
+    approval_rows,
+    audit_entries,
+    bulk_sql,
+    call_trace,
+    committed_cards,
+    outbox_writer,
+    run_cache,
+)
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunUpdate, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.ids import new_id
@@ -66,6 +74,7 @@ class Transaction:
         self.outbox = outbox_writer.PayloadOutbox()
         self.trace_steps: list[tuple[str, call_trace.TraceStep]] = []
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
+        self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
 
     # ------------------------------------------------------------ runs
@@ -261,6 +270,7 @@ class Transaction:
         changed_runs = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
+        transaction.on_commit(lambda: committed_cards.publish(self.small_cards), robust=True)
         every_run = [doorbell.EVERY_RUN] if self.affects_every_run else []
         return [*every_run, *changed_runs, *map(doorbell.get_approvals_bell, self.runs_with_answers)]
 
@@ -277,11 +287,15 @@ class Transaction:
                 memory.update_counts(card)
                 stored_size = memory.text_sizes.get(ordinal, -1)
                 is_streaming = card.state == "input-streaming" and stored_size >= 0
-                if is_streaming and SMALL_TEXT < len(card.text) < stored_size * TEXT_GROWTH:
+                size = len(card.text)
+                if is_streaming and SMALL_TEXT < size < stored_size * TEXT_GROWTH:
                     positions.append(CallPosition(card.rev, card.seq, memory.row.pk, ordinal))
                 else:
-                    memory.text_sizes[ordinal] = len(card.text)
+                    memory.text_sizes[ordinal] = size
                     rows.append(bulk_sql.build_call_row(memory.row.pk, card))
+                    size += len(rows[-1].card)
+                if size <= committed_cards.MAX_SIZE:
+                    self.small_cards.append((memory.row.pk, card))
         if rows:
             bulk_sql.write_calls(cursor, rows)
         if positions:
