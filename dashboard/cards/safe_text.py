@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from html import escape
 
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from toolcards.core.redaction.invisible_characters import INVISIBLE, name_character, replace_invisible
+
+SHORT = 60  # characters of a text whose marked form is remembered
 
 
 def mark_html(text: str) -> SafeString:
     """Escape the text for HTML; invisible characters become marks such as `U+202E`."""
-    html = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
-    return mark_safe(html)  # noqa: S308 - escaped one line above
+    return _mark_short(text) if len(text) <= SHORT else _mark(text)
+
+
+def _mark(text: str) -> SafeString:
+    return SafeString(replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark))
+
+
+# Names of tools, fields, agents and runs repeat on every card.
+_mark_short = lru_cache(maxsize=4_096)(_mark)
 
 
 def mark_text(text: str) -> str:

@@ -34,7 +34,7 @@ def get_picture_text(value: Any) -> str:
     elif isinstance(value, dict) and value.get("type") == "image":
         source = value.get("source")
         text = source.get("data") if isinstance(source, dict) else value.get("data")
-    return text if isinstance(text, str) and _find_type(text) and len(text) <= MAX_BASE64 else ""
+    return text if text and isinstance(text, str) and _find_type(text) and len(text) <= MAX_BASE64 else ""
 
 
 def decode_picture(text: str) -> tuple[bytes, str]:

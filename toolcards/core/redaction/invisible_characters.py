@@ -20,6 +20,7 @@ _SIGNS = (
     + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
 )
 INVISIBLE = re.compile(f"[{_SIGNS}]")
+_VISIBLE_ASCII = b"\t\n" + bytes(range(0x20, 0x7F))
 # A joiner between two emoji and the emoji selector are visible: they change the picture.
 _EMOJI = "\u00a9\u00ae\u203c\u2049\u2100-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 VISIBLE_JOINERS = re.compile(
@@ -37,9 +38,15 @@ def replace_invisible(text: str, mark: Callable[[str], str] = name_character) ->
 
     A text without such characters is returned as it is.
     """
-    if text.isascii() and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
-        return text
-    if INVISIBLE.search(text) is None:
+    if not _has_invisible(text):
         return text
     visible_positions = {match.start() for match in VISIBLE_JOINERS.finditer(text)}
     return INVISIBLE.sub(lambda match: match[0] if match.start() in visible_positions else mark(match[0]), text)
+
+
+def _has_invisible(text: str) -> bool:
+    """Return whether the text has such a character; most of it is visible ASCII, which is left out at C speed."""
+    if text.isascii() and text.isprintable():
+        return False
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _VISIBLE_ASCII)
+    return bool(rest) and INVISIBLE.search(rest.decode("utf-8", "surrogatepass")) is not None
