@@ -16,6 +16,7 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 
+from dashboard.inbox.vote_door import VoteDoor
 from dashboard.live.origin import OriginGuard
 from dashboard.live.routing import websocket_urlpatterns
 from dashboard.serving.bodies import BodyMeter
@@ -65,5 +66,7 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-router = ProtocolTypeRouter({"http": MachineRouter(BodyMeter(pages)), "websocket": sockets, "lifespan": lifespan})
+router = ProtocolTypeRouter(
+    {"http": MachineRouter(VoteDoor(BodyMeter(pages))), "websocket": sockets, "lifespan": lifespan}
+)
 application = RequestTracker(PeerCounter(router, settings.TOOLCARDS.max_unauthenticated))

@@ -18,8 +18,13 @@ SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in 
 
 def get_sign_in_time(request: HttpRequest) -> float:
     """Return when this session was signed in (epoch seconds), 0 if never."""
-    latest = getattr(request.user, "last_login", None)
-    return min(float(request.session.get(SIGN_IN_TIME_KEY, 0)), latest.timestamp() if latest else 0.0)
+    return find_sign_in_time(request.session, request.user)
+
+
+def find_sign_in_time(session: Any, person: Any) -> float:
+    """Return when the session was signed in (epoch seconds), 0 if never."""
+    latest = getattr(person, "last_login", None)
+    return min(float(session.get(SIGN_IN_TIME_KEY, 0)), latest.timestamp() if latest else 0.0)
 
 
 @receiver(signals.user_logged_in)

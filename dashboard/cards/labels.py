@@ -176,6 +176,11 @@ def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     return STATE_LABELS[state]
 
 
+def describe_reason_need(condition: str) -> str:
+    """Return when a rule needs a reason (`condition`: always, on_deny, never)."""
+    return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
+
+
 def describe_missing_reason(card: Card) -> str:
     """Return the words for a missing reason or error message."""
     return "No reason given" if card.state is S.OUTPUT_DENIED else "No error message given"

@@ -1,45 +1,46 @@
 """Plain cards as HTML: what `toolcards/card.html` draws for them, written without the template engine.
 
-Most cards of a long run are plain: the call runs or went well, without notes, changes, or an answer of a person. The
-template draws all others. A test compares both byte by byte.
+Most cards are plain: the call runs or went well, waits for a person or was answered by one, without notes and changes.
+The template draws all others. A test compares both byte by byte.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
+from typing import NamedTuple
 
+from dashboard.cards.asking_card import is_plain_question, render_question, render_vote_form
 from dashboard.cards.card_html import CardHtml
 from dashboard.cards.card_view import CardView
-from dashboard.cards.icons import render_icon
+from dashboard.cards.icons import render_icon, render_time
 from dashboard.cards.safe_text import mark_html
 from toolcards.core.calls.card import ToolCallState
 
-# What stands around input and output in the templates of these two states.
-_BODIES = {
-    ToolCallState.INPUT_AVAILABLE: "\n{}\n {}\n\n",
-    ToolCallState.OUTPUT_AVAILABLE: "\n{}\n{} \n",
-}
+
+class PlainForm(NamedTuple):
+    """How plain cards of one state are drawn: the condition for it, the body, and what follows the body."""
+
+    is_plain: Callable[[CardView], bool]
+    render_body: Callable[[CardHtml], str]
+    render_acts: Callable[[CardHtml], str] = lambda html: ""
 
 
 def is_plain(view: CardView) -> bool:
     """Return whether `render_plain_card` can draw the card."""
-    card = view.card
-    if card.state not in _BODIES or view.has_notes or card.has_unknown_outcome or view.changed:
+    form = _FORMS.get(view.card.state or "")
+    if form is None or view.has_notes or view.card.has_unknown_outcome or view.changed:
         return False
-    if card.decision is not None and view.would:
-        return False
-    is_approved_by_person = card.approval is not None and card.approval.by and not card.approval.automatic
-    return not (card.awaiting_client or is_approved_by_person)
+    return not (view.card.decision is not None and view.would) and form.is_plain(view)
 
 
 def render_plain_card(html: CardHtml) -> str:
     """Return the HTML of a plain card."""
-    view = html.view
-    body = _BODIES[ToolCallState(view.card.state or "")].format(html.input, html.output)
+    view, form = html.view, _FORMS[html.view.card.state or ""]
     return (
         f'<article {html.attributes}>\n  {html.head}\n  <div class="card-main">\n    <div class="card-body">\n'
-        f"      <!--told-->\n      {body}\n      {_render_why(view)}\n"
-        f'      <p class="meta">{html.meta}</p>\n    </div>\n    \n  </div>\n</article>\n'
+        f"      <!--told-->\n      {form.render_body(html)}\n      {_render_why(view)}\n"
+        f'      <p class="meta">{html.meta}</p>\n    </div>\n    {form.render_acts(html)}\n  </div>\n</article>\n'
     )
 
 
@@ -53,3 +54,65 @@ def _render_why(view: CardView) -> str:
         f'\n<p class="why">\n  {render_icon("shield")}\n  <span>\n    {escape(view.verb)}{reason}\n'
         f'    <span class="rule">{mark_html(view.rule)}{version}</span>\n  </span>\n</p>\n\n'
     )
+
+
+# ---------------------------------------------------------------- one form for each state
+
+
+def _has_no_answer(view: CardView) -> bool:
+    card = view.card
+    is_approved_by_person = card.approval is not None and card.approval.by and not card.approval.automatic
+    return not (card.awaiting_client or is_approved_by_person)
+
+
+def _has_final_answer(view: CardView) -> bool:
+    return view.card.approval is not None and not view.undo_until
+
+
+def _render_answer(html: CardHtml) -> str:
+    ask = html.view.card.approval
+    assert ask is not None
+    moment = f" at\n      {render_time(ask.decided_at)}" if ask.decided_at else ""
+    reason = f":\n      “{mark_html(ask.reason)}”" if ask.reason else ""
+    is_delivered = ask.state == "claimed"
+    outcome = "Delivered to the agent." if is_delivered else "Waiting for the agent to pick it up."
+    return (
+        f'\n{html.input}\n {html.output}\n<p class="by">\n  {render_icon("check-check")}\n  <span>\n'
+        f"    Approved by <b>{mark_html(html.view.answered_by)}</b>{moment}{reason}.\n"
+        f"    \n      {outcome}\n    \n  </span>\n</p>\n\n"
+    )
+
+
+def _render_denial(html: CardHtml) -> str:
+    view, card = html.view, html.view.card
+    moment = f" at\n        {render_time(card.times.finished)}" if card.times.finished else ""
+    is_expired = card.approval is not None and card.approval.state == "expired"
+    expiry = ": no one answered in time\n      " if is_expired else ""
+    suggestion = card.decision.suggest if card.decision else ""
+    return (
+        f'\n<div class="denial" id="{html.dom}-denial" role="group" aria-label="Denial">\n  <p class="by">\n'
+        f"    {render_icon('ban')}\n    <span>\n      Denied by <b>{mark_html(view.denied_by)}</b>{moment}{expiry}\n"
+        f"    </span>\n  </p>\n  {_render_message(view.agent_message)}\n  {_render_suggestion(suggestion)}\n</div>\n"
+        f"\n{html.input}\n {html.output}\n"
+    )
+
+
+def _render_message(message: str) -> str:
+    if not message:
+        return '\n    <p class="told-agent muted">The agent received no reason.</p>\n  '
+    return f'\n    <p class="told-agent"><span class="muted">Agent received:</span> <q>{mark_html(message)}</q></p>\n  '
+
+
+def _render_suggestion(text: str) -> str:
+    if not text:
+        return ""
+    return f'\n    <p class="told-agent"><span class="muted">Suggestion:</span> {mark_html(text)}</p>\n  '
+
+
+_FORMS: dict[str, PlainForm] = {
+    ToolCallState.INPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n {html.output}\n\n"),
+    ToolCallState.OUTPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n{html.output} \n"),
+    ToolCallState.APPROVAL_REQUESTED: PlainForm(is_plain_question, render_question, render_vote_form),
+    ToolCallState.APPROVAL_RESPONDED: PlainForm(_has_final_answer, _render_answer),
+    ToolCallState.OUTPUT_DENIED: PlainForm(lambda view: True, _render_denial),
+}

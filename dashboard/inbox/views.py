@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
@@ -12,6 +13,7 @@ from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
@@ -171,7 +173,16 @@ def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, mess
 
 def render_fresh_card(request: HttpRequest, call: ToolCall, *, notice: str = "", status: int = 200) -> HttpResponse:
     """Return the current card, which htmx swaps in."""
-    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), notice=notice), status=status)
+    return HttpResponse(render_fresh_html(request, call, notice=notice), status=status)
+
+
+def render_fresh_html(request: HttpRequest, call: ToolCall, *, notice: str = "") -> str:
+    """Return the HTML of the current card.
+
+    The form token is made only for a card with a form.
+    """
+    token: Any = SimpleLazyObject(lambda: get_token(request))
+    return rendering.render_for_reader(call, token=token, notice=notice)
 
 
 def _find_call(pk: str) -> ToolCall:

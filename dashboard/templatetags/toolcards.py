@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards import icons, rendering, safe_text
+from dashboard.cards import icons, labels, rendering, safe_text
 from dashboard.cards.rendering import CardForm
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
@@ -28,6 +28,7 @@ register.simple_tag(icons.render_icon, name="icon")
 register.simple_tag(icons.render_time, name="moment")
 register.filter("iso", icons.format_iso)
 register.filter("utc", icons.format_clock)
+register.filter("reason_need", labels.describe_reason_need)
 
 
 @register.filter
@@ -106,12 +107,6 @@ def seconds(value: Any) -> str:
 def describe_shares(shares: Iterable[StatePart]) -> str:
     """Return the states and their counts in words: "Done 3, Failed 1"."""
     return ", ".join(f"{share.word} {share.count}" for share in shares) or "No calls"
-
-
-@register.filter
-def reason_need(condition: str) -> str:
-    """Return when a rule needs a reason (`condition`: always, on_deny, never)."""
-    return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
 
 
 @register.simple_tag

@@ -11,7 +11,7 @@ raises `RequestRefused` (refusals.py).
 - Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `afind_decision`, `aclaim_permit`,
   `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
 - Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`.
-- People: `vote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
+- People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
@@ -22,6 +22,7 @@ raises `RequestRefused` (refusals.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from toolcards.core.calls.card import Card
@@ -50,9 +51,10 @@ from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
-from toolcards.gate.approvals import expiry, manual_outcome, reevaluation, revocation, votes
+from toolcards.gate.approvals import expiry, manual_outcome, reevaluation, revocation, session_votes, votes
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.revocation import get_undo_deadline
+from toolcards.gate.approvals.session_votes import VotedCall, Voter
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions.decision_request import DecisionRequest
 from toolcards.gate.decisions.eligibility import list_identities
@@ -114,6 +116,15 @@ def vote(person: Any, ballot: Ballot) -> Card:
     return card
 
 
+async def avote(session: str, find_voter: Callable[[], Voter | None], ballot: Ballot) -> VotedCall:
+    """Cast the vote of this session, whose person `find_voter` returns.
+
+    It is called in the transaction, once for all votes of the session in one commit. None is refused.
+    """
+    voted_call: VotedCall = await group_commit.submit(session_votes.CastSessionVote(session, find_voter, ballot))
+    return voted_call
+
+
 def revoke_approval(person: Any, approval: str) -> Card:
     """Revoke an undelivered approval; return the updated card."""
     card: Card = group_commit.execute(revocation.RevokeApproval(person, approval))
@@ -171,6 +182,8 @@ __all__ = [
     "TooLate",
     "TraceStep",
     "VersionConflict",
+    "VotedCall",
+    "Voter",
     "accept_tool",
     "aclaim_delivery",
     "aclaim_permit",
@@ -188,6 +201,7 @@ __all__ = [
     "arenew_key",
     "areserve_key",
     "astore_answer",
+    "avote",
     "awithdraw_approval",
     "break_glass",
     "build_end_of_stream",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from django.db import models
 
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
-from toolcards.core.calls.card_codec import load_card
+from toolcards.core.calls.card_codec import dump_card, load_card
 from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
 from toolcards.encryption import SealedText, UnreadableText, get_redactor
@@ -77,6 +77,16 @@ class ToolCall(LogModel):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.call_id}"
+
+    @classmethod
+    def from_card(cls, run: Run, pk: int, card: Card) -> ToolCall:
+        """Return the call that shows this card, without reading its row."""
+        return cls(
+            pk=pk, run=run, ordinal=card.ordinal, call_id=card.call_id, tool=card.tool.name, kind=card.tool.kind,
+            state=str(card.state or ""), soft=card.soft, waiting=card.waiting and not card.removed,
+            removed=card.removed, rev=card.rev, seq=card.seq, first_seq=card.first_seq,
+            card=dump_card(card, with_text=True), text_seq=card.seq,
+        )  # fmt: skip
 
     @property
     def public_id(self) -> str:

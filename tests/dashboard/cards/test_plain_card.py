@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -67,10 +68,99 @@ def test_cards_with_more_to_say_are_drawn_by_the_template(name: str) -> None:
     assert rendering.render_uncached(call) == rendering.render_template(call, view)
 
 
-@pytest.mark.parametrize("state", sorted(set(S) - {S.INPUT_AVAILABLE, S.OUTPUT_AVAILABLE}))
+@pytest.mark.parametrize("state", [S.INPUT_STREAMING, S.OUTPUT_ERROR])
 def test_other_states_are_drawn_by_the_template(state: ToolCallState) -> None:
     _, view = view_of(a_card(state))
     assert not is_plain(view)
+
+
+def asking(**more: Any) -> CardApproval:
+    fields: dict[str, Any] = {"id": "apr_1", "votable": True, "args_sha256": "ab" * 32, "expires_at": 1.9e9}
+    return CardApproval(**(fields | more))
+
+
+ASKING: dict[str, dict[str, Any]] = {
+    "nothing special": {},
+    "hostile": {"input": {HOSTILE: HOSTILE}, "tool": CardTool(HOSTILE, "execute"), "approval": asking(id="apr_<&\"'>")},
+    "no input": {"has_input": False, "input": None},
+    "one line": {"input": "x"},
+    "long": {"input": {"text": "x" * 50_000}},
+    "low risk": {"tool": CardTool("read_file", "read"), "input": {"path": "a.txt"}},
+    "high risk": {
+        "input": {"command": "sudo rm -rf / --no-preserve-root"},
+        "tool": CardTool(f"bash{HOSTILE}", "execute"),
+    },
+    "no time limit": {"approval": asking(expires_at=0)},
+    "half a second": {"approval": asking(expires_at=1_900_000_000.5)},
+    "nearly half a second": {"approval": asking(expires_at=1_900_000_000.4999998)},
+    "no digest": {"approval": asking(args_sha256="")},
+    "hostile digest": {"approval": asking(args_sha256=HOSTILE)},
+    "quorum": {"approval": asking(have=1, terms={"need": 3})},
+    "reason always": {"approval": asking(terms={"reason": "always"})},
+    "reason to deny": {"approval": asking(terms={"reason": "on_deny"})},
+    "everything may change": {"approval": asking(terms={"editable": [""]})},
+    "hostile parts may change": {"approval": asking(terms={"editable": ["/a", HOSTILE]}), "input": {"a": HOSTILE}},
+    "grants": {"approval": asking(terms={"grants": ["run", "until"], "editable": [""]})},
+    "one grant": {"approval": asking(terms={"grants": ["until", HOSTILE]})},
+    "decision": {"decision": WHY, "approval": asking(request_reason=WHY.reason)},
+}
+ASKING_MORE: dict[str, dict[str, Any]] = {
+    "a reason of its own": {"approval": asking(request_reason="Please"), "decision": WHY},
+    "a proposed change": {"approval": asking(has_edited=True, edited={"command": "ls"})},
+    "an escalation": {"approval": asking(escalated=(("group:admins", 1.8e9),))},
+    "answered elsewhere": {"approval": asking(votable=False)},
+    "questions": {"tool": CardTool("AskUserQuestion"), "input": {"questions": [{"question": "Why?", "options": []}]}},
+    "a time beyond all calendars": {"approval": asking(expires_at=1e30)},
+    "an agent that is away": {"approval": asking(away=True)},
+}
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_a_card_that_asks_has_the_bytes_of_its_template(name: str) -> None:
+    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **ASKING[name]))
+    assert is_plain(view)
+    assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)
+
+
+@pytest.mark.parametrize("name", ASKING_MORE)
+def test_a_card_that_asks_for_more_is_drawn_by_the_template(name: str) -> None:
+    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **ASKING_MORE[name]))
+    assert not is_plain(view)
+    assert rendering.render_uncached(call) == rendering.render_template(call, view)
+
+
+ANN = Actor("human", f"ann{HOSTILE}")
+ANSWERED: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
+    "approved": (S.APPROVAL_RESPONDED, {}),
+    "approved with words": (
+        S.APPROVAL_RESPONDED,
+        {"approval": CardApproval(id="a", state="approved", by=ANN, reason=HOSTILE, decided_at=1.7e9), "decision": WHY},
+    ),
+    "delivered": (S.APPROVAL_RESPONDED, {"approval": CardApproval(id="a", state="claimed", by=ANN)}),
+    "denied": (S.OUTPUT_DENIED, {"times": TIMES}),
+    "denied without a word": (S.OUTPUT_DENIED, {"denied": "", "denied_by": ANN}),
+    "denied with details": (S.OUTPUT_DENIED, {"detail": {"why": HOSTILE}, "output": HOSTILE, "has_output": True}),
+    "denied with a suggestion": (
+        S.OUTPUT_DENIED, {"denied": HOSTILE, "decision": CardDecision("deny", suggest=HOSTILE), "times": TIMES},
+    ),
+    "expired": (S.OUTPUT_DENIED, {"approval": CardApproval(id="a", state="expired"), "denied_by": Actor("timeout")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("name", ANSWERED)
+def test_an_answered_card_has_the_bytes_of_its_template(name: str, full: bool) -> None:
+    state, fields = ANSWERED[name]
+    call, view = view_of(a_card(state, **fields), full=full)
+    assert is_plain(view)
+    assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)
+
+
+def test_an_approval_that_can_be_revoked_is_drawn_by_the_template(settings: Any) -> None:
+    settings.TOOLCARDS = settings.TOOLCARDS.model_copy(update={"handover_seconds": 30})
+    approval = CardApproval(id="a", state="approved", by=ANN, decided_at=time.time())
+    call, view = view_of(a_card(S.APPROVAL_RESPONDED, approval=approval))
+    assert not is_plain(view) and "Undo" in rendering.render_uncached(call)
 
 
 def test_a_result_that_the_client_owes_is_drawn_by_the_template() -> None:

@@ -69,6 +69,8 @@ def clean_comment(text: str) -> str:
 class CastVote(Command):
     """Record a vote if the approval is pending and the card has the revision and arguments that were shown."""
 
+    row: Approval  # loaded by `apply`
+
     def __init__(self, person: Any, ballot: Ballot) -> None:
         super().__init__()
         self.person = person
@@ -85,6 +87,7 @@ class CastVote(Command):
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         card = approval_rows.get_card(memory, row)
+        self.row = row
         if row.state != "pending" or self._is_repeated(row):
             self.answer = self._answer_decided(row, card)
             return
