@@ -11,18 +11,17 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import connection
 
 from toolcards.adapters import ADAPTERS
 from toolcards.clocks import clock
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, get_approvals_bell, listen
 from toolcards.models import Approval, Event
+from toolcards.models.approval_status import ApprovalStatus, select_statuses
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
@@ -134,26 +133,16 @@ def _watch_run(run: int, channel: str) -> Iterator[_UndeliveredWatch]:
             del watch.runs[run]
 
 
-class ApprovalStatus(NamedTuple):
-    """The columns of an approval that show its status. Times are epoch seconds."""
-
-    id: str
-    run_id: int
-    state: str
-    decided_at: float
-    by_kind: str
-
-
 async def wait_for_answer(approval: str, seconds: float, *, source: int | None = None) -> ApprovalStatus:
     """Wait until the approval's answer can be delivered; return its status.
 
     `seconds`: time limit. `source`: the agent that must have asked for it. Raises Approval.DoesNotExist.
     """
     deadline = time.monotonic() + seconds
-    statuses = await _read_statuses([approval], source)
-    if not statuses:
+    reader = _status_readers.setdefault(asyncio.get_running_loop(), _StatusReader())
+    status = await reader.read(approval)
+    if status is None or (source is not None and (not status.asked or status.source_id != source)):
         raise Approval.DoesNotExist
-    status = statuses[0]
     if not _is_ready(status) and (remaining := deadline - time.monotonic()) > 0:
         watches = _answer_watches.setdefault(asyncio.get_running_loop(), {})
         watch = watches.setdefault(status.run_id, _AnswerWatch(status.run_id))
@@ -163,6 +152,44 @@ async def wait_for_answer(approval: str, seconds: float, *, source: int | None =
             if watch.is_idle:
                 watches.pop(status.run_id, None)
     return status
+
+
+class _StatusReader:
+    """Reads statuses for the requests of an event loop. Those that come during a query share the next one."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, asyncio.Future[ApprovalStatus | None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def read(self, approval: str) -> ApprovalStatus | None:
+        """Return the status as of now, None if there is no such approval."""
+        future = self._wanted.setdefault(approval, asyncio.get_running_loop().create_future())
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return await asyncio.shield(future)  # a canceled request does not cancel the others
+
+    async def _run(self) -> None:
+        try:
+            while self._wanted:
+                page = {approval: self._wanted.pop(approval) for approval in list(self._wanted)[:PAGE]}
+                await self._answer(page)
+        finally:
+            self._task = None
+
+    @staticmethod
+    async def _answer(page: dict[str, asyncio.Future[ApprovalStatus | None]]) -> None:
+        try:
+            statuses = {status.id: status for status in await _read_statuses(list(page))}
+        except Exception as error:
+            for future in page.values():
+                future.set_exception(error)
+                future.exception()  # its requests may be gone
+            return
+        for approval, future in page.items():
+            future.set_result(statuses.get(approval))
+
+
+_status_readers: WeakKeyDictionary[asyncio.AbstractEventLoop, _StatusReader] = WeakKeyDictionary()
 
 
 class _AnswerWatch:
@@ -222,25 +249,11 @@ class _AnswerWatch:
 _answer_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _AnswerWatch]] = WeakKeyDictionary()
 
 
-_OF_SOURCE = " AND asked AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
+_select_in_pool = database_sync_to_async(select_statuses, thread_sensitive=False)
 
 
-def _select_statuses(approvals: list[str], source: int | None = None) -> list[ApprovalStatus]:
-    with connection.cursor() as cursor:
-        marks = ", ".join(["%s"] * len(approvals))
-        condition = f"id IN ({marks}){_OF_SOURCE if source is not None else ''}"
-        cursor.execute(
-            f"SELECT {', '.join(ApprovalStatus._fields)} FROM toolcards_approval WHERE {condition}",  # noqa: S608
-            [*approvals, *([source] if source is not None else [])],
-        )
-        return [ApprovalStatus(*row) for row in cursor.fetchall()]
-
-
-_select_in_pool = database_sync_to_async(_select_statuses, thread_sensitive=False)
-
-
-async def _read_statuses(approvals: list[str], source: int | None) -> list[ApprovalStatus]:
-    return await read_with_retries(lambda: _select_in_pool(approvals, source))
+async def _read_statuses(approvals: list[str]) -> list[ApprovalStatus]:
+    return await read_with_retries(lambda: _select_in_pool(approvals))
 
 
 async def _read_statuses_forever(approvals: list[str]) -> list[ApprovalStatus]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model, load_backend
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore as DatabaseSessionStore
 from django.contrib.sessions.models import Session
@@ -24,7 +24,9 @@ class SessionStore(DatabaseSessionStore):
         return None
 
 
+_BACKEND = "django.contrib.auth.backends.ModelBackend"  # the only one that can be asked by a statement
 _SESSION = PreparedSelect(Session, "WHERE session_key = %s")
+_PERSON = PreparedSelect(User, "WHERE id = %s AND is_active")
 
 
 def find_person(session: SessionStore) -> User | None:
@@ -33,12 +35,10 @@ def find_person(session: SessionStore) -> User | None:
     Unlike Django's `get_user`, it writes nothing. A session that Django would renew, because it was signed with an
     older key, has no person here.
     """
-    backend = session.get(BACKEND_SESSION_KEY, "")
-    if backend not in settings.AUTHENTICATION_BACKENDS or SESSION_KEY not in session:
+    if session.get(BACKEND_SESSION_KEY) != _BACKEND or _BACKEND not in settings.AUTHENTICATION_BACKENDS:
         return None
-    pk = get_user_model()._meta.pk.to_python(session[SESSION_KEY])
-    person = load_backend(backend).get_user(pk)
+    person = _PERSON.fetch_first(int(session.get(SESSION_KEY, 0)))
     proof = session.get(HASH_SESSION_KEY) or ""
-    if not isinstance(person, User) or not constant_time_compare(proof, person.get_session_auth_hash()):
+    if person is None or not constant_time_compare(proof, person.get_session_auth_hash()):
         return None
     return person

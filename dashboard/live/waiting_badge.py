@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import connection
+
 from dashboard.cards import safe_text
 from dashboard.cards.risk.assessment import assess_risk
 from toolcards.core.calls.call_json import summarize
 from toolcards.models import ToolCall
+from toolcards.models.prepared import PreparedSelect
+
+# Composed once, because each look at a changed question reads them. The conditions are those of an index.
+_COUNT = "SELECT COUNT(*) FROM toolcards_toolcall WHERE waiting AND NOT removed"
+_NEWEST = PreparedSelect(ToolCall, "WHERE waiting AND NOT removed ORDER BY requested_at DESC, id DESC LIMIT 1")
 
 
 def read_badge() -> dict[str, Any]:
@@ -15,9 +22,10 @@ def read_badge() -> dict[str, Any]:
 
     Only a first call or one with a high risk is announced.
     """
-    waiting = ToolCall.objects.waiting()
-    count = waiting.count()
-    newest = waiting.reverse().first() if count else None
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT)
+        count = cursor.fetchone()[0]
+    newest = _NEWEST.fetch_first() if count else None
     level = assess_risk(newest.as_shown_card()).level if newest else ""
     return {
         "count": count,

@@ -277,8 +277,11 @@ def _decode_text(text: str, plain: bool) -> str:
 
 @lru_cache(maxsize=4_096)
 def _is_harmless(text: str) -> bool:
-    """Return whether no secret can begin in the text. Names, states and reasons repeat often."""
-    return FIND.search(text.encode("utf-8", "surrogatepass")) is None
+    """Return whether the text holds no secret. Names, states, reasons and digests repeat often."""
+    work = text.encode("utf-8", "surrogatepass")
+    if FIND.search(work) is None:
+        return True
+    return not any(kind for _, _, kind in find_secrets(work, text if text.isascii() else work.decode("latin-1")))
 
 
 def _is_plain_name(name: str) -> bool:

@@ -34,7 +34,7 @@ from toolcards.gate.writer import approval_rows, audit_entries, vote_rows
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models import Approval, Vote
+from toolcards.models import Approval
 
 VOTE_DECISIONS = {"approve": True, "edit": True, "deny": False}
 MAX_LOGIN_AGE = 300.0  # seconds
@@ -70,6 +70,7 @@ class CastVote(Command):
     """Record a vote if the approval is pending and the card has the revision and arguments that were shown."""
 
     row: Approval  # loaded by `apply`
+    decisions: dict[int, str]  # the votes on it, by the person's pk
 
     def __init__(self, person: Any, ballot: Ballot) -> None:
         super().__init__()
@@ -87,7 +88,7 @@ class CastVote(Command):
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         card = approval_rows.get_card(memory, row)
-        self.row = row
+        self.row, self.decisions = row, vote_rows.list_decisions(row.id)
         if row.state != "pending" or self._is_repeated(row):
             self.answer = self._answer_decided(row, card)
             return
@@ -99,7 +100,7 @@ class CastVote(Command):
 
     def _is_repeated(self, row: Approval) -> bool:
         """Return whether the same person cast the same vote before."""
-        return vote_rows.list_decisions(row.id).get(self.person.pk) == self.ballot.decision
+        return self.decisions.get(self.person.pk) == self.ballot.decision
 
     def _answer_decided(self, row: Approval, card: Card) -> Card:
         """Return the card for a repeated vote; raises TooLate or AlreadyDecided for any other."""
@@ -157,13 +158,14 @@ class CastVote(Command):
         if ballot.decision == "edit":
             self._edit(memory, row, card, terms, tx.now)
             vote_rows.delete_votes(row.id)  # earlier votes were on another input
-        vote_rows.write_vote(Vote(
+            self.decisions.clear()
+        self.decisions[self.person.pk] = ballot.decision
+        vote_rows.write_vote(
             approval_id=row.id, person_id=self.person.pk, decision=ballot.decision, reason=ballot.reason,
             note=ballot.note, client_decision_id=ballot.client_decision_id, at=tx.now,
-        ))  # fmt: skip
+        )  # fmt: skip
         tx.audit_acts.append(self._build_act(memory, row, card, tx.now))
-        decisions = vote_rows.list_decisions(row.id).values()
-        votes = sum(1 for decision in decisions if VOTE_DECISIONS[decision] is is_approved)
+        votes = sum(1 for decision in self.decisions.values() if VOTE_DECISIONS[decision] is is_approved)
         if votes < (terms.quorum if is_approved else terms.deny_quorum):
             self._count(tx, memory, row, card, votes if is_approved else None)
             return

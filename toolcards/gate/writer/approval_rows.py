@@ -51,9 +51,12 @@ def find_newest(run: int, ordinal: int) -> Approval | None:
 
 def get_card(memory: RunMemory, row: Approval) -> Card:
     """Return the card of the row's call."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT_ORDINAL, [row.call_id])
-        return memory.board.cards[cursor.fetchone()[0]]
+    ordinal = memory.ordinals.get(row.call_id)
+    if ordinal is None:
+        with connection.cursor() as cursor:
+            cursor.execute(_SELECT_ORDINAL, [row.call_id])
+            ordinal = memory.ordinals[row.call_id] = cursor.fetchone()[0]
+    return memory.board.cards[ordinal]
 
 
 class NewApproval(NamedTuple):
@@ -81,13 +84,13 @@ def insert_approvals(rows: list[NewApproval]) -> None:
 def _list_values(row: NewApproval) -> list[Any]:
     """Return the parameters of the INSERT: of the call its run and ordinal, by which the database finds it."""
     columns = row.columns
-    values = [_prepare_value(field, columns.get(name, default)) for name, field, default in _OTHER_FIELDS]
+    values = [prepare_value(field, columns.get(name, default)) for name, field, default in _OTHER_FIELDS]
     return [row.id, row.run, row.run, row.ordinal, *values]
 
 
 def update_approval(pk: str, **columns: Any) -> None:
     """Write these columns of the row."""
-    values = [_prepare_value(_FIELDS[name], value) for name, value in columns.items()]
+    values = [prepare_value(_FIELDS[name], value) for name, value in columns.items()]
     with connection.cursor() as cursor:
         cursor.execute(_compose_update(tuple(columns)), [*values, pk])
 
@@ -98,8 +101,10 @@ _OTHER_FIELDS = [(name, field, field.get_default()) for name, field in _FIELDS.i
 _PLAIN_VALUES = frozenset({str, int, float, bool, type(None)})
 
 
-def _prepare_value(field: Any, value: Any) -> Any:
-    """Return the value as the database takes it. Django's fields take long to find that a text is a text."""
+def prepare_value(field: Any, value: Any) -> Any:
+    """Return the value as the database takes it.
+
+    Django's fields take long to find that a text is a text."""
     if type(value) in _PLAIN_VALUES and type(field) is not SealedText:
         return value
     return field.get_db_prep_save(value, connection)

@@ -44,6 +44,7 @@ class RunMemory:
     waiting: set[int]
     asks: dict[int, CardApproval]  # ordinal -> the approval as stored
     skipped: SkippedFrames
+    ordinals: dict[int, int] = field(default_factory=dict)  # pk of a call -> its ordinal, as far as known
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
     events: list[EventRow] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
@@ -182,6 +183,7 @@ def load_memory(row: Run) -> RunMemory:
         waiting=set(),
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         skipped=row.skipped_frames,
+        ordinals={call.pk: call.ordinal for call in calls},
         text_sizes={call.ordinal: len(call.text) for call in calls},
         sequencer=_load_sequencer(row, board),
     )

@@ -6,10 +6,12 @@ from typing import Any
 
 from django.db import connection
 
+from toolcards.gate.writer import memo
+from toolcards.gate.writer.approval_rows import prepare_value
 from toolcards.models import Vote
 
-_FIELDS: list[Any] = [field for field in Vote._meta.concrete_fields if not field.primary_key]
-_COLUMNS = [field.column for field in _FIELDS]
+_FIELDS: dict[str, Any] = {field.column: field for field in Vote._meta.concrete_fields if not field.primary_key}
+_COLUMNS = list(_FIELDS)
 _WRITE = (
     f"INSERT INTO toolcards_vote ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608
     " ON CONFLICT (approval_id, person_id) DO UPDATE SET "
@@ -25,9 +27,12 @@ def list_decisions(approval: str) -> dict[int, str]:
         return dict(cursor.fetchall())
 
 
-def write_vote(vote: Vote) -> None:
-    """Write the person's vote, in place of an earlier one."""
-    values = [field.get_db_prep_save(getattr(vote, field.attname), connection) for field in _FIELDS]
+def write_vote(**columns: Any) -> None:
+    """Write the person's vote, in place of an earlier one.
+
+    `columns`: all of the row but its key.
+    """
+    values = [prepare_value(field, columns[name]) for name, field in _FIELDS.items()]
     with connection.cursor() as cursor:
         cursor.execute(_WRITE, values)
 
@@ -43,6 +48,10 @@ def get_owner(run: int) -> int | None:
 
     None without one.
     """
+    return memo.recall((get_owner, run), lambda: _select_owner(run))
+
+
+def _select_owner(run: int) -> int | None:
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_OWNER, [run])
         row = cursor.fetchone()
