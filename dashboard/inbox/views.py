@@ -197,7 +197,7 @@ def _find_call(pk: str) -> ToolCall:
 
 def is_htmx_request(request: HttpRequest) -> bool:
     """Return whether htmx sent the request and expects a card."""
-    return request.headers.get("HX-Request") == "true"
+    return request.META.get("HTTP_HX_REQUEST") == "true"  # `headers` would read all of them
 
 
 def find_return_path(request: HttpRequest) -> str:

@@ -29,6 +29,7 @@ from dashboard.inbox.ballots import read_plain_ballot
 from dashboard.middleware import unavailable
 from dashboard.serving.bodies import SMALL
 from toolcards import gate
+from toolcards.core.calls.card_codec import measure_card
 from toolcards.database import report_outage
 from toolcards.models import ToolCall
 from toolcards.transports.api.admission import admit
@@ -119,7 +120,7 @@ def _find_voter(key: str) -> gate.Voter | None:
 async def _render_card(request: HttpRequest, voted_call: gate.VotedCall) -> str:
     """Return the fresh card; a large one is drawn in a thread."""
     call = ToolCall.from_card(voted_call.run, voted_call.pk, voted_call.card)
-    if len(call.card) > LARGE_CARD:
+    if measure_card(voted_call.card) > LARGE_CARD:
         return await sync_to_async(views.render_fresh_html, thread_sensitive=False)(request, call)
     return views.render_fresh_html(request, call)
 

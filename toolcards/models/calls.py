@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from django.db import models
 
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
-from toolcards.core.calls.card_codec import dump_card, load_card
+from toolcards.core.calls.card_codec import load_card, measure_card
 from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
 from toolcards.encryption import SealedText, UnreadableText, get_redactor
@@ -16,6 +16,7 @@ from toolcards.models.write_guard import LogModel, LogQuerySet
 
 _shown_cards: dict[tuple[int, int, int, int], Card] = {}
 MAX_SHOWN_CARDS = 2_000
+LARGE = 20_000  # characters of a stored card; larger ones are masked again each time they are shown
 BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
@@ -81,12 +82,12 @@ class ToolCall(LogModel):
     @classmethod
     def from_card(cls, run: Run, pk: int, card: Card) -> ToolCall:
         """Return the call that shows this card, without reading its row."""
-        return cls(
-            pk=pk, run=run, ordinal=card.ordinal, call_id=card.call_id, tool=card.tool.name, kind=card.tool.kind,
-            state=str(card.state or ""), soft=card.soft, waiting=card.waiting and not card.removed,
-            removed=card.removed, rev=card.rev, seq=card.seq, first_seq=card.first_seq,
-            card=dump_card(card, with_text=True), text_seq=card.seq,
+        call = cls(
+            pk=pk, run=run, ordinal=card.ordinal, state=str(card.state or ""), removed=card.removed, rev=card.rev,
+            seq=card.seq, text_seq=card.seq,
         )  # fmt: skip
+        call.written_card = card
+        return call
 
     @property
     def public_id(self) -> str:
@@ -145,6 +146,9 @@ class ToolCall(LogModel):
             times=Milestones(started=started, requested=requested, finished=finished),
         )  # fmt: skip
 
+    def _measure(self) -> int:
+        return measure_card(self.written_card) if self.written_card is not None else len(self.card) + len(self.text)
+
     def as_shown_card(self) -> Card:
         """Return the card with masked secrets, cached per revision."""
         key = (self.run_id, self.ordinal, self.rev, self.seq)
@@ -153,6 +157,6 @@ class ToolCall(LogModel):
             card = get_redactor().card(self.as_card())
             if len(_shown_cards) >= MAX_SHOWN_CARDS:
                 _shown_cards.clear()
-            if self.written_card is not None or len(self.card) + len(self.text) < 20_000:
+            if self._measure() < LARGE:
                 _shown_cards[key] = card
         return card

@@ -18,7 +18,7 @@ from toolcards.core.calls.card import (
     ToolCallState,
 )
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.shared_json import SHARED, encode_record
+from toolcards.core.calls.shared_json import SHARED, encode_record, encode_value
 from toolcards.core.calls.text_rope import Rope
 
 _PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
@@ -47,6 +47,13 @@ def dump_card(card: Card, *, with_text: bool = True) -> str:
     if card.segment is not None:
         record["segment"] = str(card.segment)
     return encode_record(record, shared)
+
+
+def measure_card(card: Card) -> int:
+    """Return about how many characters the stored card has, with its text."""
+    ask = card.approval
+    values = (card.input, card.output, card.original_input, card.detail, ask.edited if ask else None)
+    return len(card.text) + sum(len(encode_value(value)) for value in values if value is not None)
 
 
 def load_card(record: str, text: str | None = None) -> Card:
