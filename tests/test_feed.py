@@ -99,9 +99,7 @@ async def test_a_failed_read_fails_only_the_requests_that_shared_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(feed, "_read_statuses", fail)
-        results = await asyncio.gather(
-            *[feed.wait_for_answer(approval, 1) for _ in range(3)], return_exceptions=True
-        )
+        results = await asyncio.gather(*[feed.wait_for_answer(approval, 1) for _ in range(3)], return_exceptions=True)
         assert [str(error) for error in results] == ["broken"] * 3
     assert (await feed.wait_for_answer(approval, 0.2)).state == "pending"
 

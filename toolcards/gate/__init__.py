@@ -8,8 +8,8 @@ raises `RequestRefused` (refusals.py).
 
 - Frames of agents: `open_stream`, `open_keyed_stream`, `build_end_of_stream`, and the keys of keyed bodies
   (`areserve_key`, `arenew_key`, `astore_answer`, `arelease_key`).
-- Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `afind_decision`, `aclaim_permit`,
-  `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
+- Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `expect_decision`, `afind_decision`,
+  `aclaim_permit`, `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
 - Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`.
 - People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
@@ -52,10 +52,11 @@ from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.approvals import expiry, manual_outcome, reevaluation, revocation, session_votes, votes
+from toolcards.gate.approvals.ballots import Ballot
+from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.revocation import get_undo_deadline
 from toolcards.gate.approvals.session_votes import VotedCall, Voter
-from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions.decision_request import DecisionRequest
 from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.gate.decisions.grants import revoke_grant
@@ -209,6 +210,7 @@ __all__ = [
     "count_received_frames",
     "decide",
     "drain",
+    "expect_decision",
     "find_committed_card",
     "get_active_version_number",
     "get_oldest_wait",

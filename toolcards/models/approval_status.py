@@ -1,4 +1,4 @@
-"""The status of approvals, as those who wait for an answer read it: a few columns, by a statement that is written out."""
+"""The status of approvals for those who wait for an answer: a few columns, by a statement that is written out."""
 
 from __future__ import annotations
 

@@ -42,24 +42,23 @@ class FetchDecision(RunCommand):
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             (note_poll if row.state == "pending" else note_request)(tx, memory)
-        card = approval_rows.get_card(memory, row)
-        decision = build_decision_with_permit(memory, card, newest=_get_newest(card, row))
-        if card.approval is None or card.approval.id != row.id:  # superseded by an approval that policy opened later
-            approval = {
-                "id": row.id,
-                "state": row.state,
-                "need": 1,
-                "have": 0,
-                "decide_by": format_time(row.expires_at),
-            }
-            decision |= {"decision": "deny", "permit": None, "approval": approval, "args_sha256": row.args_sha256}
-            decision["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
-        elif row.state == "approved" and decision["permit"] is None and row.channel == "http" and not row.claimed_at:
-            approval = {**decision["approval"], "state": "pending", "have": 0}  # can still be revoked
-            decision |= {"decision": "ask", "approval": approval}
-        if row.opener == "agent":
-            decision["decision"] = get_approval_effect(card)
-        self.answer = decision
+        self.answer = build_decision_on_approval(memory, approval_rows.get_card(memory, row), row)
+
+
+def build_decision_on_approval(memory: RunMemory, card: Card, row: Approval) -> dict[str, Any]:
+    """Return the decision object for an agent that asks about this approval."""
+    decision = build_decision_with_permit(memory, card, newest=_get_newest(card, row))
+    if card.approval is None or card.approval.id != row.id:  # superseded by an approval that policy opened later
+        decide_by = format_time(row.expires_at)
+        approval = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": decide_by}
+        decision |= {"decision": "deny", "permit": None, "approval": approval, "args_sha256": row.args_sha256}
+        decision["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
+    elif row.state == "approved" and decision["permit"] is None and row.channel == "http" and not row.claimed_at:
+        approval = {**decision["approval"], "state": "pending", "have": 0}  # can still be revoked
+        decision |= {"decision": "ask", "approval": approval}
+    if row.opener == "agent":
+        decision["decision"] = get_approval_effect(card)
+    return decision
 
 
 def _get_newest(card: Card, row: Approval) -> Approval | None:

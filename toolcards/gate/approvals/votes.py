@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +21,8 @@ from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import has_mask
 from toolcards.core.schemas import input_repair
 from toolcards.encryption import get_redactor
+from toolcards.gate.approvals.ballots import Ballot, clean_comment
+from toolcards.gate.approvals.expected_decisions import answer_requests
 from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
@@ -38,32 +39,8 @@ from toolcards.models import Approval
 
 VOTE_DECISIONS = {"approve": True, "edit": True, "deny": False}
 MAX_LOGIN_AGE = 300.0  # seconds
-MAX_REASON_LENGTH = 2_000  # characters
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATE_CODES = {"expired": "expired", "cancelled": "run_ended", "superseded": "superseded", "revoked": "revoked"}
-
-
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """One vote as the person sent it, with the revision and arguments it was cast on."""
-
-    approval: str
-    decision: str
-    rev: int
-    args_sha256: str
-    view_sha256: str = ""  # digest of the card as it was shown, if the sender includes it
-    reason: str = ""
-    note: str = ""
-    client_decision_id: str = ""
-    grant: dict[str, Any] = field(default_factory=dict)
-    edited_args: Any = None
-    signed_in_at: float | None = None  # of the session, in epoch seconds; None: the person's latest sign-in
-
-
-def clean_comment(text: str) -> str:
-    """Return the comment without control characters, cut to MAX_REASON_LENGTH."""
-    printable = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
-    return printable[:MAX_REASON_LENGTH]
 
 
 class CastVote(Command):
@@ -213,6 +190,7 @@ class CastVote(Command):
             args_sha256=digest(value) if is_edited else "", at=tx.now,
         )  # fmt: skip
         tx.record(memory, fact, card)
+        answer_requests(tx, memory, row.id, is_approved=is_approved)
 
     def _create_grants(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
         for grant in grants.create_grants(row, card, self.person, self.ballot.grant, terms.grants, tx.now):

@@ -10,7 +10,7 @@ from toolcards.gate.writer import memo
 from toolcards.gate.writer.approval_rows import prepare_value
 from toolcards.models import Vote
 
-_FIELDS: dict[str, Any] = {field.column: field for field in Vote._meta.concrete_fields if not field.primary_key}
+_FIELDS: dict[str, Any] = {field.attname: field for field in Vote._meta.concrete_fields if not field.primary_key}
 _COLUMNS = list(_FIELDS)
 _WRITE = (
     f"INSERT INTO toolcards_vote ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated, Any, Literal
 
@@ -159,10 +160,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     decision = await gate.adecide(caller.agent, decision_request)
     if decision["decision"] != "ask" or not decision["approval"] or not body.wait_ms:
         return decision
-    await shutdown.wait_unless_stopping(
-        feed.wait_for_answer(decision["approval"]["id"], min(body.wait_ms / 1000, MAX_WAIT))
-    )
-    return await gate.aget_decision(caller.agent, decision["approval"]["id"])
+    return await _await_decision(caller, decision["approval"]["id"], min(body.wait_ms / 1000, MAX_WAIT))
 
 
 @endpoint("GET", "decide")
@@ -172,11 +170,30 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
     With `wait`, wait so many seconds for a person.
     """
     seconds = _parse_wait(request.GET.get("wait", "0"))
-    if seconds:
+    if not seconds:
+        return await gate.aget_decision(caller.agent, approval)
+    try:
+        return await _await_decision(caller, approval, seconds)
+    except Approval.DoesNotExist:
+        raise build_not_found() from None
+
+
+async def _await_decision(caller: Caller, approval: str, seconds: float) -> dict[str, Any]:
+    """Return the decision object once it is answered, or the current one after `seconds`.
+
+    Raises Approval.DoesNotExist.
+    """
+    with gate.expect_decision(caller.agent, approval) as expected:
+        answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds, source=caller.agent.pk))
         try:
-            await shutdown.wait_unless_stopping(feed.wait_for_answer(approval, seconds, source=caller.agent.pk))
-        except Approval.DoesNotExist:
-            raise build_not_found() from None
+            either: set[asyncio.Future[Any]] = {answer, expected}
+            await shutdown.wait_unless_stopping(asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
+        finally:
+            answer.cancel()
+        if expected.done():
+            return expected.result()
+    if answer.done():
+        answer.result()
     return await gate.aget_decision(caller.agent, approval)
 
 
