@@ -7,19 +7,21 @@ const NAMED = 4;  // tools named in a fold's line
 
 /**
  * Return the runs of neighbors that may fold: at least four quiet ones of one agent, except the newest three cards.
+ * What is folded stays so, however few are left of it.
  * @template T
  * @param {T[]} cards
  * @param {(card: T) => boolean} isQuiet
  * @param {(card: T) => string} agentOf
+ * @param {(card: T) => boolean} isFolded
  * @returns {T[][]}
  */
-export function groupQuietCards(cards, isQuiet, agentOf) {
+export function groupQuietCards(cards, isQuiet, agentOf, isFolded) {
   /** @type {T[][]} */
   const groups = [];
   /** @type {T[]} */
   let group = [];
   const close = () => {
-    if (group.length >= LEAST) groups.push(group);
+    if (group.length >= LEAST || group.some(isFolded)) groups.push(group);
     group = [];
   };
   cards.slice(0, -TAIL).forEach(card => {
@@ -41,5 +43,5 @@ export function describeGroup(calls) {
   for (const {tool} of calls) counts.set(tool, (counts.get(tool) || 0) + 1);
   const names = [...counts].sort((a, b) => b[1] - a[1]).map(([tool, count]) => `${count} ${tool}`);
   const named = names.slice(0, NAMED).join(', ') + (names.length > NAMED ? ' and others' : '');
-  return [`${calls.length} calls`, named, formatDuration(calls.reduce((sum, call) => sum + call.milliseconds, 0))];
+  return [calls.length === 1 ? '1 call' : `${calls.length} calls`, named, formatDuration(calls.reduce((sum, call) => sum + call.milliseconds, 0))];
 }

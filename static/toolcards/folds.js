@@ -32,11 +32,11 @@ function isQuiet(card) {
 const findAgent = card => card.dataset.agent || card.querySelector('.meta .path')?.textContent || '';
 
 /**
- * Return what cards of one fold have in common: their agent, and the open text that they stand under.
+ * Return what cards of one fold have in common: their agent, and the open text or gap that they stand under.
  * @returns {(card: HTMLElement) => string}
  */
 function nameSections() {
-  const texts = [...list.querySelectorAll(':scope > li > .wrote:has(> details[open])')];
+  const texts = [...list.querySelectorAll(':scope > li > .wrote:has(> details[open]), :scope > .gap')];
   return card => {
     const above = texts.filter(text => text.compareDocumentPosition(card) & Node.DOCUMENT_POSITION_FOLLOWING);
     return `${above.length} ${findAgent(card)}`;
@@ -61,7 +61,9 @@ function makeLine(id) {
  */
 function updateLine(cards) {
   const id = `fold-${cards[0].id}`;
-  const line = document.getElementById(id) || makeLine(id);
+  const above = /** @type {HTMLElement | null} */ (cards[0].parentElement.previousElementSibling);
+  const line = document.getElementById(id) || (above?.matches('.folded') ? above : makeLine(id));
+  line.id = id;  // calls that stood before have left the page
   const isOpen = cards.some(card => openedCards.has(card.id));
   const button = /** @type {HTMLButtonElement} */ (line.firstElementChild);
   button.setAttribute('aria-expanded', String(isOpen));
@@ -91,7 +93,8 @@ function updateFolds() {
     .map(card => /** @type {HTMLElement} */ (card));
   const hidden = new Set();
   const lines = new Set();
-  for (const group of cards.length >= LONG ? groupQuietCards(cards, isQuiet, nameSections()) : []) {
+  const isFolded = (/** @type {HTMLElement} */ card) => card.parentElement.hidden;
+  for (const group of cards.length >= LONG ? groupQuietCards(cards, isQuiet, nameSections(), isFolded) : []) {
     const [line, isOpen] = updateLine(group);
     lines.add(line);
     const first = group[0].parentElement;

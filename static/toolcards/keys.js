@@ -5,6 +5,7 @@ import {hasBatch, pickCard, pickShape} from './batch.js';
 import {goToBar} from './batch_bar.js';
 import {openLine} from './card_lines.js';
 import {releaseHeldCards} from './held_cards.js';
+import {showNewCalls} from './new_calls.js';
 import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
@@ -119,7 +120,7 @@ function openPage() {
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
   arrowdown: () => step(1), arrowup: () => step(-1), b: goToBar,
-  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows() && !loadNewRows()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
+  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows() && !loadNewRows() && !showNewCalls()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
 

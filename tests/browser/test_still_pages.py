@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -107,6 +108,64 @@ def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, ru
     page.wait_for_selector("article[data-call-id=b19][data-state=output-available]", state="attached")
     page.wait_for_timeout(1500)
     assert page.evaluate(SUM_SHIFTS) <= 0.1
+
+
+@pytest.mark.parametrize("fails", [0, 3], ids=["folded", "not folded"])
+def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newest_call(
+    server: Server, visit: Open, run: str, fails: int
+) -> None:
+    def call(n: int) -> list[dict[str, Any]]:
+        if not fails or n % fails:
+            return done(f"a{n:03}")
+        return [done(f"a{n:03}")[0], {"type": "tool.output.error", "call_id": f"a{n:03}", "error": {"message": "bad"}}]
+
+    tell(server, run, *[frame for n in range(120) for frame in call(n)])
+    page = visit(path_of(run), viewport={"width": 1280, "height": 800})
+    page.wait_for_timeout(500)
+    page.evaluate(WATCH_SHIFTS)
+    seen = page.locator("#board > li:visible").first
+    place = seen.bounding_box()
+    for n in range(120, 220):
+        tell(server, run, *call(n))
+    page.wait_for_selector("article[data-call-id=a219]", state="attached")
+    page.wait_for_timeout(1500)
+    assert page.evaluate(SUM_SHIFTS) <= 0.02 and seen.bounding_box() == place
+    assert page.locator("article.card").count() <= 80
+    assert 95 <= int(page.locator("button.new-calls").inner_text().split()[0]) <= 100  # a few may have come on screen
+    missing = page.locator("#board > .gap a")
+    shown = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
+    assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(
+        int(text.split()[0]) for text in missing.all_inner_texts()
+    )
+    assert missing.count() == 1
+    page.locator("button.new-calls").click()
+    page.wait_for_selector("button.new-calls", state="detached")
+    assert page.evaluate("document.activeElement.dataset.callId") == "a219"
+    before = page.evaluate(SUM_SHIFTS)
+    for n in range(220, 260):  # the rest of what was there leaves above the screen
+        tell(server, run, *call(n))
+        page.wait_for_timeout(100)
+    page.wait_for_selector("article[data-call-id=a259]", state="attached")
+    page.wait_for_timeout(1000)
+    assert page.evaluate(SUM_SHIFTS) - before <= 0.1
+
+
+def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, *[frame for n in range(120) for frame in done(f"a{n:03}")])
+    page = visit(path_of(run))
+    page.check("[data-follow]")
+    page.wait_for_timeout(700)
+    page.evaluate(WATCH_SHIFTS)
+    for n in range(120, 200, 2):  # not so many at once that a screen full of calls comes in one frame
+        tell(server, run, *done(f"a{n}"), *done(f"a{n + 1}"))
+        page.wait_for_timeout(250)
+    newest = card(page, "a199")
+    newest.wait_for()
+    page.wait_for_timeout(1000)
+    assert newest.bounding_box()["y"] < page.viewport_size["height"]
+    assert page.evaluate(SUM_SHIFTS) <= 0.1 and page.locator("article.card").count() <= 80
+    assert page.locator(".gap, button.new-calls").count() == 0
+    page.uncheck("[data-follow]")
 
 
 def test_pushed_changes_force_no_layout_of_their_own(server: Server, visit: Open, run: str) -> None:

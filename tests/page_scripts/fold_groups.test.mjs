@@ -2,11 +2,16 @@ import assert from 'node:assert/strict';
 import {test} from 'node:test';
 import {describeGroup, groupQuietCards} from '../../static/toolcards/fold_groups.js';
 
-const group = (cards, agentOf = () => 'one') => groupQuietCards([...cards], card => card === 'q', agentOf);
+const isQuiet = card => card === 'q' || card === 'f';
+const group = (cards, agentOf = () => 'one') => groupQuietCards([...cards], isQuiet, agentOf, card => card === 'f');
 
 test('four quiet neighbors fold, three do not', () => {
   assert.deepEqual(group('qqqq---').map(each => each.length), [4]);
   assert.deepEqual(group('qqq----'), []);
+});
+
+test('what is folded stays so, however few are left', () => {
+  assert.deepEqual(group('fq---').map(each => each.length), [2]);
 });
 
 test('the newest three never fold', () => {
@@ -20,7 +25,7 @@ test('what stands out parts two groups', () => {
 
 test('a group holds the cards of one agent', () => {
   const cards = ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', '-', '-', '-'];
-  const groups = groupQuietCards(cards, card => card !== '-', card => card);
+  const groups = groupQuietCards(cards, card => card !== '-', card => card, () => false);
   assert.deepEqual(groups, [['a', 'a', 'a', 'a'], ['b', 'b', 'b', 'b']]);
 });
 
