@@ -85,7 +85,9 @@ def list_trace_lines(run: Run) -> dict[str, Any]:
 def _build_line(run: Run, step: TraceStep) -> TraceLine:
     words = _PHASE_LABELS.get(step.phase, step.phase)
     link = url_helpers.build_call_url(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
-    length = url_helpers.format_duration(step.ms / 1000) if step.ms is not None else ""
+    since = (step.more or {}).get("since")
+    seconds = step.ms / 1000 if step.ms is not None else step.at - since if since and step.at else None
+    length = "" if seconds is None else url_helpers.format_duration(seconds)
     return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
 
@@ -95,7 +97,7 @@ def _describe_details(step: TraceStep) -> list[tuple[str, str]]:
         title = error_codes.get_denial_title(step.code, (step.more or {}).get("by", {}).get("kind", ""))
         details.append(("code", f"{step.code} ({title})" if title else step.code))
     for name, value in (step.more or {}).items():
-        if value in (None, "", 0, []) and name not in {"results"}:
+        if name == "since" or (value in (None, "", 0, []) and name not in {"results"}):
             continue
         details.append((name.replace("_", " "), _format_detail(name, value)))
     return details

@@ -14,15 +14,23 @@ MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
 
 
 class Frame:
-    """Parts of the page by name; joined once, however many watchers get it."""
+    """Parts of the page by name; joined once, however many watchers get it.
 
-    def __init__(self, parts: Mapping[str, str]) -> None:
-        self.parts = parts
+    `seqs`: up to which position in its run each part was drawn, where that is known.
+    """
+
+    def __init__(self, parts: Mapping[str, str], seqs: Mapping[str, int] | None = None) -> None:
+        self.parts, self.seqs = parts, seqs or {}
 
     @cached_property
     def text(self) -> str:
         """The message."""
         return "".join(self.parts.values())
+
+    def select_newer(self, since: int) -> Frame:
+        """Return the parts that a page drawn at this position of its run lacks."""
+        known = {name for name, seq in self.seqs.items() if seq <= since}
+        return Frame({name: part for name, part in self.parts.items() if name not in known}) if known else self
 
     def merge(self, later: Frame) -> Frame:
         """Merge a later frame into this one; its parts win."""

@@ -38,10 +38,14 @@ AUDIT_SECONDS = 2.5  # seconds between two checks of access
 
 
 class Watcher:
-    """One browser's socket: its boards, its person, and its unsent parts."""
+    """One browser's socket: its boards, its person, and its unsent parts.
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]]) -> None:
-        self.seat, self.boards = seat, boards
+
+    `since`: the position of the run at which its page was drawn; the first boards are sent without what is older.
+    """
+
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], since: int = 0) -> None:
+        self.seat, self.boards, self.since = seat, boards, since
         self.slot = FrameSlot()
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -149,7 +153,9 @@ class Hub:
             for watcher in watchers:
                 watcher.slot.offer(frame)
         for watcher in new:
-            watcher.slot.offer(join_frames(result.wholes[key] for key in watcher.boards if key in result.wholes))
+            wholes = (result.wholes[key] for key in watcher.boards if key in result.wholes)
+            watcher.slot.offer(join_frames(whole.select_newer(watcher.since) for whole in wholes))
+            watcher.since = 0
         self.spent = result.spent + sent * SEND_SECONDS
 
     async def _audit(self) -> None:

@@ -34,20 +34,24 @@ class RunBoard(LiveBoard):
     def render_all(self) -> Frame:
         """Return the cards, the text between them, and the header."""
         self._read_texts()
-        return Frame({**self.render_cards(), **self._render_head()})
+        cards = self._render_cards()
+        return Frame({**cards.parts, **self._render_head()}, cards.seqs)
 
-    def render_cards(self) -> dict[str, str]:
+    def _render_cards(self) -> Frame:
         """Return the newest calls and the text between them."""
         if self.call:
-            return self._render_call_parts(
-                ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
-            )
+            rows = ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
+            return Frame(self._render_call_parts(rows))
         if self._texts is None:
-            return {}
+            return Frame({})
         run = Run.objects.select_related("source").get(pk=self.run)
         page = run_cards.build_run_page(run, self._texts.blocks.values(), removed=True)
         parts = {str(card.ordinal): place_card(card.call, card.form) for card in page.cards}
-        return parts | _render_texts(page.blocks)
+        seqs = {str(card.ordinal): card.call.seq for card in page.cards}
+        # A block ends without text of its own; the next call or block, which is newer, ends it.
+        starts = [block.seq for block in page.blocks]
+        seqs |= {f"t{start}": end for start, end in zip(starts, [*starts[1:], run.seq], strict=False)}
+        return Frame(parts | _render_texts(page.blocks), seqs)
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""

@@ -58,7 +58,8 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     context = {"tab": tab, "before": before}
     if tab == "timeline":
         return context | _build_timeline_tab(request, run)
-    context["socket"] = url_helpers.build_run_socket_url(run, **({"tab": "head"} if tab else {}))
+    live: dict[str, str | int] = {"tab": "head"} if tab else {"since": run.seq}
+    context["socket"] = url_helpers.build_run_socket_url(run, **live)
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
     texts = narration.Narration(run.pk)

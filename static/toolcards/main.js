@@ -1,7 +1,6 @@
 // What every page runs; each part starts where its elements are.
 import {startActions} from './actions.js';
 import {startApproveGuard} from './approve_guard.js';
-import {startBarDetail} from './bar_detail.js';
 import {startBatch} from './batch.js';
 import {startBatchBar} from './batch_bar.js';
 import {startCardLines} from './card_lines.js';
@@ -17,11 +16,9 @@ import {startOwnVotes} from './own_votes.js';
 import {registerExtension, registerServiceWorker, startPlace} from './place.js';
 import {startPointer} from './pointer.js';
 import {startPointedAnswer} from './pointed_answer.js';
-import {startPush} from './push.js';
 import {startQueue} from './queue.js';
 import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
-import {startZoom} from './zoom.js';
 
 registerExtension();
 document.body.classList.remove('no-js');
@@ -43,12 +40,16 @@ startFolds();
 startDepartures();
 startFollow();
 startNewCalls();
-startZoom();
-startBarDetail();
 startKeys();
 registerServiceWorker();
 startPointedAnswer();
-startPush();
+
+// What few pages have comes when it is there.
+if (document.getElementById('timeline')) {
+  import('./zoom.js').then(({startZoom}) => startZoom());
+  import('./bar_detail.js').then(({startBarDetail}) => startBarDetail());
+}
+if (document.getElementById('push-on')) import('./push.js').then(({startPush}) => startPush());
 
 const board = document.getElementById('board');
 if (board?.dataset.board === 'run' && !('frozen' in board.dataset) && !location.hash) scrollTo(0, 0);

@@ -72,11 +72,17 @@ class TimeScale:
     def list_ticks(self, begin: float) -> list[tuple[float, str]]:
         """Return five moments, labeled by the time that has passed from `begin`."""
         moments = [self.first + self.span * number / 4 for number in range(5)]
-        offsets = [max(0.0, moment - begin) for moment in moments]
-        return [
-            (self.x(moment), f"+{url_helpers.format_duration(seconds)}" if seconds >= 0.0005 else "0")
-            for moment, seconds in zip(moments, offsets, strict=True)
-        ]
+        labels = _label_offsets([max(0.0, moment - begin) for moment in moments])
+        return [(self.x(moment), label) for moment, label in zip(moments, labels, strict=True)]
+
+
+def _label_offsets(offsets: list[float]) -> list[str]:
+    """Return a label for each offset in seconds, precise enough to tell them apart."""
+    labels = [f"+{url_helpers.format_duration(seconds)}" for seconds in offsets]
+    if len(set(labels)) < len(labels):
+        digits = 2 if offsets[1] - offsets[0] >= 0.01 else 3
+        labels = [f"+{seconds:.{digits}f} s" for seconds in offsets]
+    return ["0" if seconds < 0.0005 else label for seconds, label in zip(offsets, labels, strict=True)]
 
 
 def lay_out(

@@ -68,7 +68,7 @@ def test_the_run_page_has_one_article_per_call_in_order(viewer: Client, a_call: 
         a_call(call_id=f"c{number}")
     html = viewer.get("/runs/run-1/").content.decode()
     assert html.count("<article") == 3 and re.findall(r'data-call-id="(\w+)"', html) == ["c0", "c1", "c2"]
-    assert 'hx-ws:connect="/ws/runs/run-1/?source=an+agent"' in html
+    assert 'hx-ws:connect="/ws/runs/run-1/?source=an+agent&amp;since=' in html
 
 
 def test_a_long_run_shows_its_newest_calls_and_links_to_older_ones(viewer: Client, a_run: Callable[..., Run]) -> None:

@@ -1,0 +1,45 @@
+"""The board of a run: a page that was just drawn is sent only what is newer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+
+from tests.support.browser_sockets import watching
+from tests.support.gate_commands import RecordFacts
+from tests.support.server import PATIENCE
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit
+from toolcards.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SHOWN = re.compile(r'data-call-id="(c\d)"|<div class="body [a-z]+">(\w+)')
+
+
+async def read_first(client: Client, address: str) -> list[str]:
+    """Return the calls and texts of the first message, and the header."""
+    async with watching(client, address) as opened:
+        first = await opened.receive_from(timeout=PATIENCE)
+    return [call or text for call, text in SHOWN.findall(first)] + ["head"] * first.count('id="run-head"')
+
+
+async def test_the_socket_of_a_page_sends_what_came_after_the_page_was_drawn(
+    signed_in: Client, a_run: Callable[..., Run], source: Any
+) -> None:
+    facts = f.InputReady("c1", "Read", {}, True), f.InputReady("c2", "Read", {}, True), f.TextDelta(text="Hello")
+    drawn = (await sync_to_async(a_run)("drawn", *facts)).seq
+    page = await sync_to_async(lambda: signed_in.get("/runs/drawn/").content.decode())()
+    address = re.search(r'hx-ws:connect="(/ws/runs/drawn/[^"]*)"', page)[1].replace("&amp;", "&")
+    assert f"since={drawn}" in address
+    assert await read_first(signed_in, address) == ["head"]
+    assert await read_first(signed_in, "/ws/runs/drawn/") == ["c1", "c2", "Hello", "head"]
+    more = [f.OutputReady("c1", 0), f.InputReady("c3", "Read", {}, True)]
+    await sync_to_async(lambda: group_commit.execute(RecordFacts(source, "drawn", more)))()
+    assert await read_first(signed_in, address) == ["c1", "c3", "Hello", "head"]  # the text has ended
+    for newer in ("999999", "x", "-1"):
+        assert "head" in await read_first(signed_in, f"/ws/runs/drawn/?since={newer}")
