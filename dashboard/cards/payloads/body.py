@@ -1,8 +1,13 @@
-"""Chooses how a value is shown: text, picture, patch, Markdown, table or tree; adds the raw text if it differs."""
+"""Chooses how a value is shown: text, picture, patch, Markdown, table or tree; adds the raw text if it differs.
+
+A person approves an input as they see it, so all of it is text, with marks for what is invisible: no colors, whose
+sequences would be hidden, and no picture in place of the text that says it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from dashboard.cards.payloads import ansi, markdown, media, patch
@@ -22,9 +27,9 @@ def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str
     `{pictures_url}{number}/`.
     """
     if view.size > MAX_CHARACTERS and not view.left:
-        return render_text(view.text)
+        return render_plain_text(view.text) if part == "in" else render_text(view.text)
     pictures = media.list_pictures(value)
-    excerpt = _Excerpt(len(view.text)).cut(value) if view.left else value
+    excerpt = _Excerpt(len(view.text), keeps_pictures=part == "out").cut(value) if view.left else value
     html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.left).render()
     return html + _render_raw(view.text, dom) if differs else html
 
@@ -34,7 +39,15 @@ def render_text(text: str) -> str:
 
     One that scrolls can be reached by keyboard.
     """
-    html = ansi.render_colors(text) if ansi.has_colors(text) else mark_html(text)
+    return _render_pre(text, ansi.render_colors(text)) if ansi.has_colors(text) else render_plain_text(text)
+
+
+def render_plain_text(text: str) -> str:
+    """Return a text with all its characters; invisible ones are marks."""
+    return _render_pre(text, mark_html(text))
+
+
+def _render_pre(text: str, html: str) -> str:
     is_long = text.count("\n") > LONG_LINES or len(text) > LONG_SIZE
     focus = ' tabindex="0"' if is_long else ""
     return f'<pre class="text"{focus}>{html or "&quot;&quot;"}</pre>'
@@ -46,13 +59,13 @@ def _render_raw(text: str, dom: str) -> str:
 
 
 class _Excerpt:
-    """Cuts a value to its first characters; keeps pictures, which are loaded separately."""
+    """Cuts a value to its first characters; can keep pictures, which are loaded separately."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, room: int, *, keeps_pictures: bool) -> None:
+        self.room, self.keeps_pictures = room, keeps_pictures
 
     def cut(self, value: Any, depth: int = 0) -> Any:
-        if media.get_picture_text(value):
+        if self.keeps_pictures and media.get_picture_text(value):
             return value
         if isinstance(value, str):
             text = value[: max(0, self.room)]
@@ -72,7 +85,7 @@ class _Excerpt:
 
 
 class _Body:
-    """The rendering of one value."""
+    """The rendering of one value; all but `_render_input` is about outputs."""
 
     def __init__(
         self, value: Any, dom: str, kind: str, part: str, pictures_url: str, pictures: list[str], *, is_whole: bool
@@ -84,11 +97,9 @@ class _Body:
     def render(self) -> tuple[str, bool]:
         """Return the HTML, and whether it differs from the raw text."""
         value = self.value
-        if self.part == "in" and self.is_whole:
-            edits, fields = patch.list_edits(value)
-            if edits:
-                fields_html = Tree(self.dom, render_text, self._render_leaf).render(fields) if fields else ""
-                return fields_html + "".join(map(patch.render_edit, edits)), True
+        if self.part == "in":
+            html, differs = self._render_input()
+            return html + "".join(map(self._render_picture, sorted(self.pictures.values()))), differs
         if isinstance(value, str):
             return self._render_string(value)
         blocks = _list_content_blocks(value)
@@ -96,22 +107,37 @@ class _Body:
             return "".join(self._render_block(block) for block in blocks), True
         if not isinstance(value, (dict, list)) or not value:
             return render_text(format_value(value)), False
-        tree = Tree(self.dom, self._render_value, self._render_leaf)
-        return tree.render(value), _is_nested(value) or tree.folds > 0
+        return self._render_tree(value, self._render_value, self._render_leaf)
+
+    def _render_input(self) -> tuple[str, bool]:
+        """Return all of an input as text."""
+        edits, fields = patch.list_edits(self.value) if self.is_whole else ([], {})
+        if edits:
+            fields_html = self._render_tree(fields, render_plain_text)[0] if fields else ""
+            return fields_html + "".join(map(patch.render_edit, edits)), True
+        if not isinstance(self.value, (dict, list)) or not self.value:
+            return render_plain_text(format_value(self.value)), False
+        return self._render_tree(self.value, render_plain_text)
+
+    def _render_tree(
+        self, value: Any, write_text: Callable[[str], str], write_leaf: Callable[[Any], str] = lambda value: ""
+    ) -> tuple[str, bool]:
+        tree = Tree(self.dom, write_text, write_leaf)
+        return tree.render(value), _is_nested(value) or tree.folds > 0 or tree.room <= 0
 
     def _render_string(self, text: str) -> tuple[str, bool]:
         if leaf := self._render_leaf(text):
             return leaf, False
-        if (parsed := _parse_json(text)) is not None and self.part == "out":
+        if (parsed := _parse_json(text)) is not None:
             return Tree(self.dom, self._render_value, self._render_leaf).render(parsed), True
         html = self._render_value(text)
         return html, not html.startswith("<pre") or ansi.has_colors(text)
 
     def _render_value(self, text: str) -> str:
         """Return one text of the value."""
-        if self.part == "out" and patch.is_unified_diff(text):
+        if patch.is_unified_diff(text):
             return patch.render_unified_diff(ansi.strip_colors(text))
-        if self.part == "out" and self.kind in PROSE and markdown.is_markdown(text):
+        if self.kind in PROSE and markdown.is_markdown(text):
             return f'<div class="prose">{markdown.render_markdown(text)}</div>'
         return render_text(text)
 
@@ -126,8 +152,9 @@ class _Body:
     def _render_leaf(self, value: Any) -> str:
         """Return a picture, "" for anything else."""
         number = self.pictures.get(media.get_picture_text(value)) if self.pictures else None
-        if number is None:
-            return ""
+        return "" if number is None else self._render_picture(number)
+
+    def _render_picture(self, number: int) -> str:
         address = f"{self.pictures_url}{number}/"
         return (
             f'<a class="picture" href="{address}"><img src="{address}" alt="Picture {number + 1}" loading="lazy"></a>'

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import time
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from dashboard.cards import rendering
 from dashboard.cards.payloads import ansi, markdown, media, patch, payload_view, syntax
+from dashboard.cards.payloads.body import render_body
+from dashboard.cards.safe_text import mark_text
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import CardError, CardTool, ToolCallState
 
@@ -262,6 +265,49 @@ def test_what_is_no_picture_is_text(content: bytes) -> None:
         media.decode_picture(text)
 
 
+# ---------------------------------------------------------------- what a person approves
+
+
+def read_input(arguments: Any, cap: int | None = payload_view.MAX_CHARACTERS_WAITING) -> str:
+    """Return what a card shows of an input, without its folded raw text."""
+    view = payload_view.build_payload_view(arguments, cap)
+    html = render_body(arguments, view, dom="d", kind="execute", part="in", pictures_url="/")
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html.split('<details class="raw"')[0])).split())
+
+
+HIDDEN_COMMAND = "\nrm -rf ~/work\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"command": f"data:image/png;base64,{PNG}{HIDDEN_COMMAND}"}, "rm -rf ~/work"),
+        (f"data:image/png;base64,{PNG};rm -rf ~", ";rm -rf ~"),
+        ({"type": "image", "data": PNG, "command": "rm -rf ~"}, "rm -rf ~"),
+        ({"steps": [{"type": "image", "data": PNG + HIDDEN_COMMAND}]}, "rm -rf ~/work"),
+        ({"content": [{"type": "text", "text": "hi", "annotations": {"x": 1}}], "_meta": {"do": "rm"}}, "rm"),
+        ({"content": [{"type": "text", "text": "hi", "annotations": {"do": "wipe"}}]}, "wipe"),
+        ({"command": "ls \x1b[;./a"}, "ls U+001B[;./a"),
+        ({"command": "ls \x1b[>/b", "nested": {"env": "\x1b[8mx"}}, "ls U+001B[>/b"),
+        ({"file_path": "a", "content": "b", "mode": "\x1b[;./a"}, "U+001B[;./a"),
+        ("\x1b[;./a " + "x" * 70_000, "U+001B[;./a"),
+    ],
+)
+def test_an_input_shows_what_a_picture_or_a_terminal_would_hide(arguments: Any, shown: str) -> None:
+    for cap in (payload_view.MAX_CHARACTERS_WAITING, None):
+        assert shown in read_input(arguments, cap)
+
+
+def test_a_picture_in_an_input_follows_its_text() -> None:
+    html = render_input({"picture": f"data:image/png;base64,{PNG}"}, S.APPROVAL_REQUESTED)
+    assert html.index(PNG) < html.index('src="/calls/7-1/pictures/in/0/"')
+
+
+def test_a_flat_input_that_is_cut_has_its_raw_text() -> None:
+    html = render_input({f"k{number}": number for number in range(3_001)})
+    assert "k3000" in html.split('class="raw"')[1]
+
+
 # ---------------------------------------------------------------- everything
 
 
@@ -286,6 +332,24 @@ def test_whatever_comes_is_escaped(value: Any, kind: str, full: bool) -> None:
             assert re.fullmatch(r"/calls/7-1/pictures/(in|out)/\d+/", attributes["src"] or "")
     ids = [attributes["id"] for _, attributes in list_elements(html) if attributes.get("id")]
     assert len(ids) == len(set(ids))
+
+
+def list_texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for part in [*parts, *(value if isinstance(value, dict) else ())] for text in list_texts(part)]
+
+
+@given(st.recursive(
+    TEXT | st.builds("{}\n{}".format, TEXT, st.text(alphabet="\x1b[;./>a m", max_size=8)),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(NAMES | st.sampled_from(["type", "data"]), parts),
+    max_leaves=8,
+))  # fmt: skip
+def test_every_text_of_an_input_is_readable(value: Any) -> None:
+    shown = read_input(value)
+    for text in list_texts(value):
+        assert " ".join(mark_text(text).split()) in shown
 
 
 def test_a_long_value_is_cut_and_says_how_much_is_left() -> None:
