@@ -40,7 +40,6 @@ AUDIT_SECONDS = 2.5  # seconds between two checks of access
 class Watcher:
     """One browser's socket: its boards, its person, and its unsent parts.
 
-
     `since`: the position of the run at which its page was drawn; the first boards are sent without what is older.
     """
 

@@ -134,9 +134,7 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
     assert 95 <= int(page.locator("button.new-calls").inner_text().split()[0]) <= 100  # a few may have come on screen
     missing = page.locator("#board > .gap a")
     shown = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
-    assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(
-        int(text.split()[0]) for text in missing.all_inner_texts()
-    )
+    assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(int(text.split()[0]) for text in missing.all_inner_texts())
     assert missing.count() == 1
     page.locator("button.new-calls").click()
     page.wait_for_selector("button.new-calls", state="detached")
