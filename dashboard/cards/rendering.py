@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Container
 from enum import Enum
@@ -54,6 +55,9 @@ class CardCache:
                 self._html_by_key.move_to_end(key)
                 return html
         html = render_form(call, form)
+        # Lets go of the interpreter between two cards: a thread that commits or answers would else wait 5 ms for it at
+        # each of its steps, as long as cards are drawn.
+        time.sleep(0)
         with self._lock:
             self.renders += 1
             self._html_by_key[key] = html

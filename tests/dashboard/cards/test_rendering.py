@@ -352,3 +352,15 @@ def test_only_so_many_cards_are_kept() -> None:
 def test_the_face_of_a_card_without_anything_is_calm() -> None:
     view = CardView(Card("x"))
     assert not (view.summary or view.input or view.output or view.error_facts or view.segments or view.votable)
+
+
+def test_other_threads_get_the_interpreter_between_two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(rendering.time, "sleep", pauses.append)
+    cache, calls = rendering.CardCache(), [call_of(a_card(state)) for state in S]
+    for call in calls:
+        cache.get_html(call)
+    assert pauses == [0] * len(calls)
+    for call in calls:
+        cache.get_html(call)
+    assert pauses == [0] * len(calls)  # what is in memory takes no time
