@@ -13,7 +13,10 @@ from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
 from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
-from toolcards.models import Run, ToolCall
+from toolcards.models import Run, Source, ToolCall
+from toolcards.models.prepared import PreparedSelect
+
+_RUN, _SOURCE = PreparedSelect(Run, "WHERE id = %s"), PreparedSelect(Source, "WHERE id = %s")
 
 
 class RunBoard(LiveBoard):
@@ -72,7 +75,7 @@ class RunBoard(LiveBoard):
     def _render_head(self) -> dict[str, str]:
         if self.call:
             return {}
-        run = Run.objects.select_related("source").get(pk=self.run)
+        run = _fetch_run(self.run)
         parts = {
             "head": build_part(
                 "#run-head", "outerMorph", render_to_string("runs/_head.html", tables.build_run_header(run))
@@ -96,6 +99,15 @@ class RunBoard(LiveBoard):
                 "story": build_part("#story", "innerMorph", story),
             }
         return parts
+
+
+def _fetch_run(pk: int) -> Run:
+    run = _RUN.fetch_first(pk)
+    source = _SOURCE.fetch_first(run.source_id) if run is not None else None
+    if run is None or source is None:
+        raise Run.DoesNotExist
+    run.source = source
+    return run
 
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from django.db import connection
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
@@ -12,12 +14,32 @@ from dashboard.cards.safe_text import mark_html
 from toolcards.core.calls.facts import TextDelta
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, Run, ToolCall
+from toolcards.models.prepared import PreparedSelect
+from toolcards.models.runs import FACT_HEAD
 
 MAX_EVENTS = 5_000  # newest pieces of text that a page reads
 MAX_CHARACTERS = 6_000  # of a block on a page
 MAX_MASKED = 20_000  # of a block that are searched for secrets
 ACTIVE = ("running", "waiting")  # a block that still grows
 HINT = 120  # characters next to a closed block
+
+# Open pages read these once a second for each run.
+_STATUS = f"SELECT seq, status FROM {Run._meta.db_table} WHERE id = %s"  # noqa: S608 - our own names
+_NEWEST_CALL = (
+    f"SELECT ordinal FROM {ToolCall._meta.db_table}"  # noqa: S608 - our own names
+    " WHERE run_id = %s AND seq <= %s ORDER BY ordinal DESC LIMIT 1"
+)
+_IS_TEXT = f'{FACT_HEAD}{TextDelta.type}"%'
+_PIECES = PreparedSelect(
+    Event, f"WHERE run_id = %s AND seq > %s AND seq <= %s AND fact LIKE %s ORDER BY seq DESC LIMIT {MAX_EVENTS}"
+)
+
+
+def _fetch_row(statement: str, *parameters: int) -> tuple[Any, ...] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
 
 
 @dataclass(slots=True)
@@ -80,20 +102,19 @@ class Narration:
 
         Return the blocks that changed.
         """
-        newest, status = Run.objects.filter(pk=self.run).values_list("seq", "status").first() or (0, "")
+        newest, status = _fetch_row(_STATUS, self.run) or (0, "")
         if newest <= self._seq:
             return []
-        log = Event.objects.filter(run=self.run, seq__gt=self._seq, seq__lte=newest)
-        pieces = list(log.of_type(TextDelta.type).order_by("-seq")[:MAX_EVENTS])[::-1]
+        pieces = _PIECES.fetch_all(self.run, self._seq, newest, _IS_TEXT)[::-1]
         changed: dict[int, TextBlock] = {}
         if pieces:
             first_seq = pieces[0].seq if len(pieces) == MAX_EVENTS else 0
+            log = Event.objects.filter(run=self.run, seq__gt=self._seq, seq__lte=newest)
             starts = (
                 log.filter(seq__gte=first_seq, ordinal__gt=self._ordinal).order_by("seq").values_list("seq", "ordinal")
             )
             changed = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
-        calls = ToolCall.objects.filter(run=self.run, seq__lte=newest).order_by("-ordinal")
-        self._ordinal = max(self._ordinal, calls.values_list("ordinal", flat=True).first() or 0)
+        self._ordinal = max([self._ordinal, *(_fetch_row(_NEWEST_CALL, self.run, newest) or ())])
         self._seq = newest
         if self._open and (self._open.after < self._ordinal or status not in ACTIVE):
             changed |= self._close()
