@@ -23,7 +23,7 @@ def measure_frames(
 ) -> None:
     """Compare a frame's cost with a bare queue and Channels' layer.
 
-    Toolcards sends a page at most ten frames a second, so all three send at that pace, and their CPU time is compared.
+    All three send ten frames a second, and their CPU time is compared.
     Toolcards' part includes the commit and the rendering before each frame.
     """
     for count in (10, 100) if quick else (10, 100, 1000):

@@ -56,7 +56,7 @@ def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[T
 def _build_call(row: tuple[Any, ...]) -> ToolCall:
     """Return the call of a row.
 
-    Sealed columns of a version that this process wrote lately stay closed, and are read again where they are used.
+    Sealed columns of a version that this process has just written stay closed, and are read again where they are used.
     """
     written_card = gate.find_committed_card(gate.CardVersion(*[row[place] for place in _VERSION]))
     names, places, converters = _prepare_columns(connection.vendor, is_open=written_card is None)

@@ -49,7 +49,7 @@ def _draw(calls: list[ToolCall]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cards_look_the_same_whoever_wrote_them_and_never_go_backwards(source: Any, seed: int) -> None:
+def test_cards_of_this_process_look_like_those_of_another_and_never_go_backwards(source: Any, seed: int) -> None:
     rng = random.Random(seed)
     run, near, far = 0, ChangeReader(), ChangeReader()
     shown: dict[int, tuple[int, int]] = {}
