@@ -1,8 +1,7 @@
-"""Template tags and filters: icons, times, marks, JSON, cards, and addresses."""
+"""Template tags and filters: icons, times, marks, cards, and addresses."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -79,17 +78,6 @@ def form_message(card: Card) -> str:
 
 def _has_answer(card: Card) -> bool:
     return card.approval is not None and card.approval.has_edited
-
-
-@register.filter
-def pretty_json(value: Any) -> SafeString:
-    """Return the value as indented JSON, with marks."""
-    return safe_text.mark_html(as_json(value))
-
-
-def as_json(value: Any) -> str:
-    """Return the value as indented JSON; lone surrogates stay as they are."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 @register.filter

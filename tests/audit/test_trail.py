@@ -380,6 +380,13 @@ def test_signing_in_is_recorded_also_before_a_vote(client: Client, a_person: Any
     assert last("signout").actor == "bea"
 
 
+def test_the_page_of_a_call_leads_to_its_masked_values_for_who_may_see_them(signed_in: Any, a_call: Any) -> None:
+    call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
+    form = f'action="/calls/{call.public_id}/reveal"'
+    pages = {role: signed_in(role).get(f"/calls/{call.public_id}/").content.decode() for role in ("admin", "approver")}
+    assert form in pages["admin"] and form not in pages["approver"] and SECRET not in "".join(pages.values())
+
+
 def test_revealing_shows_the_original_and_is_recorded(signed_in: Any, a_call: Any) -> None:
     call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
     admin = signed_in("admin")

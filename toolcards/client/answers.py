@@ -5,7 +5,6 @@ The fields of an answer are in docs/api.md, section Gating.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,6 @@ __all__ = ["AnswerMismatch", "Decision", "Denied", "check_answer", "check_claim"
 
 EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 TOO_LARGE = 413  # the status for arguments beyond the server's limit
 

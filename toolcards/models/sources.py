@@ -212,10 +212,6 @@ class AgentKey(models.Model):
         """Return the details of the key for the audit trail."""
         return {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
 
-    def has_scope(self, scope: str) -> bool:
-        """Return whether the key has the scope."""
-        return scope in self.scopes.split()
-
 
 class Receipt(models.Model):
     """A request with an `Idempotency-Key`: its answer, or how far its body was applied and which request reads it.

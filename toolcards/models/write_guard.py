@@ -17,7 +17,6 @@ _log_writes: ContextVar[bool] = ContextVar("log_writes", default=False)
 _event_changes: ContextVar[bool] = ContextVar("event_changes", default=False)
 SETTING = "toolcards.event_changes"  # PostgreSQL: its value in a transaction
 FUNCTION = "toolcards_event_changes"  # SQLite: returns 1 or 0; a connection of another program does not have it
-REFUSAL = "the event log is append-only"
 
 
 class WriteRefused(Exception):

@@ -164,12 +164,6 @@ def list_jobs() -> list[Job]:
     return sorted((job for job in all_jobs if job), key=lambda job: -job.began)
 
 
-def find_newest_job(draft: str, active: int) -> Job | None:
-    """Return the latest job about this draft, else the latest of all."""
-    all_jobs = list_jobs()
-    return next((job for job in all_jobs if job.fits(draft, active)), all_jobs[0] if all_jobs else None)
-
-
 def _is_cancelled(pk: str) -> bool:
     return (get_folder() / f"{pk}.stop").exists()
 

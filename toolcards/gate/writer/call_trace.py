@@ -6,7 +6,6 @@ The run's page shows the same lines: they are computed from the event log, so ol
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -242,8 +241,3 @@ _STEPS: dict[type, Callable[[Any, Any, Any], TraceStep | None]] = {
     f.RunStarted: _trace_run_start,
     f.RunEnded: _trace_run_end,
 }
-
-
-def format_line(step: TraceStep) -> str:
-    """Return the step as one line of JSON (exports)."""
-    return json.dumps(step.fields, ensure_ascii=True)
