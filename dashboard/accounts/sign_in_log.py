@@ -28,7 +28,7 @@ def find_sign_in_time(session: Any, person: Any) -> float:
 
 
 @receiver(signals.user_logged_in)
-def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **kwargs: Any) -> None:
+def record_sign_in(sender: Any, request: HttpRequest | None, user: User, **kwargs: Any) -> None:
     """Record a sign-in; its target shows whether the person came to vote."""
     if request is not None:
         request.session[SIGN_IN_TIME_KEY] = time.time()
@@ -40,7 +40,7 @@ def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **kwargs
 
 
 @receiver(signals.user_logged_out)
-def record_sign_out(sender: Any, request: HttpRequest | None, user: Any, **kwargs: Any) -> None:
+def record_sign_out(sender: Any, request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
     """Record a sign-out."""
     if user is not None:
         write_acts(Act("signout", "human", user.get_username(), detail=_read_address(request)))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import get_user_model, update_session_auth_hash
 from django.contrib.auth.forms import SetPasswordForm
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
@@ -146,7 +145,7 @@ def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     return response or _render_person(request, person, link=links[0])
 
 
-def _apply_change(request: HttpRequest, person: Any, do: Callable[[str], None], message: str) -> HttpResponse:
+def _apply_change(request: HttpRequest, person: User, do: Callable[[str], None], message: str) -> HttpResponse:
     """Apply the change if the page was current, and report the result."""
     response = _try_change(request, person, do)
     if response is not None:
@@ -160,7 +159,7 @@ _REFUSALS: dict[type[Exception], tuple[str, int]] = {
 }  # fmt: skip
 
 
-def _try_change(request: HttpRequest, person: Any, do: Callable[[str], None]) -> HttpResponse | None:
+def _try_change(request: HttpRequest, person: User, do: Callable[[str], None]) -> HttpResponse | None:
     """Apply the change; return None, or the page that explains why it failed."""
     try:
         do(request.POST.get("seen", ""))
@@ -171,7 +170,7 @@ def _try_change(request: HttpRequest, person: Any, do: Callable[[str], None]) ->
 
 
 def _render_person(
-    request: HttpRequest, person: Any, *, form: PersonForm | None = None, link: str = "", message: str = "",
+    request: HttpRequest, person: User, *, form: PersonForm | None = None, link: str = "", message: str = "",
     status: int = 200,
 ) -> HttpResponse:  # fmt: skip
     initial = {"role": keeping.get_role(person) or "viewer", "groups": keeping.list_other_groups(person)}
@@ -189,7 +188,7 @@ def _render_person(
     return answer
 
 
-def _issue_link(request: HttpRequest, person: Any, seen_digest: str) -> str:
+def _issue_link(request: HttpRequest, person: User, seen_digest: str) -> str:
     origins = settings.TOOLCARDS.origins
     base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
     return keeping.create_sign_in_link(

@@ -18,14 +18,14 @@ from toolcards.models import PushBrowser
 from toolcards.notifications import subscriptions
 
 
-def digest_device(request: HttpRequest, person: Any) -> str:
+def digest_device(request: HttpRequest, person: User) -> str:
     """Return a digest of the browser's cookie, "" without one."""
     device = devices.find_device(request, person.pk)
     return hashlib.sha256(device.encode()).hexdigest() if device else ""
 
 
 @receiver(user_logged_out)
-def delete_browser_signed_out(sender: Any, request: HttpRequest, user: Any, **kwargs: Any) -> None:
+def delete_browser_signed_out(sender: Any, request: HttpRequest, user: User | None, **kwargs: Any) -> None:
     """Delete the person's row of the browser that signs out."""
     device = digest_device(request, user) if user is not None else ""
     if device and PushBrowser.objects.filter(person=user, device=device).delete()[0]:

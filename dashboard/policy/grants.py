@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -46,7 +47,7 @@ def revoke(request: HttpRequest, pk: str) -> HttpResponse:
     return redirect("grants")
 
 
-def _can_revoke(person: Any, row: Grant) -> bool:
+def _can_revoke(person: User | AnonymousUser, row: Grant) -> bool:
     return bool(person.has_perm(EDIT_POLICY) or (row.created_by_id == person.pk and person.has_perm(VOTE)))
 
 

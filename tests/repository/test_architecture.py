@@ -31,6 +31,8 @@ def test_every_package_is_in_the_tree(package: str) -> None:
     assert package in PLACES
 
 
-@pytest.mark.parametrize("path", re.findall(r"`((?:adapters|core|connect|tests|dashboard|gate)/[\w/]+\.\w+)`", MAP))
+@pytest.mark.parametrize(
+    "path", re.findall(r"`((?:toolcards|adapters|client|core|connect|tests|dashboard|gate)/[\w/]+\.\w+)`", MAP)
+)
 def test_every_file_that_is_named_exists(path: str) -> None:
     assert any((ROOT / base / path).is_file() for base in (".", "toolcards"))
