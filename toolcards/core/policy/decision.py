@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from toolcards.core.calls.facts import Actor
-from toolcards.core.policy.evaluation import MatchedRules, evaluate, trace_rules
+from toolcards.core.policy.evaluation import IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
 from toolcards.core.policy.evaluation_context import MAX_STEPS
 from toolcards.core.policy.grants import PolicyGrant, find_grant
 from toolcards.core.policy.request import PolicyRequest
@@ -32,13 +32,6 @@ __all__ = [
 ]
 
 EligibleCount: TypeAlias = int | Callable[[AskTerms], int] | None
-
-
-class IdentityDemand(NamedTuple):
-    """What the tool's identity demands, and its reason code."""
-
-    code: str
-    effect: Effect
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def _apply_precedence(
     policy: RuleSet, request: PolicyRequest, grants: tuple[PolicyGrant, ...], limit: int
 ) -> PolicyDecision:
     matches = evaluate(policy, request, limit)
-    identity = _find_identity_demand(policy, request)
+    identity = find_identity_demand(policy, request)
     decision = _find_denial(matches, identity)
     if decision is None:
         fallback = _find_allow_or_default(policy, request, matches, identity, grants)
@@ -161,16 +154,6 @@ _IDENTITY_REASONS = {
     "unknown_tool": "This tool has not been seen before.",
     "changed_tool": "This tool is not the same as before: its definition or its server has changed.",
 }
-
-
-def _find_identity_demand(policy: RuleSet, request: PolicyRequest) -> IdentityDemand | None:
-    """Return the strictest demand of the tool's identity, or None for the default."""
-    demands: list[IdentityDemand] = []
-    if request.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
-        demands.append(IdentityDemand("changed_tool", policy.changed_tool))
-    if policy.unknown_tool and not (request.known or policy.names(request.tool)):
-        demands.append(IdentityDemand("unknown_tool", policy.unknown_tool))
-    return max(demands, key=lambda demand: demand.effect.strictness, default=None)
 
 
 def _find_ask(

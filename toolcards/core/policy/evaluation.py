@@ -1,4 +1,4 @@
-"""Evaluates all rules for one call: denies first, then asks, allows and monitors.
+"""Evaluates all rules for one call, and the identity of its tool: denies first, then asks, allows and monitors.
 
 A stage that exceeds the limit counts as unfinished for all of its rules, so their order has no effect.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcards.core.policy.evaluation_context import MAX_STEPS, EvaluationContext, OverBudget
 from toolcards.core.policy.request import PolicyRequest
@@ -36,6 +36,13 @@ class MatchedRules:
     stage_rules: tuple[Rule, ...] = ()
 
 
+class IdentityDemand(NamedTuple):
+    """What the tool's identity demands, and its reason code."""
+
+    code: str
+    effect: Effect
+
+
 def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) -> MatchedRules:
     """Evaluate every rule that could match, in at most `limit` steps."""
     context, matches = EvaluationContext(request, limit), MatchedRules()
@@ -57,6 +64,16 @@ def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) ->
     with suppress(OverBudget):
         matches.would = _list_monitor_matches(monitors, context)
     return matches
+
+
+def find_identity_demand(policy: RuleSet, request: PolicyRequest) -> IdentityDemand | None:
+    """Return the strictest demand of the tool's identity, or None for the default."""
+    demands: list[IdentityDemand] = []
+    if request.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
+        demands.append(IdentityDemand("changed_tool", policy.changed_tool))
+    if policy.unknown_tool and not (request.known or policy.names(request.tool)):
+        demands.append(IdentityDemand("unknown_tool", policy.unknown_tool))
+    return max(demands, key=lambda demand: demand.effect.strictness, default=None)
 
 
 def _evaluate_strict_rules(stage: list[Rule], context: EvaluationContext, matches: MatchedRules) -> None:
