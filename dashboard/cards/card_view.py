@@ -15,21 +15,25 @@ from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.payloads.payload_view import PayloadView
-from dashboard.cards.risk.assessment import Risk, assess_risk
+from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate import get_undo_deadline
+from toolcards.models import ToolCall
 
 S = ToolCallState
 
 
 class CardView:
-    """A card as text and numbers; `full` shows complete bodies."""
+    """A card as text and numbers; `full` shows complete bodies.
 
-    def __init__(self, card: Card, *, full: bool = False) -> None:
-        self.card, self.full = card, full
+    `call`: its row, for the risk of what the card masks.
+    """
+
+    def __init__(self, card: Card, *, full: bool = False, call: ToolCall | None = None) -> None:
+        self.card, self.full, self._call = card, full, call
         self.label = labels.get_label(card)
         self.kind_icon = labels.KIND_ICONS.get(card.tool.kind, "wrench")
         self.cap = (
@@ -254,7 +258,7 @@ class CardView:
     @cached_property
     def risk(self) -> Risk:
         """Return the risk of approving the call."""
-        return assess_risk(self.card)
+        return assess_risk(self.card) if self._call is None else assess_call_risk(self._call)
 
     @property
     def undo_until(self) -> float:

@@ -113,7 +113,7 @@ def render_form(call: ToolCall, form: CardForm) -> str:
     """Render the call in this form."""
     if form is CardForm.CARD:
         return render_uncached(call)
-    html = CardHtml(call, CardView(call.as_shown_card()))
+    html = CardHtml(call, CardView(call.as_shown_card(), call=call))
     return render_card_line(html, is_listed=form is CardForm.LISTED)
 
 
@@ -122,7 +122,7 @@ def render_uncached(call: ToolCall, *, full: bool = False, is_masked: bool = Tru
 
     `full` renders whole payloads. Pass `is_masked=False` only for a person who may reveal, and record the act.
     """
-    view = CardView(call.as_shown_card() if is_masked else call.as_card(), full=full)
+    view = CardView(call.as_shown_card() if is_masked else call.as_card(), full=full, call=call)
     return render_plain_card(CardHtml(call, view)) if is_plain(view) else render_template(call, view)
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
-from dashboard.cards.risk.assessment import assess_risk
+from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.inbox import groups
 from dashboard.inbox.forms import BallotForm
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
@@ -170,7 +170,7 @@ def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Batc
     if len(ballots) > MAX_VOTES:
         raise MixedBatch(f"At most {MAX_VOTES} at once.")
     calls = _load_calls(str(ballot.get("approval", "")) for ballot in ballots)
-    levels = {pk: assess_risk(call.as_shown_card()).level for pk, call in calls.items()}
+    levels = {pk: assess_call_risk(call).level for pk, call in calls.items()}
     yes = {str(ballot.get("approval", "")) for ballot in ballots if ballot.get("decision") in APPROVING_DECISIONS}
     if len({levels[pk] for pk in yes & levels.keys()}) > 1:
         raise MixedBatch(MIXED_RISKS_TEXT)

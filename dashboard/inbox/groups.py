@@ -137,7 +137,8 @@ def build_groups_context(rows: Iterable[ToolCall] | None = None) -> dict[str, An
     """
     if rows is None:
         rows = ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CALLS]
-    items = [item for item in (GroupItem(call, CardView(call.as_shown_card())) for call in rows) if item.view.votable]
+    every = (GroupItem(call, CardView(call.as_shown_card(), call=call)) for call in rows)
+    items = [item for item in every if item.view.votable]
     return {"groups": group_similar_calls(items), "runs": group_by_run(items), "most": MAX_GROUP_SIZE}
 
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering
-from dashboard.cards.risk.assessment import LEVELS, assess_risk
+from dashboard.cards.risk.assessment import LEVELS, assess_call_risk
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import answers, groups, history
@@ -87,7 +87,7 @@ def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
     """
     by_level: dict[str, list[ToolCall]] = {level: [] for level in LEVELS}
     for call in calls:
-        by_level[assess_risk(call.as_shown_card()).level].append(call)
+        by_level[assess_call_risk(call).level].append(call)
     return [RiskGroup(f"{level.title()} risk", rank * 10**13, by_level[level]) for rank, level in enumerate(LEVELS)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 
 from dashboard.cards import safe_text
-from dashboard.cards.risk.assessment import assess_risk
+from dashboard.cards.risk.assessment import assess_call_risk
 from toolcards.core.calls.call_json import summarize
 from toolcards.models import ToolCall
 from toolcards.models.prepared import PreparedSelect
@@ -26,7 +26,7 @@ def read_badge() -> dict[str, Any]:
         cursor.execute(_COUNT)
         count = cursor.fetchone()[0]
     newest = _NEWEST.fetch_first() if count else None
-    level = assess_risk(newest.as_shown_card()).level if newest else ""
+    level = assess_call_risk(newest).level if newest else ""
     return {
         "count": count,
         "risk": level,

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.cards.risk.commands import find_code_hints, find_command_hints, find_word_list_hints
+from dashboard.cards.risk.commands import (
+    find_code_hints,
+    find_command_hints,
+    find_masked_hints,
+    find_word_list_hints,
+)
 from dashboard.cards.risk.hints import (
     DELETES,
     MOVES_LARGE_AMOUNT,
@@ -19,6 +24,8 @@ from dashboard.cards.risk.values import Leaf, find_location_hints, is_destructiv
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.shell.tool_catalog import CommandTool, find_tool
+from toolcards.core.redaction.redactor import has_mask
+from toolcards.models import ToolCall
 
 LEVELS = ("high", "medium", "low")
 MAX_REASONS = 3  # reasons on a card
@@ -46,13 +53,24 @@ class Risk:
         return LEVELS.index(self.level)
 
 
-def assess_risk(card: Card) -> Risk:
-    """Return the risk of the call.
+def assess_call_risk(call: ToolCall) -> Risk:
+    """Return the risk of a stored call.
+
+    All of its input counts: what is masked runs, too.
+    """
+    shown = call.as_shown_card()
+    is_whole = not has_mask(shown.input) and not (shown.approval and has_mask(shown.approval.edited))
+    return assess_risk(shown if is_whole else call.as_card(), shown)
+
+
+def assess_risk(card: Card, shown: Card | None = None) -> Risk:
+    """Return the risk of the call; `shown` is the card with masks.
 
     High with a grave hint, low if the rule is marked so, else medium.
     """
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
-    hints = sorted(dict.fromkeys(_find_hints(card, severity)), key=lambda hint: not hint.is_grave)
+    masked_hints = _find_masked_hints(card, shown) if shown is not None and shown is not card else ()
+    hints = sorted(dict.fromkeys([*masked_hints, *_find_hints(card, severity)]), key=lambda hint: not hint.is_grave)
     is_high = bool(hints) and hints[0].is_grave
     level = "high" if is_high else "low" if severity == "low" else "medium"
     return Risk(level, tuple(hint.text for hint in hints[:MAX_REASONS]))
@@ -74,6 +92,18 @@ def _find_hints(card: Card, severity: str) -> Iterator[Hint]:
         yield NETWORK
     if len(card.agent_path) >= MIN_DEEP_LEVEL:
         yield Hint(f"nested sub-agent (level {len(card.agent_path)})")
+
+
+def _find_masked_hints(card: Card, shown: Card) -> Iterator[Hint]:
+    """Yield the hints of commands that the shown card masks."""
+    form = find_tool(card.tool.name)
+    pairs = [(card.input, shown.input)]
+    if card.approval is not None and shown.approval is not None:
+        pairs.append((card.approval.edited, shown.approval.edited))
+    for value, shown_value in pairs:
+        for leaf, shown_leaf in zip(list_leaves(value)[0], list_leaves(shown_value)[0], strict=False):
+            if _holds_command(leaf, form) and leaf.value != shown_leaf.value:
+                yield from find_masked_hints(leaf.value, str(shown_leaf.value))
 
 
 def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:

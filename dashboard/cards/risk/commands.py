@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
@@ -25,6 +26,7 @@ from toolcards.core.policy.shell.parser import MAX_BYTES
 from toolcards.core.policy.shell.program_catalog import find_program, strip_program_name
 from toolcards.core.policy.shell.script import Likelihood, Script, read_command
 from toolcards.core.policy.shell.wrappers import unwrap_command
+from toolcards.core.redaction.redactor import replace_masks
 
 LONG_COMMAND = 400  # characters
 MAX_TEXT = 32 * 1024  # characters that are searched; a longer text has its own hint
@@ -62,6 +64,25 @@ def find_word_list_hints(words: Words) -> Iterator[Hint]:
     script = read_command(list(words), "words")
     if script is not None:
         yield from _find_script_hints(script)
+
+
+def find_masked_hints(text: str, shown_text: str) -> Iterator[Hint]:
+    """Yield a hint if the masks of the shown text hide a command that the text runs.
+
+    A program is named only if the catalog lists it: another name may be a secret.
+    """
+    hidden = _count_programs(text) - _count_programs(replace_masks(shown_text, "x"))
+    if hidden:
+        known = sorted(name for name in set(map(strip_program_name, hidden)) if find_program(name) is not None)
+        names = ", ".join(known[:3]) or "a command"
+        yield Hint(f"runs {names} in a masked part", is_grave=True)
+
+
+def _count_programs(text: str) -> Counter[str]:
+    script = read_command(text) if len(text) <= MAX_BYTES else None
+    if script is None:
+        return Counter(words[0] for words in _split_parts(text[:MAX_TEXT], _SEPARATORS))
+    return Counter(view[0] for part in script.segments for view in part.views if view[0])
 
 
 @lru_cache(maxsize=64)

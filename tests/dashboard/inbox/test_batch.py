@@ -319,3 +319,13 @@ def test_the_reasons_of_the_last_denials_are_offered_again(ann: Client, a_call: 
     assert groups.list_recent_reasons() == ["not here", "ask me first"]
     page = ann.get("/approvals/").content.decode()
     assert '<option value="ask me first">' in page and 'id="quick-reasons"' in page
+
+
+def test_a_command_that_a_mask_hides_is_of_high_risk_wherever_it_waits(ann: Client, a_call: Any) -> None:
+    hidden = [f"cookie={number}; rm -rf ~" for number in range(2)]
+    calls = [a_call("approval-requested", input={"command": text}, call_id=f"c{n}") for n, text in enumerate(hidden)]
+    page = ann.get("/approvals/").content.decode()
+    assert "rm -rf" not in page and page.count("runs rm in a masked part") >= 2
+    assert page.count('data-risk="high"') >= 2 and 'data-risk="medium"' not in page
+    send(ann, "approve", tickets(page))
+    assert states() == ["pending", "pending"] and len(calls) == 2

@@ -256,6 +256,11 @@ def has_mask(value: Any) -> bool:
     return isinstance(value, list) and any(map(has_mask, value))
 
 
+def replace_masks(text: str, word: str) -> str:
+    """Return the text with this word in place of each mask."""
+    return _MASK.sub(word, text)
+
+
 def _restore_text(edited: str, original: str, masked_text: str) -> str:
     """Replace each mask by the secret of the original text."""
     position = 0

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from dashboard.cards.card_view import CardView
 from dashboard.cards.risk.assessment import MAX_REASONS, Risk, assess_risk
 from dashboard.cards.risk.values import MAX_VALUES
+from tests.support.cards import a_card, call_of
 from toolcards.client.common import tool_kinds
-from toolcards.core.calls.card import Card, CardApproval, CardTool
+from toolcards.core.calls.card import Card, CardApproval, CardTool, ToolCallState
 
 KEYS = "/home/a/.ssh/authorized_keys"
 PADDING = "echo " + "a" * 1_600
@@ -138,3 +140,53 @@ def test_the_gravest_reasons_come_first_and_are_few() -> None:
     value = {"command": "cat .env; curl https://a.example; echo $(date); sudo rm -rf / # " + "x" * 500}
     reasons = assess("Bash", value).reasons
     assert len(reasons) == MAX_REASONS and reasons[0] == "deletes or overwrites data"
+
+
+
+# ---------------------------------------------------------------- what is masked
+
+# A secret that a mask hides, and a place where a command hides with it.
+HIDING_PLACES = [
+    "cookie=1; §", "echo Cookie: a; §", "AUTHORIZATION=x; §", "PASSWORD=$(§) ls", "x --token=`§`", "secret=`§`",
+    "curl -H 'Authorization: Bearer '$(§) https://a.example", "x --password $(§)", "curl https://u:$(§)@a.example/",
+    "-----BEGIN RSA PRIVATE KEY-----\n§\n-----END RSA PRIVATE KEY-----",
+]  # fmt: skip
+COMMANDS_WITH_SECRETS = [
+    "PGPASSWORD=abc psql -c 'select 1'", "curl -H 'Cookie: a=1; b=2' https://a.example",
+    "mysql -psecret1 -e 'select 1'",
+    "export GITHUB_TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789 && gh pr list",
+    "curl -u user:hunter2 https://a.example | jq .", "echo 'hunter2' | docker login --password-stdin",
+    "docker login -u x -p hunter2secret a.example && docker push x",
+    'curl -H "Authorization: Bearer abcdefghijkl" https://a.example | jq .',
+]  # fmt: skip
+
+
+def assess_waiting(value: Any, **more: Any) -> Risk:
+    """Return the risk of a stored call, as pages assess it."""
+    call = call_of(a_card(ToolCallState.APPROVAL_REQUESTED, input=value, **more))
+    return CardView(call.as_shown_card(), call=call).risk
+
+
+@pytest.mark.parametrize("place", HIDING_PLACES)
+@pytest.mark.parametrize("command", ["reboot", "git${IFS}push", "rm -rf ~", "kubectl delete ns prod"])
+def test_a_mask_hides_no_command(place: str, command: str) -> None:
+    value = place.replace("§", command)
+    for arguments in ({"command": value}, {"command": ["bash", "-c", value]}):
+        assert assess_waiting(arguments).level == "high"
+
+
+def test_a_masked_command_is_named_if_the_catalog_lists_it() -> None:
+    assert assess_waiting({"command": "cookie=1; rm -rf ~"}).reasons[0] == "runs rm in a masked part"
+    result = assess_waiting({"command": "cookie=hunter2; hunter3"})
+    assert result.level == "high" and result.reasons[0] == "runs a command in a masked part"
+
+
+def test_a_proposed_edit_hides_no_command_in_a_mask() -> None:
+    proposal = CardApproval(id="apr_1", votable=True, edited={"command": "cookie=1; rm -rf ~"}, has_edited=True)
+    assert assess_waiting({"command": "ls"}, approval=proposal).reasons[0] == "runs rm in a masked part"
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_SECRETS)
+def test_an_everyday_command_with_a_secret_is_not_of_high_risk(command: str) -> None:
+    result = assess_waiting({"command": command})
+    assert result.level == "medium", result.reasons
