@@ -283,10 +283,12 @@ class CardView:
 
     @property
     def hidden(self) -> str:
-        """Return how much of the input the card does not show.
+        """Return how much of the input, or of a proposed change, the card does not show.
 
         The approve button names it.
         """
+        if self.proposed and self.proposed[-1][0] == "…":
+            return "part of the change not shown"
         return f"{self.input.left:,} characters not shown" if self.input and self.input.left else ""
 
     @property
