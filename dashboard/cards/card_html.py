@@ -55,6 +55,7 @@ class CardHtml:
             values["data-soft"] = mark_text(card.cause or "")
         flags = {
             "data-waiting": card.waiting, "data-moving": label.live and not card.finished, "data-full": view.full,
+            "data-brief": card.waiting and view.is_brief,
         }  # fmt: skip
         parts = [f'{name}="{escape(str(value))}"' for name, value in values.items()]
         return _to_html(" ".join(parts + [name for name in flags if flags[name]]))

@@ -20,6 +20,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.summary import has_whole_summary
 from toolcards.gate import get_undo_deadline
 from toolcards.models import ToolCall
 
@@ -49,6 +50,11 @@ class CardView:
         Empty while only the streaming input is known.
         """
         return "" if self.card.state is S.INPUT_STREAMING else summarize(self.card)
+
+    @property
+    def is_brief(self) -> bool:
+        """Return whether the summary says the whole input."""
+        return has_whole_summary(self.card)
 
     @property
     def word(self) -> str:

@@ -99,6 +99,17 @@ export function openCard(card) {
   for (const other of place.parentElement.children) other.classList.toggle('opened', other === place);
 }
 
+/**
+ * Return whether the line does not say all that Approve would allow, or asks more than a press.
+ * @param {Element} card
+ */
+function needsReading(card) {
+  const summary = card.querySelector('.card-head .sum');
+  const isCut = Boolean(summary?.textContent) && (!summary.clientWidth || summary.scrollWidth > summary.clientWidth);
+  return isCut || !card.hasAttribute('data-brief') || card.getAttribute('data-risk') === 'high'
+    || Boolean(card.querySelector('form.acts fieldset'));
+}
+
 /** @param {MouseEvent} event */
 function handleClick(event) {
   const target = /** @type {Element} */ (event.target);
@@ -106,11 +117,10 @@ function handleClick(event) {
   const place = card?.parentElement;
   if (!card || place.classList.contains('departed')) return;
   const button = target.closest('button[value=approve]');
-  const needsReading = card.getAttribute('data-risk') === 'high' || Boolean(card.querySelector('form.acts fieldset'));
-  if (button && needsReading && !place.classList.contains('opened')) {
+  if (button && !place.classList.contains('opened') && needsReading(card)) {
     event.preventDefault();
     event.stopImmediatePropagation();
-    openCard(card);  // a high risk is read before it is approved, and a question is answered
+    openCard(card);
   } else if (target.closest('.card-head') && !target.closest('a')) {
     if (place.classList.contains('opened')) place.classList.remove('opened');
     else openCard(card);

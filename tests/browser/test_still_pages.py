@@ -275,6 +275,38 @@ def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Ser
     withdraw_all(server)
 
 
+@pytest.mark.parametrize(("arguments", "hidden"), [
+    ({"env": "test", "dry_run": True, "then": "drop everything"}, "drop everything"),
+    ({"command": "git push " + "a" * 150 + " hidden"}, "hidden"),
+    ({"command": "git push\nhidden"}, "hidden"),
+])  # fmt: skip
+def test_a_call_opens_before_it_is_approved_if_its_line_leaves_something_out(
+    server: Server, visit: Open, run: str, arguments: Any, hidden: str
+) -> None:
+    withdraw_all(server)
+    ask(server, run, run, **arguments)
+    page = visit("/", viewport={"width": 1280, "height": 800})
+    approve = card(page, run).locator("button[value=approve]")
+    page.wait_for_timeout(500)
+    approve.click()
+    assert hidden in card(page, run).locator(".asked").inner_text()
+    assert card(page, run).get_attribute("data-state") == "approval-requested"
+    page.wait_for_timeout(500)
+    approve.click()
+    page.wait_for_selector(f"article[data-call-id='{run}']:not([data-waiting])")
+    withdraw_all(server)
+
+
+def test_a_call_that_its_line_says_completely_is_approved_in_one_press(server: Server, visit: Open, run: str) -> None:
+    withdraw_all(server)
+    ask(server, run, run, command="git push origin feature")
+    page = visit("/", viewport={"width": 1280, "height": 800})
+    page.wait_for_timeout(500)
+    card(page, run).locator("button[value=approve]").click()
+    page.wait_for_selector(f"article[data-call-id='{run}']:not([data-waiting])")
+    withdraw_all(server)
+
+
 def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Server, visit: Open, run: str) -> None:
     tell(server, f"{run}-old", *done("a"))
     page = visit("/runs/")

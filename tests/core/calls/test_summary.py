@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcards.core.calls.card import Card, CardTool
-from toolcards.core.calls.summary import summarize
+from toolcards.core.calls.card import Card, CardApproval, CardTool
+from toolcards.core.calls.summary import has_whole_summary, summarize
 
 
 def summarize_edit(**arguments: Any) -> str:
@@ -46,3 +46,35 @@ def test_a_huge_edit_is_counted_quickly() -> None:
     began = time.monotonic()
     assert summarize_edit(old_string="\n".join(old), new_string="\n".join(new)) == "a.py +25000 −25000"
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("execute", {"command": "ls"}, True),
+        ("execute", {"command": "ls", "cwd": "/"}, False),
+        ("execute", {"command": "ls\nrm x"}, False),
+        ("execute", {"command": "x" * 201}, False),
+        ("execute", {"command": ["ls", "-l"]}, False),
+        ("read", {"path": "a.py"}, True),
+        ("read", {"path": "a.py", "limit": 3}, False),
+        ("edit", {"path": "a.py", "old_string": "a", "new_string": "b"}, False),
+        ("fetch", {"url": "https://a.example/x?token=1"}, False),
+        ("other", {"a": 1, "b": "x"}, True),
+        ("other", {"a": 1, "b": "x", "c": 2}, False),
+        ("other", {"a": 1, "b": {"c": 2}}, False),
+        ("other", {"a": None}, False),
+        ("other", {}, True),
+        ("other", "text", True),
+        ("other", ["x"], False),
+        ("other", None, False),
+    ],
+)
+def test_a_summary_is_whole_only_if_it_says_every_argument(kind: str, value: Any, expected: bool) -> None:
+    assert has_whole_summary(Card("c", 1, tool=CardTool("t", kind), input=value, has_input=True)) is expected
+
+
+def test_a_summary_of_an_incomplete_or_edited_input_is_not_whole() -> None:
+    whole = Card("c", 1, tool=CardTool("t", "execute"), input={"command": "ls"}, has_input=True)
+    assert not has_whole_summary(whole.replace(has_input=False))
+    assert not has_whole_summary(whole.replace(approval=CardApproval(edited={"command": "rm"}, has_edited=True)))

@@ -13,6 +13,7 @@ from toolcards.core.calls.card import Card
 
 MAX_LENGTH = 200
 _MAX_INPUT = 1000  # characters of an input that are read
+_MAX_SCALARS = 2  # arguments in the summary of a tool of no known kind
 _MAX_COMPARED_LINES = 200  # of an edit, on each side
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filename", "filepath", "file", "notebook_path", "target_file")
@@ -24,6 +25,20 @@ def summarize(card: Card) -> str:
     """Return a line of up to 200 characters, unescaped."""
     line = (_format_server(card) + _summarize_input(card))[:_MAX_INPUT].replace("\n", " ").strip()
     return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
+
+
+def has_whole_summary(card: Card) -> bool:
+    """Return whether the summary says the whole input, so that no one approves more than it shows."""
+    if not card.has_input or (card.approval is not None and card.approval.has_edited):
+        return False
+    line, value = _summarize_input(card), card.input
+    if len(_format_server(card) + line) > MAX_LENGTH or "\n" in line:
+        return False
+    if not isinstance(value, dict):
+        return _is_scalar(value)
+    is_only_value = len(value) == 1 and line in value.values()
+    is_flat = len(value) <= _MAX_SCALARS and all(map(_is_scalar, value.values()))
+    return is_only_value or (is_flat and line == _summarize_scalars(value))
 
 
 def _summarize_input(card: Card) -> str:
@@ -80,7 +95,7 @@ def _summarize_url(arguments: dict[str, Any]) -> str:
 def _summarize_scalars(arguments: dict[str, Any]) -> str:
     """Return the first two scalar arguments with their names."""
     plain = [f"{name}: {format_text(value)}" for name, value in arguments.items() if _is_scalar(value)]
-    return ", ".join(plain[:2])
+    return ", ".join(plain[:_MAX_SCALARS])
 
 
 def _is_scalar(value: Any) -> bool:
