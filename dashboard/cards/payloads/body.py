@@ -7,7 +7,6 @@ sequences would be hidden, and no picture in place of the text that says it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from dashboard.cards.payloads import ansi, markdown, media, patch
@@ -16,6 +15,7 @@ from dashboard.cards.payloads.tree import Tree
 from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
+MAX_INPUT_NODES, MAX_INPUT_DEPTH = MAX_CHARACTERS // 4, 64  # more than an input of that size, and of any depth, has
 PROSE = ("fetch", "think", "other", "switch_mode")  # kinds of tools whose output may be Markdown
 LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls and so must be reachable by keyboard
 
@@ -107,23 +107,22 @@ class _Body:
             return "".join(self._render_block(block) for block in blocks), True
         if not isinstance(value, (dict, list)) or not value:
             return render_text(format_value(value)), False
-        return self._render_tree(value, self._render_value, self._render_leaf)
+        tree = Tree(self.dom, self._render_value, self._render_leaf)
+        return tree.render(value), _is_nested(value) or tree.folds > 0 or tree.room <= 0
 
     def _render_input(self) -> tuple[str, bool]:
         """Return all of an input as text."""
         edits, fields = patch.list_edits(self.value) if self.is_whole else ([], {})
         if edits:
-            fields_html = self._render_tree(fields, render_plain_text)[0] if fields else ""
+            fields_html = self._build_input_tree().render(fields) if fields else ""
             return fields_html + "".join(map(patch.render_edit, edits)), True
         if not isinstance(self.value, (dict, list)) or not self.value:
             return render_plain_text(format_value(self.value)), False
-        return self._render_tree(self.value, render_plain_text)
+        return self._build_input_tree().render(self.value), _is_nested(self.value)
 
-    def _render_tree(
-        self, value: Any, write_text: Callable[[str], str], write_leaf: Callable[[Any], str] = lambda value: ""
-    ) -> tuple[str, bool]:
-        tree = Tree(self.dom, write_text, write_leaf)
-        return tree.render(value), _is_nested(value) or tree.folds > 0 or tree.room <= 0
+    def _build_input_tree(self) -> Tree:
+        """Return a tree without closed folds and limits: what a person has to press for, they approve unread."""
+        return Tree(self.dom, render_plain_text, lambda value: "", MAX_INPUT_NODES, MAX_INPUT_DEPTH, MAX_INPUT_DEPTH)
 
     def _render_string(self, text: str) -> tuple[str, bool]:
         if leaf := self._render_leaf(text):

@@ -49,6 +49,8 @@ class Tree:
     write_text: Callable[[str], str]
     write_leaf: Callable[[Any], str]  # "" for other values
     room: int = MAX_NODES
+    max_depth: int = MAX_DEPTH
+    open_depth: int = OPEN_DEPTH
     folds: int = 0
 
     def render(self, value: Any, depth: int = 0) -> str:
@@ -61,7 +63,7 @@ class Tree:
             return f"<pre>{mark_html(format_value(value))}</pre>"
         if is_table(value):
             return render_table(value)
-        if depth >= MAX_DEPTH:
+        if depth >= self.max_depth:
             return '<p class="muted">Nested deeper than shown here: see the raw text</p>'
         return self._render_parts(value, depth)
 
@@ -81,7 +83,7 @@ class Tree:
         if not isinstance(part, (dict, list)) or not part or self.write_leaf(part):
             return self.render(part, depth + 1)
         self.folds += 1
-        is_open = " open" * (depth < OPEN_DEPTH)
+        is_open = " open" * (depth < self.open_depth)
         preview = f'<span class="hint">{mark_html(_preview(part))}</span>'
         summary = f'<summary><span class="size">{_count(part)}</span> {preview}</summary>'
         identifier = f"{self.prefix}-{self.folds}"

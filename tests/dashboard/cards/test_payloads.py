@@ -304,8 +304,21 @@ def test_a_picture_in_an_input_follows_its_text() -> None:
     assert html.index(PNG) < html.index('src="/calls/7-1/pictures/in/0/"')
 
 
-def test_a_flat_input_that_is_cut_has_its_raw_text() -> None:
-    html = render_input({f"k{number}": number for number in range(3_001)})
+def test_no_part_of_an_input_waits_behind_a_fold_or_a_limit() -> None:
+    deep: Any = "the bottom"
+    for number in range(30):
+        deep = {f"level {number}": deep}
+    for arguments, last in (({"steps": [[0]] + [0] * 3_500 + ["the end"]}, "the end"), (deep, "the bottom")):
+        html = render_input(arguments, S.APPROVAL_REQUESTED).split('<details class="raw"')[0]
+        folds = [
+            attributes for tag, attributes in list_elements(html) if tag == "details" and attributes["class"] == "node"
+        ]
+        assert folds and all("open" in fold for fold in folds)
+        assert last in html and "see the raw text" not in html
+
+
+def test_a_flat_output_that_is_cut_has_its_raw_text() -> None:
+    html = render_output({f"k{number}": number for number in range(3_001)})
     assert "k3000" in html.split('class="raw"')[1]
 
 
