@@ -42,6 +42,13 @@ def test_arguments_that_cannot_be_judged_are_denied(args: Any) -> None:
     assert gate.asked == []
 
 
+@pytest.mark.parametrize("tool", ["bash\0", "bash\ud800", {"name": "bash", "source": "\0"}])
+def test_tools_that_cannot_be_judged_are_denied(tool: Any) -> None:
+    with Gate() as gate:
+        assert Toolcards(gate.url, "key").decide("r1", "c1", tool, {}).effect == "deny"
+    assert gate.asked == []
+
+
 def test_over_a_socket_too_and_the_card_says_so() -> None:
     with Gate() as gate, Toolcards(gate.url, "key").run("r1", linger=PATIENCE) as run:
         assert run.call("bash", "c1").decision_now({"a": 2**53}).code == "invalid_args"

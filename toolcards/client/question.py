@@ -66,10 +66,12 @@ class CallRequest:
     ) -> CallRequest:
         """Return the question.
 
-        Raises TypeError or ValueError if the arguments have no canonical form.
+        Raises TypeError or ValueError if the arguments or the tool have no canonical form.
         """
         value = json.loads(json.dumps(args, allow_nan=False))
-        return cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered_names))
+        request = cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered_names))
+        request.digest_of({}, request.tool)  # raises for a name that no answer could be compared with
+        return request
 
     @property
     def call_sha256(self) -> str:

@@ -32,6 +32,7 @@ from toolcards.mcp.waiting import wait_for_answer
 
 DUPLICATE = "Another call with the same id is open: nothing ran."
 RESERVED_NAME = "This name is reserved for forms of the server: nothing ran."
+NO_DECISION = "The gateway could not get a decision, so nothing ran"
 NOT_AN_OBJECT = "The arguments are not a JSON object: nothing ran."
 MAX_CONTINUATIONS = 1_000
 
@@ -97,7 +98,18 @@ class Session:
             return call if self._calls.setdefault(key, call) is call else None
 
     def decide(self, call: HeldCall, request: Message) -> HeldCallResult:
-        """Wait for the decision on the call, or until it is canceled."""
+        """Wait for the decision on the call, or until it is canceled.
+
+        Whatever fails on the way is an answer: without one, the client would wait for ever.
+        """
+        try:
+            return self._decide(call, request)
+        except Exception as error:
+            if call.decision is not None and call.decision.allowed:
+                self._report(call, outcome="aborted")
+            return self._refuse(call, f"{NO_DECISION}: {error}", "gate_error")
+
+    def _decide(self, call: HeldCall, request: Message) -> HeldCallResult:
         params = get_object(request, "params")
         name, args = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(args, dict):
