@@ -14,18 +14,25 @@ CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"  # in `_meta` of requests, from protocol 2026-07-28 on
+_MESSAGE_NAMES = frozenset({"jsonrpc", "id", "method", "params"})
+_CALL_NAMES = frozenset({"name", "arguments"})
 DEEPEST = 200  # nested values; a deeper message is refused
 
 
 def parse(data: bytes) -> Any:
     """Parse the JSON value strictly; raises ValueError.
 
-    Refuses what parsers read differently: of two members with one name, some use the first and others the last.
+    Refuses what parsers read differently: of two members with one name, some use the first and others the last, and
+    some take `Method` for `method` (Go's `encoding/json`).
     """
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError("The message is nested too deeply.") from error
+    for message in value if isinstance(value, list) else [value]:
+        _check_names(message, _MESSAGE_NAMES)
+        _check_names(get_object(message, "params"), _CALL_NAMES)
+    return value
 
 
 def serialize(message: Any) -> bytes:
@@ -96,6 +103,13 @@ def make_progress(token: Any, count: int) -> Message:
     """
     params = {"progressToken": token, "progress": count * 1e-6, "message": "Waiting for an approval in Toolcards"}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def _check_names(members: Any, names: frozenset[str]) -> None:
+    """Raise ValueError if a member has one of these names in another case."""
+    for name in members if isinstance(members, dict) else ():
+        if name not in names and name.casefold() in names:
+            raise ValueError(f"The name {name!r} differs from {name.casefold()!r} only in its case.")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> Message:

@@ -141,6 +141,12 @@ HOSTILE = {
     "a name that is a list": b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":["read"]}}',
     "a batch": b'[{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"remove","arguments":{}}}]',
     "a nested batch": b'[[{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"remove","arguments":{}}}]]',
+    "another case of method": b'{"id":9,"method":"ping","Method":"tools/call","params":{"name":"remove"}}',
+    "only another case of method": b'{"id":9,"METHOD":"tools/call","params":{"name":"remove"}}',
+    "another case of name": b'{"id":9,"method":"tools/call","params":{"name":"read","Name":"remove"}}',
+    "another case of arguments": b'{"id":9,"method":"tools/call","params":{"name":"read","Arguments":{"path":"b"}}}',
+    "another case of params": '{"id":9,"method":"tools/call","params":{"name":"read"},"param\u017f":{}}'.encode(),
+    "another case in a batch": b'[{"id":9,"Method":"tools/call","params":{"name":"remove"}}]',
     "an id of ours": b'{"id":"toolcards-1","method":"tools/call","params":{"name":"read","arguments":{}}}',
 }
 
@@ -151,6 +157,12 @@ def test_a_line_that_can_be_read_in_two_ways_brings_no_call_to_the_server(client
     assert client.read_answer("last")["result"] == {"method": "ping"}
     client.close()
     assert client.executed == []
+
+
+@pytest.mark.parametrize("name", ["read\0", "read\ud800"])
+def test_a_call_that_cannot_be_judged_is_answered(client: Client, name: str) -> None:
+    client.call(1, name, path="a")
+    assert client.read_answer(1)["result"]["isError"] is True and client.executed == []
 
 
 def test_a_batch_passes_without_its_calls_which_are_judged_one_by_one(client: Client) -> None:
