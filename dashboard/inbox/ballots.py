@@ -25,6 +25,8 @@ def read_plain_ballot(approval: str, fields: QueryDict) -> Ballot | None:
 
     None for all others, which BallotForm reads. A ballot is the one that BallotForm returns.
     """
+    if any("\0" in text for text in fields.values()):
+        return None
     values = {}
     for name, pattern in _PATTERNS.items():
         value = fields.get(name, "" if name not in _REQUIRED else "-")
@@ -33,7 +35,7 @@ def read_plain_ballot(approval: str, fields: QueryDict) -> Ballot | None:
         values[name] = value
     for name, longest in _TEXTS.items():
         values[name] = fields.get(name, "").strip()
-        if len(values[name]) > longest or "\0" in values[name]:
+        if len(values[name]) > longest:
             return None
     return Ballot(
         approval, values["decision"], int(values["rev"]), values["args_sha256"], values["view_sha256"],
