@@ -289,7 +289,7 @@ class CardView:
 
     @property
     def hidden(self) -> str:
-        """Return how much of the input, or of a proposed change, the card does not show.
+        """Return how much of the input or a proposed change is missing.
 
         The approve button names it.
         """

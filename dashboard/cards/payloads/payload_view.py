@@ -77,7 +77,7 @@ def _indent(value: Any, line_start: str) -> str:
 
 
 def diff_lines(before: Any, after: Any) -> list[tuple[str, str]]:
-    """Return what a repair or a person changed, with some lines around it.
+    """Return what a repair or a person changed, with its context.
 
     Each line is (sign, text); the sign is `+`, `-` or a space, or `…` for a last line that says what is missing.
     """

@@ -58,18 +58,18 @@ def assess_call_risk(call: ToolCall) -> Risk:
 
     All of its input counts: what is masked runs, too.
     """
-    shown = call.as_shown_card()
-    is_whole = not has_mask(shown.input) and not (shown.approval and has_mask(shown.approval.edited))
-    return assess_risk(shown if is_whole else call.as_card(), shown)
+    visible = call.as_shown_card()
+    is_whole = not has_mask(visible.input) and not (visible.approval and has_mask(visible.approval.edited))
+    return assess_risk(visible if is_whole else call.as_card(), visible)
 
 
-def assess_risk(card: Card, shown: Card | None = None) -> Risk:
-    """Return the risk of the call; `shown` is the card with masks.
+def assess_risk(card: Card, visible: Card | None = None) -> Risk:
+    """Return the risk of the call; `visible` is the card with masks.
 
     High with a grave hint, low if the rule is marked so, else medium.
     """
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
-    masked_hints = _find_masked_hints(card, shown) if shown is not None and shown is not card else ()
+    masked_hints = _find_masked_hints(card, visible) if visible is not None and visible is not card else ()
     hints = sorted(dict.fromkeys([*masked_hints, *_find_hints(card, severity)]), key=lambda hint: not hint.is_grave)
     is_high = bool(hints) and hints[0].is_grave
     level = "high" if is_high else "low" if severity == "low" else "medium"
@@ -94,16 +94,16 @@ def _find_hints(card: Card, severity: str) -> Iterator[Hint]:
         yield Hint(f"nested sub-agent (level {len(card.agent_path)})")
 
 
-def _find_masked_hints(card: Card, shown: Card) -> Iterator[Hint]:
-    """Yield the hints of commands that the shown card masks."""
+def _find_masked_hints(card: Card, visible: Card) -> Iterator[Hint]:
+    """Yield the hints of commands that the visible card masks."""
     form = find_tool(card.tool.name)
-    pairs = [(card.input, shown.input)]
-    if card.approval is not None and shown.approval is not None:
-        pairs.append((card.approval.edited, shown.approval.edited))
-    for value, shown_value in pairs:
-        for leaf, shown_leaf in zip(list_leaves(value)[0], list_leaves(shown_value)[0], strict=False):
-            if _holds_command(leaf, form) and leaf.value != shown_leaf.value:
-                yield from find_masked_hints(leaf.value, str(shown_leaf.value))
+    pairs = [(card.input, visible.input)]
+    if card.approval is not None and visible.approval is not None:
+        pairs.append((card.approval.edited, visible.approval.edited))
+    for value, visible_value in pairs:
+        for leaf, visible_leaf in zip(list_leaves(value)[0], list_leaves(visible_value)[0], strict=False):
+            if _holds_command(leaf, form) and leaf.value != visible_leaf.value:
+                yield from find_masked_hints(leaf.value, str(visible_leaf.value))
 
 
 def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:

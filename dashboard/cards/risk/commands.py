@@ -66,15 +66,16 @@ def find_word_list_hints(words: Words) -> Iterator[Hint]:
         yield from _find_script_hints(script)
 
 
-def find_masked_hints(text: str, shown_text: str) -> Iterator[Hint]:
-    """Yield a hint if the masks of the shown text hide a command that the text runs.
+def find_masked_hints(text: str, visible_text: str) -> Iterator[Hint]:
+    """Yield a hint if masks hide commands.
 
-    A program is named only if the catalog lists it: another name may be a secret.
+    Compares the commands of the text with those of the visible text, which has the masks. A program is named only if
+    the catalog lists it: another name may be a secret.
     """
-    hidden = _count_programs(text) - _count_programs(replace_masks(shown_text, "x"))
+    hidden = _count_programs(text) - _count_programs(replace_masks(visible_text, "x"))
     if hidden:
-        known = sorted(name for name in set(map(strip_program_name, hidden)) if find_program(name) is not None)
-        names = ", ".join(known[:3]) or "a command"
+        listed = sorted(name for name in set(map(strip_program_name, hidden)) if find_program(name) is not None)
+        names = ", ".join(listed[:3]) or "a command"
         yield Hint(f"runs {names} in a masked part", is_grave=True)
 
 

@@ -28,7 +28,7 @@ def summarize(card: Card) -> str:
 
 
 def has_whole_summary(card: Card) -> bool:
-    """Return whether the summary says the whole input, so that no one approves more than it shows."""
+    """Return whether the summary says the whole input."""
     if not card.has_input or (card.approval is not None and card.approval.has_edited):
         return False
     line, value = _summarize_input(card), card.input

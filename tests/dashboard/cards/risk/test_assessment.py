@@ -142,7 +142,6 @@ def test_the_gravest_reasons_come_first_and_are_few() -> None:
     assert len(reasons) == MAX_REASONS and reasons[0] == "deletes or overwrites data"
 
 
-
 # ---------------------------------------------------------------- what is masked
 
 # A secret that a mask hides, and a place where a command hides with it.
