@@ -45,7 +45,7 @@ from toolcards.gate.agent_requests import (
     awithdraw_approval,
     decide,
 )
-from toolcards.gate.agents.idempotency import HeldKey
+from toolcards.gate.agents.idempotency import BodyDigest, HeldKey, StoredAnswer
 from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
@@ -166,6 +166,7 @@ __all__ = [
     "RESEAL_BATCH",
     "AlreadyDecided",
     "Ballot",
+    "BodyDigest",
     "CallChanged",
     "CardVersion",
     "CommitReport",
@@ -179,6 +180,7 @@ __all__ = [
     "NotAllowed",
     "NotFound",
     "RequestRefused",
+    "StoredAnswer",
     "Stream",
     "TooLate",
     "TraceStep",

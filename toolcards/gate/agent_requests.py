@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from toolcards.gate.agents import idempotency, results, run_commands
-from toolcards.gate.agents.idempotency import HeldKey
+from toolcards.gate.agents.idempotency import HeldKey, StoredAnswer
 from toolcards.gate.approvals import delivery, expiry, permits
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
@@ -109,13 +109,13 @@ async def aexpire_approval(approval: str) -> None:
     await group_commit.submit(expiry.ExpireApproval(approval))
 
 
-async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
+async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | StoredAnswer | None:
     """Reserve an idempotency key; return the stored answer if it has one.
 
     Returns None while another request holds the key. Raises KeyReuse if the key was used with another `request`
     (the query parameters by name).
     """
-    reserved: HeldKey | str | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
+    reserved: HeldKey | StoredAnswer | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
     return reserved
 
 

@@ -218,7 +218,8 @@ class Receipt(models.Model):
 
     A body is read under a lease: `holder` is the token of the request that reads it, empty for none. `frames` is the
     number of complete frames applied so far; `facts_left` is the number of facts of the next frame still to apply, None
-    if it has not started. `digest` covers all of these frames, `request` the query of the request.
+    if it has not started. `digest` covers all of these frames, and with an answer the end of the body as well.
+    `request` is the digest of the request's query.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")

@@ -271,6 +271,30 @@ async def test_a_finished_key_is_not_taken_for_another_run(secret: str) -> None:
     assert (status, result["error"]["code"]) == (409, "key_reuse")
 
 
+@pytest.mark.parametrize("protocol", ["native", "claude-code"])  # of one a body is a stream, of the other not
+async def test_a_finished_key_answers_the_same_body_only(secret: str, protocol: str) -> None:
+    hook = {"session_id": "r", "hook_event_name": "UserPromptSubmit", "prompt": "hello"}
+    first, other = (FRAME, FINISHED) if protocol == "native" else (hook, hook | {"prompt": "other"})
+    status, answer = await post(secret, lines(first), "k", protocol=protocol)
+    count = await Event.objects.acount()
+    assert status == 200
+    for body in (lines(other), lines(first, first), lines(first, other), b"\n"):
+        status, refusal = await post(secret, body, "k", protocol=protocol)
+        assert (status, refusal["error"]["code"]) == (409, "key_reuse")
+    assert await post(secret, lines(first), "k", protocol=protocol) == (200, answer)
+    assert await Event.objects.acount() == count
+
+
+async def test_a_finished_key_of_an_earlier_version_answers_its_body(secret: str) -> None:
+    hook = {"session_id": "r", "hook_event_name": "UserPromptSubmit", "prompt": "hello"}
+    answer = await post(secret, lines(hook), "k", protocol="claude-code")
+    digest = gate.BodyDigest()
+    await Receipt.objects.aupdate(digest=digest.add(json.dumps(hook)))
+    assert await post(secret, lines(hook), "k", protocol="claude-code") == answer
+    await Receipt.objects.aupdate(digest="")
+    assert await post(secret, lines(hook), "k", protocol="claude-code") == answer
+
+
 async def test_the_end_of_a_body_counts_too(secret: str) -> None:
     """The process dies after the last frame is written, and before the answer is."""
     assert (await post(secret, BEGUN, "k"))[0] == 200

@@ -12,6 +12,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +38,37 @@ class KeyTakenOver(RequestRefused):
         super().__init__("Another request with this Idempotency-Key continues this body. Repeat the request.")
 
 
+class BodyDigest:
+    """The digest of a body's frames so far."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, text: str) -> str:
+        """Add the next frame; return the digest."""
+        raw = text.encode("utf-8", "surrogatepass")
+        self._hash.update(len(raw).to_bytes(8, "big"))
+        self._hash.update(raw)
+        return self.get()
+
+    def add_end(self) -> str:
+        """Add the end of the body, which counts as a frame; return the digest."""
+        self._hash.update(_END_MARK)
+        return self.get()
+
+    def get(self) -> str:
+        """Return the digest as hexadecimal digits."""
+        return self._hash.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The answer to a body that was applied before, and the digest of that body."""
+
+    text: str
+    digest: str
+
+
 class HeldKey:
     """An idempotency key held by a request: how much of its body is applied, and the digest of its frames."""
 
@@ -47,7 +79,7 @@ class HeldKey:
         self.frames, self.facts_left, self.digest = row.frames, row.facts_left, row.digest
         self.parts = parts
         self.marks: deque[str] = deque()  # the digest after each frame that was read but not counted
-        self._hash = hashlib.sha256()
+        self._digest = BodyDigest()
 
     @property
     def untouched(self) -> bool:
@@ -56,15 +88,11 @@ class HeldKey:
 
     def mark(self, text: str) -> None:
         """Add the next frame of the body to the digest."""
-        raw = text.encode("utf-8", "surrogatepass")
-        self._hash.update(len(raw).to_bytes(8, "big"))
-        self._hash.update(raw)
-        self.marks.append(self._hash.hexdigest())
+        self.marks.append(self._digest.add(text))
 
     def mark_end(self) -> None:
-        """Add the end of the body, which counts as a frame."""
-        self._hash.update(_END_MARK)
-        self.marks.append(self._hash.hexdigest())
+        """Add the end of the body to the digest."""
+        self.marks.append(self._digest.add_end())
 
     def count(self, tx: Transaction, part: dict[str, Any], **progress: Any) -> None:
         """Advance the receipt with the frames of this transaction; raises KeyTakenOver."""
@@ -78,7 +106,7 @@ class HeldKey:
 
     def answer(self, text: str) -> None:
         """Store the answer and release the key; raises KeyTakenOver."""
-        self._update(answer=text, holder="", held_until=0)
+        self._update(answer=text, digest=self._digest.get(), holder="", held_until=0)
         ReceiptPart.objects.filter(receipt=self.pk).delete()
 
     def release(self, *, forget: bool) -> None:
@@ -98,7 +126,7 @@ class HeldKey:
 
 
 class ReserveKey(Command):
-    """Reserve a key. The answer is a HeldKey, the stored answer, or None while another request holds the key."""
+    """Reserve a key. The answer is a HeldKey, a StoredAnswer, or None while another request holds the key."""
 
     def __init__(self, source: Source, key: str, request: dict[str, str]) -> None:
         super().__init__()
@@ -120,7 +148,7 @@ class ReserveKey(Command):
             return
         if type(row.answer) is UnreadableText:
             raise Undecryptable("The stored answer cannot be decrypted: its encryption key is missing.")
-        self.answer = row.answer or self._hold(row, tx.now)
+        self.answer = StoredAnswer(row.answer, row.digest) if row.answer else self._hold(row, tx.now)
 
     def _is_free(self, row: Receipt, now: float) -> bool:
         """Return whether the key has an answer or no live holder; raises KeyReuse for a different request."""

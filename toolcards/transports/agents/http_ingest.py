@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
@@ -139,7 +139,7 @@ class IngestRequest:
             intake = Intake(caller, adapter, on_open=posted.open, **options)
             return await self._take_whole(intake, splitter, posted, first_piece), {}
         request = {name: query.get(name, "") for name in (*_KEY_FIELDS, *(("stream",) if stream_name else ()))}
-        return await keyed_bodies.process_once(caller, key, request, take)
+        return await keyed_bodies.process_once(caller, key, request, take, self._iterate_frames(splitter))
 
     def _on_commit(self, report: gate.CommitReport) -> None:
         self._decisions += report.decisions
@@ -206,6 +206,20 @@ class IngestRequest:
                 raise intake.stream.error
             if intake.stream is not None and intake.stream.is_full:
                 await intake.stream.wait_for_room()
+
+    async def _iterate_frames(self, splitter: Any) -> AsyncIterator[str]:
+        """Yield the frames of a body that was answered before, without writing them."""
+        try:
+            async with shutdown.limit(SECONDS_AT_SHUTDOWN):
+                while self.is_unread:
+                    for frame in splitter.feed(await self._receive_piece()):
+                        yield frame
+            for frame in splitter.end():
+                yield frame
+        except TimeoutError:
+            raise build_restarting() from None
+        except BadFrame as bad:
+            raise convert_bad_frame(bad) from None
 
     async def _receive_piece(self) -> bytes:
         message = await self._receive()

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from toolcards import gate
@@ -53,15 +53,21 @@ class KeyedIntake(Intake):
 
 
 async def process_once(
-    caller: Caller, key: str, request: dict[str, str], work: Callable[..., Awaitable[Answer]]
+    caller: Caller,
+    key: str,
+    request: dict[str, str],
+    work: Callable[..., Awaitable[Answer]],
+    frames: AsyncIterator[str],
 ) -> tuple[Answer, dict[str, str]]:
     """Return the answer of `work`, or the stored answer, with its headers.
 
-    `work` gets the function that makes the intake of the body.
+    `work` gets the function that makes the intake of the body. `frames` are those of the body, for a body that was
+    answered before; raises KeyReuse if it is another one.
     """
     reservation = await _reserve(caller, key, request)
-    if isinstance(reservation, str):
-        return json.loads(reservation), {"Idempotency-Replayed": "true"}
+    if isinstance(reservation, gate.StoredAnswer):
+        await _check_same_body(reservation, frames)
+        return json.loads(reservation.text), {"Idempotency-Replayed": "true"}
     intakes: list[Intake] = []
 
     def make(*args: Any, **options: Any) -> Intake:
@@ -82,7 +88,15 @@ async def process_once(
         renewing.cancel()
 
 
-async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | str:
+async def _check_same_body(answer: gate.StoredAnswer, frames: AsyncIterator[str]) -> None:
+    digest, is_same = gate.BodyDigest(), not answer.digest
+    async for text in frames:
+        is_same |= digest.add(text) == answer.digest  # earlier versions left out the end
+    if not is_same and digest.add_end() != answer.digest:
+        raise gate.KeyReuse("The body differs from the one that was answered under this Idempotency-Key.")
+
+
+async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | gate.StoredAnswer:
     deadline, pause = time.monotonic() + WAIT_SECONDS, 0.05
     while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
         if time.monotonic() > deadline:
