@@ -67,7 +67,7 @@ def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) ->
 
 
 def find_identity_demand(policy: RuleSet, request: PolicyRequest) -> IdentityDemand | None:
-    """Return the strictest demand of the tool's identity, or None for the default."""
+    """Return the strictest demand of the tool's identity, None without one."""
     demands: list[IdentityDemand] = []
     if request.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
         demands.append(IdentityDemand("changed_tool", policy.changed_tool))
