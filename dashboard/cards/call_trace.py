@@ -85,8 +85,8 @@ def list_trace_lines(run: Run) -> dict[str, Any]:
 def _build_line(run: Run, step: TraceStep) -> TraceLine:
     words = _PHASE_LABELS.get(step.phase, step.phase)
     link = url_helpers.build_call_url(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
-    since = (step.more or {}).get("since")
-    seconds = step.ms / 1000 if step.ms is not None else step.at - since if since and step.at else None
+    start = (step.more or {}).get("since")
+    seconds = step.ms / 1000 if step.ms is not None else step.at - start if start and step.at else None
     length = "" if seconds is None else url_helpers.format_duration(seconds)
     return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
