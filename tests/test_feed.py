@@ -80,7 +80,7 @@ async def test_requests_that_come_at_once_get_each_the_status_of_its_approval(
         await in_thread(lambda call=call, decision=decision: gate.vote(an_approver, ballot(call, decision)))()
     polls = [asyncio.create_task(feed.wait_for_answer(approval, 0.3)) for approval in [*approvals, *approvals]]
     await asyncio.sleep(0)
-    polls.pop().cancel()  # who cancels takes the answer from nobody
+    polls.pop().cancel()  # who cancels takes the answer from no one
     unknown = feed.wait_for_answer("apr_missing", 0.3)
     statuses = await asyncio.gather(*polls, unknown, return_exceptions=True)
     assert isinstance(statuses.pop(), Approval.DoesNotExist)

@@ -158,20 +158,20 @@ class _StatusReader:
     """Reads statuses for the requests of an event loop. Those that come during a query share the next one."""
 
     def __init__(self) -> None:
-        self._wanted: dict[str, asyncio.Future[ApprovalStatus | None]] = {}
+        self._futures: dict[str, asyncio.Future[ApprovalStatus | None]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def read(self, approval: str) -> ApprovalStatus | None:
-        """Return the status as of now, None if there is no such approval."""
-        future = self._wanted.setdefault(approval, asyncio.get_running_loop().create_future())
+        """Return the current status, None for an unknown approval."""
+        future = self._futures.setdefault(approval, asyncio.get_running_loop().create_future())
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         return await asyncio.shield(future)  # a canceled request does not cancel the others
 
     async def _run(self) -> None:
         try:
-            while self._wanted:
-                page = {approval: self._wanted.pop(approval) for approval in list(self._wanted)[:PAGE]}
+            while self._futures:
+                page = {approval: self._futures.pop(approval) for approval in list(self._futures)[:PAGE]}
                 await self._answer(page)
         finally:
             self._task = None

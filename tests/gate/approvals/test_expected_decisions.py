@@ -88,7 +88,7 @@ async def test_a_poll_that_comes_while_the_vote_is_written_is_answered(
         await voting
 
 
-async def test_a_refused_vote_answers_nobody(asks: None, source: Source, an_approver: Any, ballot: Any) -> None:
+async def test_a_refused_vote_answers_no_one(asks: None, source: Source, an_approver: Any, ballot: Any) -> None:
     approval = await ask(source)
 
     def vote_with_an_unknown_grant() -> None:

@@ -47,7 +47,10 @@ class ExpectedDecision:
 
 @contextmanager
 def expect_decision(source: Source, approval: str) -> Iterator[asyncio.Future[dict[str, Any]]]:
-    """Give a future for the decision object, which a vote of this process may set."""
+    """Give a future that a vote sets to the decision object.
+
+    Votes in other processes do not set it.
+    """
     expected = ExpectedDecision(source, approval)
     with _lock:
         _expected.setdefault(approval, []).append(expected)
@@ -66,18 +69,19 @@ def answer_requests(tx: Transaction, memory: RunMemory, approval: str, *, is_app
     Before the bell rings, which would make them fetch the decision.
     """
     with _lock:
-        expected = [one for one in _expected.get(approval, ()) if one.source.pk == memory.row.source_id]
-    if not expected or settings.TOOLCARDS.handover_seconds:  # it can be revoked, so it is held back
+        waiting = _expected.get(approval, ())
+        requests = [request for request in waiting if request.source.pk == memory.row.source_id]
+    if not requests or settings.TOOLCARDS.handover_seconds:  # it can be revoked, so it is held back
         return
     if is_approved:
         note_request(tx, memory)  # as if they fetched it
-    tx.after_write.append(lambda: _build_decisions(memory, approval, expected))
+    tx.after_write.append(lambda: _build_decisions(memory, approval, requests))
 
 
-def _build_decisions(memory: RunMemory, approval: str, expected: list[ExpectedDecision]) -> None:
+def _build_decisions(memory: RunMemory, approval: str, requests: list[ExpectedDecision]) -> None:
     row = approval_rows.load_approval(approval)
     if row is None or row.state not in ("approved", "denied"):  # the same commit may have ended the call
         return
     decision = build_decision_on_approval(memory, approval_rows.get_card(memory, row), row)
-    for one in expected:
-        transaction.on_commit(functools.partial(one.deliver, decision), robust=True)
+    for request in requests:
+        transaction.on_commit(functools.partial(request.deliver, decision), robust=True)
