@@ -75,7 +75,7 @@ class TextBlock:
         text = self.text
         if not text:
             return mark_safe("")
-        is_prose = markdown.is_markdown(text)
+        is_prose = markdown.is_markdown(text, least=1)
         body = markdown.render_markdown(text) if is_prose else mark_html(text)
         flat = " ".join(text[: 2 * HINT].split())
         context = {

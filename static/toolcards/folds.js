@@ -36,7 +36,7 @@ const findAgent = card => card.dataset.agent || card.querySelector('.meta .path'
  * @returns {(card: HTMLElement) => string}
  */
 function nameSections() {
-  const texts = [...list.querySelectorAll(':scope > li > .wrote:has(> details[open]), :scope > .gap')];
+  const texts = [...list.querySelectorAll(':scope > li > .wrote:has(> details[open]), :scope > .left-out')];
   return card => {
     const above = texts.filter(text => text.compareDocumentPosition(card) & Node.DOCUMENT_POSITION_FOLLOWING);
     return `${above.length} ${findAgent(card)}`;

@@ -74,7 +74,7 @@ function updateGaps(list) {
   let gap = null;
   for (const place of [...list.children]) {
     const card = findCard(place);
-    if (place.matches('.gap')) {
+    if (place.matches('.left-out')) {
       if (gap || !before) place.remove();
       else gap = place;
     } else if (card) {
@@ -109,7 +109,7 @@ function trimRun(list) {
   if (!leaving.size) return;
   for (const place of leaving) {
     const gap = document.createElement('li');
-    gap.className = 'gap';
+    gap.className = 'left-out';
     gap.append(document.createElement('a'));
     place.replaceWith(gap);
   }

@@ -132,7 +132,7 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
     assert page.evaluate(SUM_SHIFTS) <= 0.02 and seen.bounding_box() == place
     assert page.locator("article.card").count() <= 80
     assert 95 <= int(page.locator("button.new-calls").inner_text().split()[0]) <= 100  # a few may have come on screen
-    missing = page.locator("#board > .gap a")
+    missing = page.locator("#board > .left-out a")
     shown = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
     assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(int(text.split()[0]) for text in missing.all_inner_texts())
     assert missing.count() == 1
@@ -162,7 +162,7 @@ def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(server: S
     page.wait_for_timeout(1000)
     assert newest.bounding_box()["y"] < page.viewport_size["height"]
     assert page.evaluate(SUM_SHIFTS) <= 0.1 and page.locator("article.card").count() <= 80
-    assert page.locator(".gap, button.new-calls").count() == 0
+    assert page.locator(".left-out, button.new-calls").count() == 0
     page.uncheck("[data-follow]")
 
 

@@ -14,21 +14,28 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 20_000
 _SIGNS = tuple(
     re.compile(pattern, re.MULTILINE)
-    for pattern in (r"^#{1,4} \S", r"^```", r"^(?:[-*] \S.*\n){2}", r"\*\*\S[^*\n]*\*\*", r"^\|.*\|\s*$\n^\|[ :|-]+\|$")
+    for pattern in (
+        r"^#{1,4} \S",
+        r"^```",
+        r"^(?:[-*] \S.*\n){2}",
+        r"\*\*\S[^*\n]*\*\*",
+        r"^\|.*\|\s*$\n^\|[ :|-]+\|$",
+        r"(?<!`)`[^`\n]+`(?!`)",
+    )
 )
 _CODE = re.compile(
     r"^(?:#!|#include|import |from \S+ import|def |class |function |const |let |package |use )", re.MULTILINE
 )
 
 
-def is_markdown(text: str) -> bool:
+def is_markdown(text: str, least: int = 2) -> bool:
     """Return whether the text looks like Markdown.
 
-    At least two signs of Markdown, and none of source code.
+    At least so many signs of Markdown, and none of source code.
     """
     if len(text) > MAX_CHARACTERS or _CODE.search(_without_fences(text)):
         return False
-    return sum(bool(sign.search(text)) for sign in _SIGNS) > 1
+    return sum(bool(sign.search(text)) for sign in _SIGNS) >= least
 
 
 def render_markdown(text: str) -> str:

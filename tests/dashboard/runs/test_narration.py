@@ -114,3 +114,11 @@ async def test_text_comes_live(signed_in: Client, a_run: Callable[..., Run], sou
         await text_with(opened, "Next I push.")
     async with watching(signed_in, "/ws/runs/live/") as newcomer:
         await text_with(newcomer, "Next I push.")
+
+
+def test_one_sign_of_markdown_is_enough_for_what_an_agent_writes(signed_in: Client, a_run: Callable[..., Run]) -> None:
+    a_run(
+        "marked", f.TextDelta(text="Now I look at **both** tests and `run.py`."), f.InputReady("c1", "Read", {}, True)
+    )
+    html = signed_in.get("/runs/marked/").content.decode()
+    assert "<strong>both</strong>" in html and "<code>run.py</code>" in html
