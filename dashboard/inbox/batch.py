@@ -80,7 +80,7 @@ def _vote_by_form(request: HttpRequest) -> HttpResponse:
         if shared["decision"] not in ("approve", "deny"):
             raise MixedBatch("Say approve or deny.")
         if not ballots:
-            raise MixedBatch("Nothing was ticked, so nothing was answered.")
+            raise MixedBatch("Nothing is selected, so nothing was answered.")
         results = cast_votes(request, ballots)
     except MixedBatch as refused:
         return _render_results(request, [], str(refused), 422)

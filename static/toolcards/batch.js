@@ -36,7 +36,7 @@ function countTicked(form) {
   }
   const note = /** @type {HTMLElement} */ (form.closest('details').querySelector('.ticked'));
   note.hidden = !count;
-  writeText(note, `${count} ticked`);
+  writeText(note, `${count} selected`);
   for (const box of boxes) {
     document.getElementById(box.dataset.card)?.parentElement.classList.toggle('picked', box.checked);
   }
@@ -96,7 +96,7 @@ function restoreTicks() {
   if (hasMoved && !hasQueue()) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
   for (const box of changed) {
     box.closest('tr').classList.add('changed');
-    say('A call that you had ticked has changed. Its tick is gone.');
+    say('A call that you had selected has changed and is no longer selected.');
   }
 }
 

@@ -45,7 +45,7 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
 
 def test_a_key_created_on_the_page_is_filled_into_the_command(visit: Open) -> None:
     page = visit("/connect/claude-code/")
-    page.get_by_role("button", name="Make a key for Claude Code").click()
+    page.get_by_role("button", name="Create key for Claude Code").click()
     secret = page.locator("[data-secret]").inner_text()
     assert f"--key {secret}" in page.locator("[data-snippet=command] pre").inner_text()
     ticked(page, "key")

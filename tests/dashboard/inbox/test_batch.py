@@ -234,7 +234,7 @@ def test_as_json_a_high_risk_is_refused_by_itself(ann: Client, a_call: Any) -> N
 
 
 @pytest.mark.parametrize(("answer", "picks", "text"), [
-    ("approve", [], "Nothing was ticked"), ("edit", ["a 1 - -"], "Say approve or deny"),
+    ("approve", [], "Nothing is selected"), ("edit", ["a 1 - -"], "Say approve or deny"),
     ("approve", ["a"] * 51, "At most 50 at once"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: list[str], text: str) -> None:
