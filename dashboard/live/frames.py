@@ -27,10 +27,10 @@ class Frame:
         """The message."""
         return "".join(self.parts.values())
 
-    def select_newer(self, since: int) -> Frame:
-        """Return the parts that a page drawn at this position of its run lacks."""
-        known = {name for name, seq in self.seqs.items() if seq <= since}
-        return Frame({name: part for name, part in self.parts.items() if name not in known}) if known else self
+    def select_newer(self, page_seq: int) -> Frame:
+        """Return the parts that a page drawn at this position lacks."""
+        old_parts = {name for name, seq in self.seqs.items() if seq <= page_seq}
+        return Frame({name: self.parts[name] for name in self.parts if name not in old_parts}) if old_parts else self
 
     def merge(self, later: Frame) -> Frame:
         """Merge a later frame into this one; its parts win."""

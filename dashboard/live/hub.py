@@ -40,11 +40,11 @@ AUDIT_SECONDS = 2.5  # seconds between two checks of access
 class Watcher:
     """One browser's socket: its boards, its person, and its unsent parts.
 
-    `since`: the position of the run at which its page was drawn; the first boards are sent without what is older.
+    `page_seq`: the position of the run at which its page was drawn; the first boards are sent without what is older.
     """
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], since: int = 0) -> None:
-        self.seat, self.boards, self.since = seat, boards, since
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], page_seq: int = 0) -> None:
+        self.seat, self.boards, self.page_seq = seat, boards, page_seq
         self.slot = FrameSlot()
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -152,8 +152,8 @@ class Hub:
                 watcher.slot.offer(frame)
         for watcher in new:
             wholes = (result.wholes[key] for key in watcher.boards if key in result.wholes)
-            watcher.slot.offer(join_frames(whole.select_newer(watcher.since) for whole in wholes))
-            watcher.since = 0
+            watcher.slot.offer(join_frames(board_frame.select_newer(watcher.page_seq) for board_frame in wholes))
+            watcher.page_seq = 0
         self.spent = result.spent + sent * SEND_SECONDS
 
     async def _audit(self) -> None:

@@ -33,7 +33,7 @@ Boards = dict[Hashable, Callable[[], LiveBoard]]
 class LiveSocket(AsyncConsumer):
     """A plain loop instead of Channels' dispatch, which costs a thread hop per message."""
 
-    since = 0  # the position of the run at which the page was drawn
+    page_seq = 0  # the position of the run at which the page was drawn
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one browser until it goes, or may not watch any more."""
@@ -49,7 +49,7 @@ class LiveSocket(AsyncConsumer):
         assert viewer is not None
         admit(scope)
         own_hub = hub.get_hub()
-        await self._serve(hub.Watcher(viewer, boards, self.since), own_hub, receive)
+        await self._serve(hub.Watcher(viewer, boards, self.page_seq), own_hub, receive)
 
     async def boards(self) -> Boards | int:
         """Return the socket's boards, or the close code of a refusal."""
@@ -124,7 +124,7 @@ class RunSocket(LiveSocket):
         call = url_helpers.read_number(query.get("call", [""])[0]) or 0
         latest = TimeWindow.read_length(url_helpers.read_number(query.get("latest", [""])[0]) or 0)
         as_table = query.get("table", [""])[0] == "1"
-        self.since = url_helpers.read_number(query.get("since", [""])[0]) or 0
+        self.page_seq = url_helpers.read_number(query.get("since", [""])[0]) or 0
         part = (latest, as_table) if view == "timeline" else ()
         return {("run", run.pk, view, call, *part): lambda: RunBoard(run.pk, view, call, latest, as_table=as_table)}
 

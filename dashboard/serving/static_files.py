@@ -29,7 +29,10 @@ class HashedStaticFilesStorage(CompressedManifestStaticFilesStorage):
     def post_process(
         self, paths: dict[str, tuple[Storage, str]], dry_run: bool = False, **options: Any
     ) -> Iterator[tuple[str, str, bool]]:
-        """Write the hashed files; those of the page scripts without their comments, which are a third of them."""
+        """Write the hashed files.
+
+        Page scripts are written without their comments, which are a third of them.
+        """
         scripts = {name for name in paths if name.startswith("toolcards/") and name.endswith(".js")}
         sources = {
             name: (_Uncommented(storage) if name in scripts else storage, path)

@@ -122,7 +122,7 @@ def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server
     assert group(page).locator("input[name=one_reason]").input_value() == "half a reason"
     assert group(page).get_attribute("open") is not None
     with changed(server, run, "c1"):
-        page.wait_for_function("() => document.getElementById('say').textContent.includes('Its tick is gone')")
+        page.wait_for_function("() => document.getElementById('say').textContent.includes('no longer selected')")
         assert ticks(page) == [True, False, False, False]
         assert group(page).get_by_role("button", name="Deny 1").count() == 1
 
