@@ -144,17 +144,17 @@ class Hub:
         runs = {run for run in rung if run >= 0}
         result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
         self._rung |= result.again
-        sent = len(new)
+        frame_count = len(new)
         for key, frame in result.frames.items():
             watchers = self.watchers.get(key, set()) if frame else set()
-            sent += len(watchers)
+            frame_count += len(watchers)
             for watcher in watchers:
                 watcher.slot.offer(frame)
         for watcher in new:
             wholes = (result.wholes[key] for key in watcher.boards if key in result.wholes)
             watcher.slot.offer(join_frames(board_frame.select_newer(watcher.page_seq) for board_frame in wholes))
             watcher.page_seq = 0
-        self.spent = result.spent + sent * SEND_SECONDS
+        self.spent = result.spent + frame_count * SEND_SECONDS
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}

@@ -13,7 +13,10 @@ from toolcards.transports.api.admission import WHOLE_ANSWER
 
 
 def offer(cycle: Any) -> None:
-    """Add the extension to the scope of a request that uvicorn has just begun to answer."""
+    """Add the extension to the scope of a request.
+
+    Its task has not run yet.
+    """
     cycle.scope.setdefault("extensions", {})[WHOLE_ANSWER] = partial(_write, cycle)
 
 

@@ -96,7 +96,7 @@ def count_backlog() -> int:
 
 
 def count_received_frames() -> int:
-    """Return how many frames this process has received from agents since it started."""
+    """Return how many frames this process has received from agents."""
     return group_commit.WRITER.frames_received
 
 

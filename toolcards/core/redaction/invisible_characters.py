@@ -48,5 +48,5 @@ def _has_invisible(text: str) -> bool:
     """Return whether the text has such a character; most of it is visible ASCII, which is left out at C speed."""
     if text.isascii() and text.isprintable():
         return False
-    rest = text.encode("utf-8", "surrogatepass").translate(None, _VISIBLE_ASCII)
-    return bool(rest) and INVISIBLE.search(rest.decode("utf-8", "surrogatepass")) is not None
+    special_bytes = text.encode("utf-8", "surrogatepass").translate(None, _VISIBLE_ASCII)
+    return bool(special_bytes) and INVISIBLE.search(special_bytes.decode("utf-8", "surrogatepass")) is not None

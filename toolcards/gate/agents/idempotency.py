@@ -52,7 +52,7 @@ class BodyDigest:
         return self.get()
 
     def add_end(self) -> str:
-        """Add the end of the body, which counts as a frame; return the digest."""
+        """Add the end of the body; return the digest."""
         self._hash.update(_END_MARK)
         return self.get()
 

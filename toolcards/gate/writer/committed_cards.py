@@ -44,7 +44,10 @@ def publish(cards: Iterable[tuple[int, Card]]) -> None:
 
 
 def find_committed_card(version: CardVersion) -> Card | None:
-    """Return the card of this version, None if this process has not written it recently."""
+    """Return the card of this version.
+
+    None if this process has not written it recently.
+    """
     published, card = _cards.get((version.run_id, version.ordinal), (0.0, None))
     if card is None or (card.rev, card.seq) != (version.rev, version.seq):
         return None
