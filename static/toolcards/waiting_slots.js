@@ -58,13 +58,15 @@ function findFirstSpare(order) {
  * @param {HTMLElement} card
  */
 export function fillSlot(list, card) {
-  if (list.children.length >= countSlots(list)) {
+  const free = list.querySelector(':scope > .free');
+  if (!free && list.children.length >= countSlots(list)) {
     keepSpare(card);
     return null;
   }
   spareCards.delete(card.id);
   if (!card.hasAttribute('data-waiting')) return null;
-  list.append(makePlace(card));
+  if (free) free.replaceWith(makePlace(card));
+  else list.append(makePlace(card));
   return showCard(card);
 }
 
@@ -77,12 +79,16 @@ export function renewSpare(card) {
 }
 
 /**
- * Let the newest card without a slot take the place of one that waits no longer.
+ * Let the newest card without a slot take the place of one that waits no longer; without one, the slot is free.
  * @param {Element} place
  */
 export function passSlot(place) {
   const card = findFirstSpare(place.parentElement.dataset.order);
-  if (!card) { place.remove(); return; }
+  if (!card) {
+    place.replaceChildren();
+    place.className = 'free';
+    return;
+  }
   spareCards.delete(card.id);
   place.replaceWith(makePlace(card));
   htmx.process(card);
@@ -144,7 +150,9 @@ function showMore(list, badge) {
  * @param {HTMLElement} list
  */
 function dropEmptySlots(list) {
-  if (document.hidden) list.dataset.slots = String(Math.max(1, list.children.length));
+  if (!document.hidden) return;
+  for (const free of list.querySelectorAll(':scope > .free')) free.remove();
+  list.dataset.slots = String(Math.max(1, list.children.length));
 }
 
 /** Let the lines open, on the page that has them. Must run before the guard of Approve. */
