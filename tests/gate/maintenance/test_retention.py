@@ -287,7 +287,7 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
     assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
     assert group_commit.execute(ReserveKey(source, "k0", {})).untouched
-    assert group_commit.execute(ReserveKey(source, "k3", {})) == '{"said": "something"}'
+    assert group_commit.execute(ReserveKey(source, "k3", {})).text == '{"said": "something"}'
 
 
 @pytest.mark.parametrize(("payload", "kept"), [
@@ -328,7 +328,7 @@ def test_receipts_are_sealed_and_given_back(source: Source) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
         assert cursor.fetchone()[0].startswith(encryption.MARK)
-    assert group_commit.execute(ReserveKey(source, "k", {})) == '{"said": "something"}'
+    assert group_commit.execute(ReserveKey(source, "k", {})).text == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
 
 
