@@ -131,6 +131,21 @@ def find_changed_cards(memory: RunMemory) -> list[Card]:
     return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
 
 
+def write_known_approval(memory: RunMemory, card: Card | None, extras: dict[str, dict[str, Any]]) -> bool:
+    """Write the card's approval if its row exists and differs; return whether it did.
+
+    A row that a newer approval supersedes says so at once.
+    """
+    before = memory.asks.get(card.ordinal) if card else None
+    if card is None or card.approval is None or before is None or before is card.approval:
+        return False
+    if before.id != card.approval.id:
+        _supersede(before)
+        return False
+    write_approval(memory, card, extras, 0.0)
+    return True
+
+
 def write_approval(
     memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float
 ) -> NewApproval | None:
@@ -143,7 +158,7 @@ def write_approval(
     assert ask is not None
     is_new = before is None or before.id != ask.id
     if before is not None and is_new:
-        Approval.objects.filter(id=before.id, state__in=("pending", "approved")).update(state="superseded")
+        _supersede(before)
     columns = extras.get(ask.id, {}) | _columns(ask)
     memory.asks[card.ordinal] = ask
     if not is_new:
@@ -152,6 +167,10 @@ def write_approval(
     columns = {"channel": "none", "clock_offset": clock_offset} | columns
     fixed_columns = {"opener": ask.opener, "requested_at": ask.requested_at, "asked": not ask.automatic}
     return NewApproval(ask.id, memory.row.pk, card.ordinal, columns | fixed_columns)
+
+
+def _supersede(ask: CardApproval) -> None:
+    Approval.objects.filter(id=ask.id, state__in=("pending", "approved")).update(state="superseded")
 
 
 def get_row_state(state: str) -> str:

@@ -207,6 +207,7 @@ def _attempt(works: list[Any]) -> Exception | None:
             tx.lock_runs(key for work in works for key in work.run_keys())
             for work in works:
                 work.apply(tx)
+                tx.write_known_approvals()
             tx.flush()
             news = tx.finish_commit()
             transaction.on_commit(lambda: doorbell.ring(news), robust=True)

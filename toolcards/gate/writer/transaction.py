@@ -69,6 +69,7 @@ class Transaction:
         self.new_permits: list[Callable[[], approval_rows.NewApproval]] = []  # build rows of permits that rules issue
         self.after_write: list[Callable[[], None]] = []  # called in the transaction, after the rows
         self.runs_with_answers: set[int] = set()  # runs with an approval that changed
+        self.changed_approvals: list[tuple[RunMemory, int]] = []  # by this work: of these ordinals
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
         self.affects_every_run = False  # a kill switch or break-glass change affects all runs
         self.outbox = outbox_writer.PayloadOutbox()
@@ -163,7 +164,10 @@ class Transaction:
                         self._notify_change(memory, before, card, routed)
                 if card.approval is not None or card.permit is not None:
                     memory.has_approvals = True
-                if (applied and type(routed) in _AUDITED) or card.approval is not (before and before.approval):
+                has_new_approval = card.approval is not (before and before.approval)
+                if has_new_approval:
+                    self.changed_approvals.append((memory, ordinal))
+                if (applied and type(routed) in _AUDITED) or has_new_approval:
                     self.audit_acts += audit_entries.build_acts(memory, routed, before, card)
                 if card.permit is not (before and before.permit):
                     self._record_permit(memory, routed, card)
@@ -224,6 +228,16 @@ class Transaction:
 
     # ------------------------------------------------------------ writing
 
+    def write_known_approvals(self) -> None:
+        """Write the approvals that this work changed, because the next one of this commit reads their rows.
+
+        New ones follow with their calls.
+        """
+        for memory, ordinal in self.changed_approvals:
+            if approval_rows.write_known_approval(memory, memory.board.cards.get(ordinal), self.approval_columns):
+                self.runs_with_answers.add(memory.row.pk)
+        self.changed_approvals = []
+
     def flush(self) -> None:
         """Write everything recorded: the log, the calls, the runs, the approvals."""
         changed_runs = [memory for memory in self.runs.values() if memory.events or memory.touched]
@@ -238,7 +252,7 @@ class Transaction:
                 bulk_sql.insert_events(cursor, events)
             self._write_calls(cursor, memories)
             approvals = [(memory, card) for memory in memories for card in approval_rows.find_changed_cards(memory)]
-            self.runs_with_answers = {memory.row.pk for memory, _ in approvals}
+            self.runs_with_answers |= {memory.row.pk for memory, _ in approvals}
             now = timezone.now()
             bulk_sql.update_runs(cursor, [self._build_run_row(memory, now) for memory in memories])
         offset = clock.offset()
