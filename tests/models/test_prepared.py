@@ -49,7 +49,10 @@ def test_another_source_and_impossible_ids_find_nothing(approval: Approval) -> N
 
 def test_a_second_vote_of_a_person_replaces_the_first(approval: Approval, an_approver: Any) -> None:
     for decision, note in (("approve", "yes"), ("deny", "no")):
-        vote_rows.write_vote(Vote(approval=approval, person=an_approver, decision=decision, note=note, at=1.0))
+        vote_rows.write_vote(
+            approval_id=approval.id, person_id=an_approver.pk, decision=decision, reason="", note=note,
+            client_decision_id="", at=1.0,
+        )  # fmt: skip
     assert vote_rows.list_decisions(approval.id) == {an_approver.pk: "deny"}
     assert [vote.note for vote in Vote.objects.all()] == ["no"]
     vote_rows.delete_votes(approval.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,8 @@ def test_no_page_scans_all_calls_for_those_that_wait(
     a_call(state="approval-requested")
     with CaptureQueriesContext(connection) as queries:
         assert client.get(path).status_code == 200
-    waiting = [q["sql"] for q in queries if '"toolcards_toolcall"."waiting")' in q["sql"]]
+    of_waiting = re.compile(r"toolcards_toolcall\b.*\bWHERE\b.*\bwaiting\b", re.DOTALL)
+    waiting = [query["sql"] for query in queries if of_waiting.search(query["sql"])]
     assert waiting
     for sql in waiting:
         with connection.cursor() as cursor:
