@@ -144,6 +144,17 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("503.html"), status=503, headers=headers)
 
 
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Return the 400 page or JSON error, without reading the form.
+
+    Its charset may be what is refused.
+    """
+    if request.path.startswith("/api/"):
+        error = {"code": "bad_request", "message": "The server does not understand this request."}
+        return JsonResponse({"error": error}, status=400)
+    return HttpResponse(render_to_string("400.html"), status=400)
+
+
 def broken(request: HttpRequest) -> HttpResponse:
     """Return Django's 500, or 503 if a middleware found the database unavailable."""
     error = sys.exc_info()[1]

@@ -180,4 +180,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
+handler400 = "dashboard.middleware.refused"
 handler500 = "dashboard.middleware.broken"

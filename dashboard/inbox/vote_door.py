@@ -58,8 +58,8 @@ class VoteDoor:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a plain vote that counts; pass everything else on."""
-        match = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" and not scope.get("root_path") else None
-        if match is None or not _is_small(scope):
+        match = _PATH.fullmatch(scope["path"]) if _is_plain(scope) else None
+        if match is None:
             await self.pages(scope, receive, send)
             return
         body = await _read_body(receive)
@@ -92,8 +92,10 @@ class VoteDoor:
         return self._finish(request, response)
 
 
-def _is_small(scope: Any) -> bool:
-    """Return whether the head limits the body to what needs no session."""
+def _is_plain(scope: Any) -> bool:
+    """Return whether it is a POST to a bare address, whose head limits the body to what needs no session."""
+    if scope["method"] != "POST" or scope.get("root_path") or scope["query_string"]:
+        return False
     is_chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
     return not is_chunked and 0 < get_announced_length(scope) <= SMALL
 
@@ -103,7 +105,7 @@ def _read_request(request: ASGIRequest, approval: str, body: bytes) -> tuple[str
     session = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
     is_form = request.content_type == "application/x-www-form-urlencoded"
     is_utf8 = (request.content_params or {}).get("charset", "utf-8").lower() == "utf-8"
-    has_nul = b"\0" in body or b"%00" in body or "\0" in request.META["QUERY_STRING"]
+    has_nul = b"\0" in body or b"%00" in body
     if not session or not is_form or not is_utf8 or has_nul or not views.is_htmx_request(request):
         return "", None
     request.get_host()  # raises DisallowedHost

@@ -82,6 +82,7 @@ async def send_json(scope: Any, send: Any, content: Any, headers: dict[str, str]
 async def respond(send: Any, response: Any) -> None:
     """Send a Django response."""
     headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers += [(b"set-cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values()]
     streams = isinstance(response, StreamingHttpResponse)
     if not streams:
         headers.append((b"content-length", str(len(response.content)).encode()))
