@@ -144,7 +144,7 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("503.html"), status=503, headers=headers)
 
 
-def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return the 400 page or JSON error, without reading the form.
 
     Its charset may be what is refused.

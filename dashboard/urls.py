@@ -180,5 +180,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-handler400 = "dashboard.middleware.refused"
+handler400 = "dashboard.middleware.answer_bad_request"
 handler500 = "dashboard.middleware.broken"

@@ -132,9 +132,9 @@ def find_changed_cards(memory: RunMemory) -> list[Card]:
 
 
 def write_known_approval(memory: RunMemory, card: Card | None, extras: dict[str, dict[str, Any]]) -> bool:
-    """Write the card's approval if its row exists and differs; return whether it did.
+    """Write the card's approval if its row exists and differs.
 
-    A row that a newer approval supersedes says so at once.
+    Return whether it did. A row that a newer approval supersedes says so at once.
     """
     before = memory.asks.get(card.ordinal) if card else None
     if card is None or card.approval is None or before is None or before is card.approval:

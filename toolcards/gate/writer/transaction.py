@@ -229,9 +229,9 @@ class Transaction:
     # ------------------------------------------------------------ writing
 
     def write_known_approvals(self) -> None:
-        """Write the approvals that this work changed, because the next one of this commit reads their rows.
+        """Write the approvals that this work changed, unless they are new.
 
-        New ones follow with their calls.
+        The next work of this commit reads their rows. New ones are written with their calls.
         """
         for memory, ordinal in self.changed_approvals:
             if approval_rows.write_known_approval(memory, memory.board.cards.get(ordinal), self.approval_columns):
