@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import multiprocessing
+import os
 import signal
 import socket
 import threading
@@ -43,6 +45,9 @@ class UvicornConfig(uvicorn.Config):
         Loads the error pages as well, because in an outage files often cannot be opened.
         """
         super().load()
+        supervisor = multiprocessing.parent_process()  # None without workers
+        if supervisor is not None:
+            threading.Thread(target=_stop_after, args=(supervisor,), daemon=True).start()
         for name in ERROR_PAGES:
             get_template(name)
         # Without a collection before: it takes 40 ms and finds 1,400 objects of 140,000.
@@ -157,6 +162,15 @@ def run_uvicorn(env: Environment, server_socket: socket.socket, *, ready: Ready)
         return
     threading.Thread(target=_call_when_listening, args=(server_socket, ready), daemon=True).start()
     UvicornSupervisor(config, sockets=[server_socket]).run()
+
+
+def _stop_after(supervisor: multiprocessing.process.BaseProcess) -> None:
+    """Stop this worker once its supervisor has ended, for example killed.
+
+    Otherwise it would keep the port, and no server could start there.
+    """
+    supervisor.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _call_when_listening(server_socket: socket.socket, ready: Ready) -> None:

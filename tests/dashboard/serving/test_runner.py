@@ -1,12 +1,15 @@
-"""The socket that the server listens on."""
+"""The socket that the server listens on, and its workers."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from dashboard.serving.runner import PROBES, open_socket
+from tests.support.server import Server, until
+from tests.support.services import postgres, redis
 
 
 def test_every_connection_is_probed_so_that_one_without_a_peer_ends() -> None:
@@ -26,3 +29,25 @@ def test_every_connection_is_probed_so_that_one_without_a_peer_ends() -> None:
 
 
 KNOWN = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+
+
+def is_in_use(address: tuple[str, int]) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(address) == 0
+
+
+@pytest.mark.postgres
+@pytest.mark.redis
+def test_workers_end_with_their_supervisor_and_leave_the_port(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with (
+        redis(tmp_path) as layer,
+        postgres(tmp_path) as database,
+        Server(folder, workers=2, redis_url=layer, database_url=database) as server,
+    ):
+        host, port = server.base.removeprefix("http://").split(":")
+        server.kill()
+        until(lambda: not is_in_use((host, int(port))))
+        server.start()
+        assert server.get("/healthz")
