@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of
+from tests.support.browser_pages import (
+    NEEDS_BROWSER,
+    Open,
+    armed,
+    ask,
+    card,
+    expect,
+    in_state,
+    path_of,
+    watch_posts,
+)
 from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
@@ -47,8 +57,7 @@ def approve(page: Any, call_id: str) -> Any:
 def test_a_high_risk_takes_two_presses(server: Server, visit: Open, run: str) -> None:
     ask_to_delete(server, run, "d1")
     page = visit(path_of(run))
-    posted: list[str] = []
-    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    posted = watch_posts(page)
     armed(page, "d1")
     assert "Approve delete_file?" in approve(page, "d1").evaluate(TWICE)  # a double click is one press
     assert not posted and card(page, "d1").get_attribute("data-state") == "approval-requested"
@@ -85,9 +94,10 @@ def test_the_approving_button_never_has_the_focus_by_itself(server: Server, visi
 def test_without_scripts_a_high_risk_takes_a_tick_and_a_press(server: Server, visit: Open, run: str) -> None:
     ask_to_delete(server, run, "d5")
     page = visit(path_of(run), live=False, java_script_enabled=False)
+    posted = watch_posts(page)
     approve(page, "d5").click()  # the browser asks for the tick and sends nothing
     page.goto(server.base + path_of(run))
-    assert card(page, "d5").get_attribute("data-state") == "approval-requested"
+    assert not posted and card(page, "d5").get_attribute("data-state") == "approval-requested"
     card(page, "d5").locator("[name=sure]").check()
     with page.expect_navigation():
         approve(page, "d5").click()
@@ -153,9 +163,9 @@ def test_the_risky_come_first_as_they_arrive(server: Server, visit: Open, run: s
     page.wait_for_selector(f"article[data-call-id='{run}-h']")
     ids = page.evaluate("[...document.querySelectorAll('article.card')].map(card => card.dataset.callId)")
     assert ids.index(f"{run}-h") < ids.index(f"{run}-m")
-    heads = page.locator("#queue .group:visible b").all_inner_texts()
-    assert heads[:2] == ["High risk", "Medium risk"]
-    assert page.locator("#queue .group:has-text('High risk') + .line [data-risk=high]").count() == 1
+    heads = page.locator("#queue .group:visible b")
+    until(lambda: heads.all_inner_texts()[:2] == ["High risk", "Medium risk"])
+    expect(page.locator("#queue .group:has-text('High risk') + .line [data-risk=high]")).to_have_count(1)
 
 
 def test_a_risky_arrival_is_said_though_others_wait(server: Server, visit: Open, run: str) -> None:
@@ -163,8 +173,8 @@ def test_a_risky_arrival_is_said_though_others_wait(server: Server, visit: Open,
     page = visit("/policy/")
     until(lambda: page.locator("#waiting-count").get_attribute("data-newest"))
     ask_to_delete(server, run, f"{run}-2")
-    until(lambda: "delete_file" in page.locator("#alert").inner_text())
-    assert "high risk" in page.locator("#alert").inner_text()
+    alert = until(lambda: "delete_file" in (text := page.locator("#alert").inner_text()) and text)
+    assert "high risk" in alert
 
 
 def test_half_a_minute_before_its_end_a_question_is_said_once(server: Server, visit: Open, run: str) -> None:
@@ -181,11 +191,10 @@ def test_half_a_minute_before_its_end_a_question_is_said_once(server: Server, vi
         }"""
     )
     until(lambda: page.evaluate("said.length"))
-    assert page.locator("article[data-call-id=t1] .countdown.last").count() == 1
-    shown_text = page.locator("article[data-call-id=t1] .countdown time").inner_text()
-    until(
-        lambda: page.locator("article[data-call-id=t1] .countdown time").inner_text() != shown_text
-    )  # the clock went on
+    expect(page.locator("article[data-call-id=t1] .countdown.last")).to_have_count(1)
+    time = page.locator("article[data-call-id=t1] .countdown time")
+    shown_text = time.inner_text()
+    expect(time).not_to_have_text(shown_text)  # the clock went on
     assert page.evaluate("said.length") == 1 and "Edit" in page.evaluate("said[0]")
 
 
@@ -212,14 +221,14 @@ def test_switches_thrown_in_another_process_show_on_open_pages(server: Server, v
     try:
         assert server.manage("killswitch", "on", "--reason", "a drill").returncode == 0
         for page in pages:
-            page.wait_for_selector("[data-killswitch=on]")
-            assert "a drill" in page.locator("[data-killswitch]").inner_text()
-            assert not page.locator(".side .stop-all").is_visible()
+            expect(page.locator("[data-killswitch=on]")).to_contain_text("a drill")
+            expect(page.locator(".side .stop-all")).to_be_hidden()
     finally:
         assert server.manage("killswitch", "off").returncode == 0
     for page in pages:
         page.wait_for_selector("[data-killswitch]", state="detached")
-        assert page.evaluate("window.same") and page.locator(".side .stop-all").is_visible()
+        expect(page.locator(".side .stop-all")).to_be_visible()
+        assert page.evaluate("window.same")
 
 
 def test_break_glass_shows_on_an_open_run_page(server: Server, visit: Open, run: str) -> None:

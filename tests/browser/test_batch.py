@@ -20,9 +20,11 @@ from tests.support.browser_pages import (
     armed,
     ask,
     card,
+    expect,
     in_state,
     path_of,
     waiting,
+    watch_posts,
 )
 from tests.support.server import PATIENCE, Server, until
 from tests.support.voter import Voter
@@ -68,8 +70,9 @@ def boxes(page: Any) -> Any:
     return page.locator("input[name=pick][type=checkbox]")
 
 
-def ticks(page: Any) -> list[bool]:
-    return [box.is_checked() for box in boxes(page).all()]
+def ticked(page: Any, *ticks: bool) -> None:
+    """Wait until exactly these boxes are ticked."""
+    until(lambda: [box.is_checked() for box in boxes(page).all()] == list(ticks))
 
 
 def ready(page: Any) -> None:
@@ -101,12 +104,10 @@ def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Op
     ready(page)
     group(page).get_by_role("button", name="Approve 3").click()
     page.wait_for_selector("#results:focus")
-    assert page.locator("#results [data-result='200']").count() == 3
+    expect(page.locator("#results [data-result='200']")).to_have_count(3)
     in_state(page, "approval-responded", "c0")
     assert states(server, result) == ["approved", "approved", "pending", "approved"]
-    page.wait_for_function(
-        "() => document.querySelectorAll('details.alike:has(form.in)').length === 0"
-    )  # one is no group
+    expect(page.locator("details.alike:has(form.in)")).to_have_count(0)  # one is no group
 
 
 def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server, visit: Open, run: str) -> None:
@@ -117,14 +118,13 @@ def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server
         boxes(page).nth(number).check()
     group(page).locator("input[name=one_reason]").fill("half a reason")
     ask(server, run, "c3", path="src/3.py", text="x")
-    until(lambda: boxes(page).count() == 4)
-    assert ticks(page) == [True, True, False, False]
-    assert group(page).locator("input[name=one_reason]").input_value() == "half a reason"
-    assert group(page).get_attribute("open") is not None
+    ticked(page, True, True, False, False)
+    expect(group(page).locator("input[name=one_reason]")).to_have_value("half a reason")
+    expect(group(page)).to_have_attribute("open", "")
     with changed(server, run, "c1"):
         page.wait_for_function("() => document.getElementById('say').textContent.includes('no longer selected')")
-        assert ticks(page) == [True, False, False, False]
-        assert group(page).get_by_role("button", name="Deny 1").count() == 1
+        ticked(page, True, False, False, False)
+        expect(group(page).get_by_role("button", name="Deny 1")).to_have_count(1)
 
 
 def test_a_card_that_changed_under_the_hand_is_refused_and_says_so(server: Server, visit: Open, run: str) -> None:
@@ -184,14 +184,14 @@ def test_a_group_that_came_or_changed_is_not_approved_at_once(server: Server, vi
     page.evaluate(STOP_THE_CLOCK)
     ask(server, run, "c2", path="src/2.py", text="x")
     until(lambda: boxes(page).count() == 3)
-    posted: list[str] = []
-    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    posted = watch_posts(page)
     group(page).locator("button[value=approve]").evaluate("button => button.click()")
     page.evaluate(GO_ON)
     assert not posted and states(server, result) == ["pending"] * 2
     ready(page)
     group(page).locator("button[value=approve]").evaluate("button => button.click()")
     until(lambda: states(server, result) == ["approved"] * 2)
+    assert len(posted) == 1
 
 
 def test_a_high_risk_cannot_be_approved_together(server: Server, visit: Open, run: str) -> None:
@@ -245,19 +245,22 @@ def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, vi
     armed(page, "c1")
     card(page, "c1").focus()
     page.keyboard.press("x")
-    assert ticks(page) == [False, True, False] and page.locator("#batch-bar").is_visible()
+    ticked(page, False, True, False)
+    expect(page.locator("#batch-bar")).to_be_visible()
     page.keyboard.press("x")
-    assert ticks(page) == [False, False, False] and not page.locator("#batch-bar").is_visible()
+    ticked(page, False, False, False)
+    expect(page.locator("#batch-bar")).to_be_hidden()
     page.keyboard.press("s")
-    assert ticks(page) == [True, True, True]
-    assert page.evaluate("document.activeElement.matches('#batch form')")
+    ticked(page, True, True, True)
+    page.wait_for_function("document.activeElement.matches('#batch form')")
+    posted = watch_posts(page)
     page.keyboard.press("d")
     page.keyboard.type("too many")
     page.keyboard.press("Enter")  # decides nothing
     assert states(server, decision)[:3] == ["pending"] * 3
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#results:focus")
-    assert states(server, decision) == ["denied"] * 3 + ["pending"]
+    assert len(posted) == 1 and states(server, decision) == ["denied"] * 3 + ["pending"]
     card(page, "other").focus()
     page.keyboard.press("s")
     page.wait_for_function("() => document.getElementById('say').textContent.includes('shares its shape')")
@@ -269,8 +272,10 @@ def test_keys_edit_a_call_and_make_a_rule_from_it(server: Server, visit: Open, r
     armed(page)
     card(page).focus()
     page.keyboard.press("e")
-    assert page.evaluate("document.activeElement.name") == "edited_args"
+    page.wait_for_function("document.activeElement.name === 'edited_args'")
+    before = page.evaluate("document.activeElement.value")
     page.keyboard.press("r")  # in a field it is a letter
+    page.wait_for_function("before => document.activeElement.value.length === before.length + 1", arg=before)
     assert page.url == server.base + path_of(run)
     page.keyboard.press("Escape")
     page.keyboard.press("r")
@@ -280,6 +285,7 @@ def test_keys_edit_a_call_and_make_a_rule_from_it(server: Server, visit: Open, r
 def test_the_help_names_the_keys(visit: Open) -> None:
     page = visit("/approvals/")
     page.keyboard.press("?")
+    page.locator("#help").wait_for()
     text = page.locator("#help").inner_text()
     assert all(word in text for word in ("edit its input", "select all of the same shape", "make a rule"))
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, in_state, tell
+from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, expect, in_state, let_pass, tell
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -67,7 +67,7 @@ def test_a_line_opens_in_place_and_stays_open_while_its_call_continues(server: S
     page.wait_for_selector("article[data-call-id=c1]:not([data-line])")
     tell(server, run, done("c1"))
     in_state(page, "output-available")
-    page.wait_for_timeout(800)  # longer than the pause before cards become lines
+    let_pass(page, 800)  # longer than the pause before cards become lines
     assert not is_line(page, "c1") and card(page).locator(".fold").count() == 2
     assert page.url.endswith(list_of(run))
 
@@ -82,7 +82,7 @@ def test_a_call_that_waits_is_a_card_and_stays_one_once_it_is_answered(
     assert not is_line(page, "c1")
     card(page).locator(f"button[value={decision}]").click()
     in_state(page, "approval-responded" if decision == "approve" else "output-denied")
-    page.wait_for_timeout(800)
+    let_pass(page, 800)
     assert not is_line(page, "c1")
     page.reload()
     page.wait_for_selector("article[data-call-id=c1][data-line]")
@@ -94,7 +94,8 @@ def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Serv
     requested = {"type": "approval.requested", "call_id": "c1", "approval_id": "p1"}
     tell(server, run, requested)
     in_state(page, "approval-requested")
-    assert is_line(page, "c1") and "Needs approval" in card(page).inner_text()
+    assert is_line(page, "c1")
+    expect(card(page)).to_contain_text("Needs approval")
     card(page).locator("a.call-line").click()
     page.wait_for_selector("article[data-call-id=c1]:not([data-line])")
 
@@ -102,5 +103,6 @@ def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Serv
 def test_without_scripts_a_line_leads_to_its_call(server: Server, visit: Open, run: str) -> None:
     tell(server, run, begun("c1"), done("c1"))
     page = visit(list_of(run), live=False, java_script_enabled=False)
-    card(page).locator("a.call-line").click()
+    with page.expect_navigation():
+        card(page).locator("a.call-line").click()
     assert "all of it" in page.locator("main").inner_text() and page.url.split("/calls/")[1].rstrip("/")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open
+from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
 from tests.support.server import PATIENCE, Server
 from toolcards.connect import probe as probing
 
@@ -25,7 +25,7 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     name = f"shop-{uuid.uuid4().hex[:6]}"
     page = visit(f"/connect/ai-sdk/?source={name}")
     page.evaluate("window.same = true")
-    assert page.locator("[data-step][data-done=no]").count() == 4
+    expect(page.locator("[data-step][data-done=no]")).to_have_count(4)
     key = server.manage("agentkey", "create", name).stdout.split()[-1]
     ticked(page, "key")
 
@@ -47,7 +47,7 @@ def test_a_key_created_on_the_page_is_filled_into_the_command(visit: Open) -> No
     page = visit("/connect/claude-code/")
     page.get_by_role("button", name="Create key for Claude Code").click()
     secret = page.locator("[data-secret]").inner_text()
-    assert f"--key {secret}" in page.locator("[data-snippet=command] pre").inner_text()
+    expect(page.locator("[data-snippet=command] pre")).to_contain_text(f"--key {secret}")
     ticked(page, "key")
 
 

@@ -11,13 +11,31 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, STOP_THE_CLOCK, Open, armed, ask, card, in_state, waiting
+from tests.support.browser_pages import (
+    NEEDS_BROWSER,
+    STOP_THE_CLOCK,
+    Open,
+    armed,
+    ask,
+    card,
+    expect,
+    in_state,
+    let_pass,
+    waiting,
+    watch_posts,
+)
 from tests.support.server import PATIENCE, Server, until
 
 pytestmark = NEEDS_BROWSER
 
 AGENTS, CALLS_PER_AGENT = 6, 10
 IN_FOCUS = "document.activeElement.matches('article[data-waiting]') ? document.activeElement.dataset.callId : ''"
+# On the clock of the page: a busy machine could take longer for the second press than the question stays.
+PRESS_TWICE = """() => new Promise(done => {
+  const press = () => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true}));
+  press();
+  setTimeout(() => { press(); done(); }, 450);
+})"""
 READY = "() => document.activeElement.querySelector('button[value=approve]:not([aria-disabled])')"
 
 
@@ -73,10 +91,9 @@ def answer_by_keyboard(page: Any, call_id: str) -> str:
         page.keyboard.type(f"not {call_id}")
         page.keyboard.press("Control+Enter")
         return "deny"
-    page.keyboard.press("a")
     if call_id.endswith("5"):  # of high risk
-        page.wait_for_selector("article:focus button[data-asking]")
-        page.wait_for_timeout(450)
+        page.evaluate(PRESS_TWICE)
+    else:
         page.keyboard.press("a")
     return "allow"
 
@@ -95,14 +112,14 @@ def test_sixty_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(serv
             heard.append(readers.submit(read_decisions, agent))
         until(lambda: len(waiting(server)) == AGENTS * CALLS_PER_AGENT)
         page = visit("/approvals/", viewport={"width": 1280, "height": 800})
-        assert page.locator("#queue .line").count() == AGENTS * CALLS_PER_AGENT
+        expect(page.locator("#queue .line")).to_have_count(AGENTS * CALLS_PER_AGENT)
         page.keyboard.press("n")
         wanted = {}
         while len(wanted) < AGENTS * CALLS_PER_AGENT:
             call_id = until(lambda: (value := page.evaluate(IN_FOCUS)) not in wanted and value)
             wanted[call_id] = answer_by_keyboard(page, call_id)
         page.wait_for_selector(".queue-empty")
-        assert not waiting(server)
+        until(lambda: not waiting(server))
         for call_id, (answer, reason) in [pair for each in heard for pair in each.result().items()]:
             assert answer == wanted[call_id]
             assert answer == "allow" or f"not {call_id}" in reason
@@ -116,10 +133,11 @@ def test_the_list_has_one_line_for_each_call_and_the_call_stands_next_to_it(
     ask_to_delete(server, run, f"{run}-high")
     page = visit("/approvals/", viewport={"width": 1100, "height": 800})
     lines = page.locator("#queue .line")
-    assert lines.count() == 4 and lines.first.locator("[data-risk=high]").count() == 1
+    expect(lines).to_have_count(4)
+    expect(lines.first.locator("[data-risk=high]")).to_have_count(1)
     assert {round(line.bounding_box()["height"]) for line in lines.all()} == {39}
     assert run in lines.nth(1).inner_text() and "0.py" in lines.nth(1).inner_text()
-    assert shown(page) == [f"{run}-high"]
+    until(lambda: shown(page) == [f"{run}-high"])
     assert card(page, f"{run}-high").bounding_box()["x"] > lines.first.bounding_box()["x"] + 300
     page.keyboard.press("ArrowDown")
     page.keyboard.press("j")
@@ -128,7 +146,7 @@ def test_the_list_has_one_line_for_each_call_and_the_call_stands_next_to_it(
     until(lambda: shown(page) == [f"{run}-0"])
     lines.nth(3).locator(".queued").click()
     until(lambda: shown(page) == [f"{run}-2"])
-    assert page.evaluate("document.activeElement.dataset.callId") == f"{run}-2"
+    page.wait_for_function("id => document.activeElement.dataset.callId === id", arg=f"{run}-2")
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
 
 
@@ -140,14 +158,15 @@ def test_a_second_press_of_the_key_does_not_answer_the_next_call(server: Server,
     card(page, f"{run}-0").focus()
     page.evaluate(STOP_THE_CLOCK)
     page.evaluate("delete performance.now")
+    posted = watch_posts(page)
     page.keyboard.press("a")
     page.wait_for_function(f"() => document.activeElement.dataset?.callId === '{run}-1'")
     guarded = page.evaluate(
         """() => { const button = document.activeElement.querySelector('button[value=approve]');
           const isGuarded = button.hasAttribute('aria-disabled'); button.click(); return isGuarded; }"""
     )
-    page.wait_for_timeout(300)
-    assert not guarded or len(waiting(server)) == 1
+    let_pass(page, 300)
+    assert not guarded or (len(posted) == 1 and len(waiting(server)) == 1)
 
 
 def test_new_calls_and_decided_ones_leave_the_call_that_is_read_in_place(server: Server, visit: Open, run: str) -> None:
@@ -172,32 +191,35 @@ def test_selected_calls_are_answered_together_but_no_high_risk_is_approved_so(
     page = visit("/approvals/")
     bar = page.locator("#batch-bar")
     page.locator("#queue [data-pick]").first.check()
-    assert "High risk" in bar.inner_text() and not bar.locator("button[value=approve]").is_visible()
+    expect(bar).to_contain_text("High risk")
+    expect(bar.locator("button[value=approve]")).to_be_hidden()
     page.locator("#queue [data-pick]").first.uncheck()
     for number in (0, 2):
         card(page, f"{run}-{number}").focus()
         page.keyboard.press("x")
-    assert "2 selected" in bar.inner_text()
+    expect(bar).to_contain_text("2 selected")
     page.keyboard.press("b")
     page.keyboard.press("a")
     page.wait_for_selector("#results:focus")
     in_state(page, "approval-responded", f"{run}-0")
     in_state(page, "approval-responded", f"{run}-2")
-    assert len(waiting(server)) == 2 and not bar.is_visible()
+    expect(bar).to_be_hidden()
+    assert len(waiting(server)) == 2
 
 
 def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Server, visit: Open, run: str) -> None:
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)
     page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
-    assert shown(page) == [f"{run}-0"] and "1 of 3" in page.locator("#position").inner_text()
+    until(lambda: shown(page) == [f"{run}-0"])
+    expect(page.locator("#position")).to_contain_text("1 of 3")
     for name in ("approve", "deny"):
         box = card(page, f"{run}-0").locator(f"button[value={name}]").bounding_box()
         assert box["height"] >= 44 and box["y"] > 480 and box["y"] + box["height"] < 684  # above the tabs
     page.get_by_role("button", name="Next call").click()
     until(lambda: shown(page) == [f"{run}-1"])
     page.locator("#board").evaluate("list => list.scrollTo({left: 2 * list.clientWidth})")  # a swipe
-    until(lambda: "3 of 3" in page.locator("#position").inner_text())
+    expect(page.locator("#position")).to_contain_text("3 of 3")
     page.get_by_role("button", name="All", exact=True).click()
     page.locator("#queue .queued").first.click()
     until(lambda: shown(page) == [f"{run}-0"] and not page.locator("#queue").is_visible())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, patient
+from tests.support.browser_pages import NEEDS_BROWSER, expect, patient
 from tests.support.server import until
 
 pytestmark = NEEDS_BROWSER
@@ -97,11 +97,11 @@ def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: 
     with page.expect_navigation():
         card.locator("button[name=decision][value=deny]").click()
     assert page.url == f"{server.base}/approvals/"
-    assert page.locator(f'article[data-call-id="{run}-call"]').count() == 0
+    expect(page.locator(f'article[data-call-id="{run}-call"]')).to_have_count(0)
     outcome = answer(server, result)
     assert outcome["decision"] == "deny" and "no scripts, no edit" in outcome["reason"]["text"]
     page.goto(f"{server.base}/approvals/history/")
-    assert page.get_by_text("no scripts, no edit").count() == 1
+    expect(page.get_by_text("no scripts, no edit")).to_have_count(1)
 
 
 def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server: Any) -> None:
@@ -114,10 +114,11 @@ def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server
     page.fill("[name=reason]", "Nobody needs this tool.")
     with page.expect_navigation():
         page.get_by_role("button", name="Save rule").click()
-    assert page.locator('[data-change="added"]').count() == 1
+    expect(page.locator('[data-change="added"]')).to_have_count(1)
     with page.expect_navigation():
         page.get_by_role("button", name="Activate").click()
-    assert page.url == f"{server.base}/policy/" and page.locator(".model").count() == 1
+    expect(page.locator(".model")).to_have_count(1)
+    assert page.url == f"{server.base}/policy/"
     body = {"run": tool, "call_id": "one", "tool": tool, "args": {}}
     _, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
     assert (decision["decision"], decision["reason"]["text"]) == ("deny", "Nobody needs this tool.")

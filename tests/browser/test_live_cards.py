@@ -15,13 +15,15 @@ from tests.support.browser_pages import (
     armed,
     ask,
     card,
+    expect,
     in_state,
     path_of,
     patient,
     tell,
     waiting,
+    watch_posts,
 )
-from tests.support.server import Server, until
+from tests.support.server import PATIENCE, Server, until
 
 pytestmark = NEEDS_BROWSER
 
@@ -57,7 +59,7 @@ CLICK_AS_IT_COMES = """(id) => {
 def test_each_state_comes_without_a_reload(server: Server, visit: Open, run: str) -> None:
     with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
         agent.send(json.dumps({"type": "run.started", "agent": "bot"}))
-        agent.recv()
+        agent.recv(PATIENCE)
         page = visit(path_of(run))
         page.evaluate("window.sameSession = true")
         steps = [
@@ -81,9 +83,10 @@ def test_each_state_comes_without_a_reload(server: Server, visit: Open, run: str
                 in_state(page, state)
         in_state(page, "output-error", "c2")
         in_state(page, "output-denied", "c3")
-        assert "it broke" in card(page, "c2").inner_text()
-        assert page.evaluate("window.sameSession") and page.locator("article").count() == 3
-        assert card(page).get_attribute("data-moving") is None
+        expect(card(page, "c2")).to_contain_text("it broke")
+        expect(page.locator("article")).to_have_count(3)
+        expect(page.locator("article[data-moving]")).to_have_count(0)
+        assert page.evaluate("window.sameSession")
 
 
 def test_reading_is_not_disturbed_by_fifty_updates(server: Server, visit: Open, run: str) -> None:
@@ -112,8 +115,7 @@ def test_an_older_revision_changes_nothing(server: Server, visit: Open, run: str
 
 def test_a_click_right_after_the_card_came_does_nothing_but_deny_works(server: Server, visit: Open, run: str) -> None:
     page = visit("/approvals/")
-    posted: list[str] = []
-    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    posted = watch_posts(page)
     page.evaluate(STOP_THE_CLOCK)  # on a busy machine even a quick click comes late
     page.evaluate(CLICK_AS_IT_COMES, f"{run}-a")
     ask(server, run, call_id=f"{run}-a")
@@ -134,7 +136,7 @@ def test_voting_works_while_the_live_link_is_cut(server: Server, visit: Open, ru
     )
     page.evaluate("document.querySelectorAll('[data-socket]').forEach(at => at._htmx.ws.connection.socket.close())")
     page.wait_for_selector("body[data-live=down]")
-    assert page.locator(".bar-lost").is_visible()
+    expect(page.locator(".bar-lost")).to_be_visible()
     card(page).locator("button[value=approve]").click()
     in_state(page, "approval-responded")
 
@@ -193,7 +195,7 @@ def test_new_cards_are_held_back_while_a_person_reads(server: Server, visit: Ope
     assert card(page, f"{run}-2").count() == 0
     page.click("button[data-held]")
     page.wait_for_selector(f"article[data-call-id='{run}-2']")
-    assert page.input_value(f"article[data-call-id='{run}-1'] input[name=reason]") == "thinking"
+    expect(page.locator(f"article[data-call-id='{run}-1'] input[name=reason]")).to_have_value("thinking")
 
 
 def test_keys_move_deny_and_approve(server: Server, visit: Open, run: str) -> None:
@@ -202,13 +204,13 @@ def test_keys_move_deny_and_approve(server: Server, visit: Open, run: str) -> No
     page = visit(path_of(run))
     armed(page, "k2")
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.dataset.callId") == "k1"
+    page.wait_for_function("document.activeElement.dataset.callId === 'k1'")
     page.keyboard.press("d")
     page.keyboard.type("a no")  # letters in a field are letters
     page.keyboard.press("Control+Enter")
     in_state(page, "output-denied", "k1")
-    assert "a no" in card(page, "k1").inner_text()
-    until(lambda: page.evaluate("document.activeElement.dataset.callId") == "k2")
+    expect(card(page, "k1")).to_contain_text("a no")
+    page.wait_for_function("document.activeElement.dataset.callId === 'k2'")
     armed(page, "k2")
     page.keyboard.press("a")
     in_state(page, "approval-responded", "k2")
@@ -222,10 +224,10 @@ def test_a_page_holds_eighty_calls_however_many_come(server: Server, visit: Open
     page = visit(path_of(run))
     tell(server, run, *frames[70:])
     page.wait_for_selector("article[data-call-id=m229]", state="attached")
-    until(lambda: page.locator("article").count() == 80)
-    assert page.locator("article").last.get_attribute("data-call-id") == "m229"
+    expect(page.locator("article")).to_have_count(80)
+    expect(page.locator("article").last).to_have_attribute("data-call-id", "m229")
     gap = page.locator(".left-out a")  # the reader is at the top, where nothing leaves
-    assert gap.inner_text() == "150 calls not shown here"
+    expect(gap).to_have_text("150 calls not shown here")
     assert "?source=automation&before=" in gap.get_attribute("href")
 
 

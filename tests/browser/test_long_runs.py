@@ -11,6 +11,7 @@ from tests.support.browser_pages import (
     Open,
     ask,
     card,
+    expect,
     in_state,
     path_of,
     tell,
@@ -34,11 +35,10 @@ def failed(call_id: str) -> list[dict[str, Any]]:
     return [done(call_id)[0], {"type": "tool.output.error", "call_id": call_id, "error": {"message": "it broke"}}]
 
 
-def shown(page: Any) -> list[str]:
-    """The calls whose cards are to be seen, in order."""
-    all_cards = "[...document.querySelectorAll('article.card')]"
-    result: list[str] = page.evaluate(f"{all_cards}.filter(c => !c.closest('li[hidden]')).map(c => c.dataset.callId)")
-    return result
+def shown(page: Any, *call_ids: str) -> None:
+    """Wait until the cards of exactly these calls are to be seen, in this order."""
+    unfolded = "[...document.querySelectorAll('article.card')].filter(card => !card.closest('li[hidden]'))"
+    until(lambda: page.evaluate(f"{unfolded}.map(card => card.dataset.callId)") == list(call_ids))
 
 
 # ---------------------------------------------------------------- folding
@@ -51,22 +51,26 @@ def test_neighbours_that_went_well_fold_and_failures_stand_out(server: Server, v
     tell(server, run, *frames)
     page = visit(path_of(run))
     head = page.locator(".folded button")
-    assert head.count() == 1 and head.get_attribute("aria-expanded") == "false"
-    assert "6 calls" in head.inner_text() and "4 Read, 2 Grep" in head.inner_text()
-    assert shown(page) == ["bad", "b0", "b1", "b2", "bad2", "z0", "z1", "z2"]
+    expect(head).to_have_count(1)
+    expect(head).to_have_attribute("aria-expanded", "false")
+    expect(head).to_contain_text("6 calls")
+    expect(head).to_contain_text("4 Read, 2 Grep")
+    unfolded = ["bad", "b0", "b1", "b2", "bad2", "z0", "z1", "z2"]
+    shown(page, *unfolded)
     page.focus(".folded button")
     page.keyboard.press("Enter")
-    assert len(shown(page)) == 14 and head.get_attribute("aria-expanded") == "true"
+    shown(page, *[f"a{n}" for n in range(6)], *unfolded)
+    expect(head).to_have_attribute("aria-expanded", "true")
     head.click()
-    assert len(shown(page)) == 8
+    shown(page, *unfolded)
 
 
 def test_keys_pass_over_what_is_folded(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[frame for n in range(9) for frame in done(f"k{n}")])
     page = visit(path_of(run))
-    assert shown(page) == ["k6", "k7", "k8"]
+    shown(page, "k6", "k7", "k8")
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.dataset.callId") == "k6"
+    page.wait_for_function("document.activeElement.dataset.callId === 'k6'")
 
 
 def test_what_has_just_ended_stays_open_and_what_is_on_screen_does_not_fold(
@@ -80,19 +84,21 @@ def test_what_has_just_ended_stays_open_and_what_is_on_screen_does_not_fold(
     assert card(page, "n0").is_visible() and page.locator(".folded").count() == 0
     page.evaluate(GO_ON)
     page.wait_for_selector(".folded button", state="attached")  # off screen, once it cannot be read any more
-    assert card(page, "n0").is_visible() and shown(page)[-3:] == ["n57", "n58", "n59"]
+    expect(card(page, "n0")).to_be_visible()
+    for call_id in ("n57", "n58", "n59"):
+        expect(card(page, call_id).locator("xpath=ancestor::li[@hidden]")).to_have_count(0)
 
 
 def test_a_short_page_is_not_folded(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[frame for n in range(7) for frame in done(f"s{n}")])
     page = visit(path_of(run))
-    assert len(shown(page)) == 7
+    shown(page, *[f"s{n}" for n in range(7)])
 
 
 def test_without_scripts_nothing_is_folded(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[frame for n in range(12) for frame in done(f"p{n}")])
     page = visit(path_of(run), live=False, java_script_enabled=False)
-    assert page.locator("article:visible").count() == 12
+    expect(page.locator("article:visible")).to_have_count(12)
 
 
 # ---------------------------------------------------------------- lines
@@ -103,13 +109,17 @@ def test_older_calls_are_lines_that_open_and_stay_open(server: Server, visit: Op
     tell(server, run, *frames)
     page = visit(path_of(run))
     lines = page.locator("article[data-line]")
-    assert lines.count() == 22 and "it broke" in card(page, "l01").inner_text()
+    expect(lines).to_have_count(22)
+    expect(card(page, "l01")).to_contain_text("it broke")
     card(page, "l01").locator("a").click()
     page.wait_for_selector("article[data-call-id=l01]:not([data-line]) .error")
-    assert page.evaluate("document.activeElement.dataset.callId") == "l01" and lines.count() == 21
+    page.wait_for_function("document.activeElement.dataset.callId === 'l01'")
+    expect(lines).to_have_count(21)
     tell(server, run, *[frame for n in range(4) for frame in failed(f"m{n}")])  # others come; it stays open
-    until(lambda: lines.count() == 25)
-    assert card(page, "l01").get_attribute("data-line") is None and card(page, "m3").get_attribute("data-line") is None
+    card(page, "m3").wait_for(state="attached")
+    expect(lines).to_have_count(25)
+    for call_id in ("l01", "m3"):
+        expect(page.locator(f"article[data-call-id={call_id}][data-line]")).to_have_count(0)
 
 
 def test_a_card_that_became_a_line_is_the_line_that_the_server_draws(server: Server, visit: Open, run: str) -> None:
@@ -119,7 +129,8 @@ def test_a_card_that_became_a_line_is_the_line_that_the_server_draws(server: Ser
     tell(server, run, *[frame for n in range(30) for frame in failed(f"m{n:02}")])
     page.wait_for_selector("article[data-call-id=m29]", state="attached")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")  # off screen, cards may shrink
-    page.wait_for_selector("article[data-call-id=l01][data-line]", state="attached")
+    for call_id in ("l00", "l01", "l02"):
+        page.wait_for_selector(f"article[data-call-id={call_id}][data-line]", state="attached")
     outline = """article => [article.querySelector('b').parentElement.innerHTML,
       ...[...article.attributes].filter(one => one.name !== 'class').map(one => `${one.name}=${one.value}`).sort()]"""
     made = {call_id: card(page, call_id).evaluate(outline) for call_id in ("l00", "l01", "l02")}
@@ -132,16 +143,16 @@ def test_a_line_that_changes_shows_its_card_and_a_waiting_one_can_be_answered(
 ) -> None:
     tell(server, run, done("slow")[0], *[frame for n in range(20) for frame in done(f"q{n}")])
     page = visit(path_of(run))
-    assert card(page, "slow").get_attribute("data-line") is not None and "No result" in card(page, "slow").inner_text()
+    expect(page.locator("article[data-call-id=slow][data-line]")).to_contain_text("No result")
     tell(server, run, {"type": "tool.output.error", "call_id": "slow", "error": {"message": "it broke late"}})
     in_state(page, "output-error", "slow")
     page.wait_for_selector("article[data-call-id=slow] >> text=it broke late")
     ask(server, run, call_id="w")
     tell(server, run, *[frame for n in range(20) for frame in done(f"r{n}")])
     page.wait_for_selector("article[data-call-id=r19]", state="attached")
-    assert card(page, "w").locator("button[value=deny]").is_visible()
+    expect(card(page, "w").locator("button[value=deny]")).to_be_visible()
     page.reload()
-    assert card(page, "w").locator("button[value=deny]").is_visible()
+    expect(card(page, "w").locator("button[value=deny]")).to_be_visible()
 
 
 def test_an_address_that_names_a_call_finds_it_on_any_page(server: Server, visit: Open, run: str) -> None:
@@ -152,13 +163,13 @@ def test_an_address_that_names_a_call_finds_it_on_any_page(server: Server, visit
         page = visit(f"{path_of(run)}#{name}-{ordinal}")
         page.wait_for_selector(f"article[data-call-id={call_id}]:focus:not([data-line])")
     page = visit(f"{path_of(run)}#{name}-999999")  # no such call
-    assert page.locator("article").count() == 80
+    expect(page.locator("article")).to_have_count(80)
 
 
 def test_what_is_folded_is_found_by_the_search_of_the_browser(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *done("needle", "Needlework"), *[frame for n in range(20) for frame in done(f"s{n}")])
     page = visit(path_of(run))
-    assert card(page, "needle").is_hidden()
+    expect(card(page, "needle")).to_be_hidden()
     found = "new Event('beforematch', {bubbles: true})"
     page.evaluate(f"document.querySelector('li[hidden=until-found]').dispatchEvent({found})")
     card(page, "needle").wait_for(state="visible")
@@ -172,7 +183,8 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
         tell(server, run, *[frame for n in range(start, start + THOUSAND) for frame in done(f"t{n:05}")])
     page = visit(path_of(run))
     cards = page.locator("article.card")
-    assert cards.count() == 80 and cards.last.get_attribute("data-call-id") == "t09999"
+    expect(cards).to_have_count(80)
+    expect(cards.last).to_have_attribute("data-call-id", "t09999")
     assert page.evaluate(COUNT_NODES) <= MOST_NODES
 
     for start in range(0, 90, 30):  # more calls arrive, and the page does not grow
@@ -183,15 +195,18 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
     with page.expect_navigation():
         page.locator("#older").click()
     page.wait_for_selector("body[data-live=up]")
-    assert cards.count() == 80 and cards.last.get_attribute("data-call-id").startswith(("t", "u0", "u9"))
+    expect(cards).to_have_count(80)
+    assert cards.last.get_attribute("data-call-id").startswith(("t", "u0", "u9"))
     assert page.evaluate(COUNT_NODES) <= MOST_NODES
     page.goto(f"{server.base}{path_of(run)}?tab=timeline")
     page.wait_for_selector("body[data-live=up]")
-    assert page.locator(".timeline svg a").count() <= 400 and page.locator("[data-minimap] a").count() == 40
+    expect(page.locator("[data-minimap] a")).to_have_count(40)
+    assert page.locator(".timeline svg a").count() <= 400
     assert page.evaluate(COUNT_NODES) <= MOST_NODES
     page.focus("[data-minimap]")
     page.keyboard.press("ArrowLeft")
     page.wait_for_url(lambda url: "around=" in url)
+    expect(page.locator("[data-minimap] a")).to_have_count(40)
     assert page.locator(".timeline svg a").count() <= 400
     page.goto(f"{server.base}{path_of(run)}?tab=steps")
     assert page.locator(".phases tbody tr").count() <= 1_000
@@ -211,9 +226,8 @@ def test_a_tab_that_was_hidden_and_stopped_catches_up_when_it_is_shown(server: S
     tell(server, run, *failed("last"))
     cdp.send("Page.setWebLifecycleState", {"state": "active"})
     page.wait_for_selector("article[data-call-id=last][data-state=output-error]")
-    until(lambda: page.locator("article.card").count() == 80)
-    open_ones = page.locator("article[data-call-id^=h][data-state=input-available]")
-    assert open_ones.count() == 0
+    expect(page.locator("article.card")).to_have_count(80)
+    expect(page.locator("article[data-call-id^=h][data-state=input-available]")).to_have_count(0)
     page.wait_for_selector("body[data-live=up]")
 
 

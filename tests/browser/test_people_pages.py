@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, patient
+from tests.support.browser_pages import NEEDS_BROWSER, Open, expect, patient
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -29,19 +29,25 @@ def test_a_person_is_invited_changed_and_deactivated_without_scripts(browser: An
     page = signed_in_anew(browser, server, java_script_enabled=False)
     page.fill("[name=name]", name)
     page.select_option("[name=role]", "approver")
-    page.get_by_role("button", name="Invite").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Invite").click()
     link = page.locator("[data-link]").inner_text()
     guest = patient(browser.new_context(java_script_enabled=False)).new_page()
     guest.goto(link)
     guest.get_by_role("button", name=f"Sign in as {name}").click()
-    assert guest.url == f"{server.base}/" and name in guest.locator(".who").inner_text()
-    page.get_by_role("link", name="People").first.click()
-    page.get_by_role("link", name=name).click()
+    guest.wait_for_url(f"{server.base}/")
+    expect(guest.locator(".who")).to_contain_text(name)
+    with page.expect_navigation():
+        page.get_by_role("link", name="People").first.click()
+    with page.expect_navigation():
+        page.get_by_role("link", name=name).click()
     page.fill("[name=groups]", "sre, night")
-    page.get_by_role("button", name="Save").click()
-    assert page.locator("dd code").all_inner_texts() == ["night", "sre"]
-    page.get_by_role("button", name="Switch off").click()
-    assert "deactivated" in page.locator(".flash").inner_text()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Save").click()
+    expect(page.locator("dd code")).to_have_text(["night", "sre"])
+    with page.expect_navigation():
+        page.get_by_role("button", name="Switch off").click()
+    expect(page.locator(".flash")).to_contain_text("deactivated")
     guest.goto(f"{server.base}/approvals/")
     assert "/login/" in guest.url
     for one in (page, guest):
@@ -53,7 +59,7 @@ def test_the_pages_fit_a_phone(visit: Open) -> None:
     for path in ("/settings/people/", "/settings/people/1/", "/settings/password/"):
         page.goto(page.url.split("/settings")[0] + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert page.locator("h1").is_visible()
+        expect(page.locator("h1")).to_be_visible()
 
 
 def test_the_page_of_a_link_is_readable_for_everybody(browser: Any, server: Server) -> None:

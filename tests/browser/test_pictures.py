@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, path_of, tell
+from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, expect, let_pass, path_of, tell
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -23,7 +23,7 @@ def test_the_table_of_a_picture_stays_open_while_calls_come(server: Server, visi
     before = page.locator("#minutes-table").inner_text()
     tell(server, run, made(3))
     page.wait_for_function("before => document.querySelector('#minutes-table').innerText !== before", arg=before)
-    assert page.locator("#minutes-table").get_attribute("open") is not None
+    expect(page.locator("#minutes-table")).to_have_attribute("open", "")
 
 
 def test_the_timeline_as_a_table_is_live_and_leads_back_to_the_picture(server: Server, visit: Open, run: str) -> None:
@@ -32,7 +32,8 @@ def test_the_timeline_as_a_table_is_live_and_leads_back_to_the_picture(server: S
     with page.expect_navigation():
         page.locator("#other-form").click()
     page.wait_for_selector("body[data-live=up]")
-    assert page.locator("#timeline-table li").count() == 3 and page.locator("svg[data-zoom]").count() == 0
+    expect(page.locator("#timeline-table li")).to_have_count(3)
+    assert page.locator("svg[data-zoom]").count() == 0
     tell(server, run, made(3))
     page.wait_for_selector("#timeline-table li:nth-child(4)")
     with page.expect_navigation():
@@ -87,8 +88,9 @@ def test_dragging_over_the_timeline_opens_that_part_and_escape_leads_back(
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.8, middle, steps=4)
     page.keyboard.press("Escape")
-    assert page.locator(".chosen").count() == 0
+    expect(page.locator(".chosen")).to_have_count(0)
     page.mouse.up()
+    let_pass(page, 200)  # fails if the page leaves
     assert "start=" not in page.url
     page.mouse.move(box["x"] + box["width"] / 2, middle)
     page.mouse.down()
@@ -106,7 +108,8 @@ def test_a_part_that_reaches_to_now_follows_the_clock_until_its_switch_is_off(
     ask(server, run, call_id="c1")
     page = visit(f"{path_of(run)}?tab=timeline")
     bars, switch = page.locator(".timeline svg a"), page.get_by_label("Follow new calls")
-    assert bars.count() == 1 and switch.count() == 0
+    expect(bars).to_have_count(1)
+    assert switch.count() == 0
     box = page.locator("svg[data-zoom]").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40)
     page.mouse.down()
@@ -114,14 +117,16 @@ def test_a_part_that_reaches_to_now_follows_the_clock_until_its_switch_is_off(
     page.mouse.up()
     page.wait_for_url("**latest=*")
     page.wait_for_selector("body[data-live=up]")
-    assert switch.is_checked()
+    expect(switch).to_be_checked()
     ask(server, run, call_id="c2")
     page.wait_for_selector(".timeline svg a >> nth=1", state="attached")
     with page.expect_navigation():
         switch.click()
-    assert "start=" in page.url and "latest=" not in page.url and not switch.is_checked()
+    expect(switch).not_to_be_checked()
+    assert "start=" in page.url and "latest=" not in page.url
     with page.expect_navigation():
         switch.click()
-    assert "latest=" in page.url and switch.is_checked()
+    expect(switch).to_be_checked()
+    assert "latest=" in page.url
     page.locator("a[data-whole]").click()
     page.wait_for_function("!location.search.includes('latest=')")

@@ -73,6 +73,8 @@ def push_page(visit: Open, path: str = "/settings/push/") -> Any:
 
 
 def worker(page: Any) -> Any:
+    while not page.context.service_workers:  # the browser says so after the page knows
+        page.wait_for_timeout(20)
     return page.context.service_workers[0]
 
 
@@ -159,7 +161,8 @@ def test_the_page_points_at_the_answer_and_presses_nothing(server: Server, visit
     approval = ask(server, run)["approval"]["id"]
     page = visit(f"/approvals/{approval}/?answer={answer}")
     armed(page)
-    assert page.evaluate("document.activeElement.value") == answer and page.url.endswith(f"/approvals/{approval}/")
+    page.wait_for_function("answer => document.activeElement.value === answer", arg=answer)
+    page.wait_for_url(f"**/approvals/{approval}/")
     assert card(page).get_attribute("data-state") == "approval-requested"
     assert approval in [one["id"] for one in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]]
 
@@ -167,6 +170,7 @@ def test_the_page_points_at_the_answer_and_presses_nothing(server: Server, visit
 def test_an_unknown_answer_in_the_address_does_nothing(server: Server, visit: Open, run: str) -> None:
     approval = ask(server, run)["approval"]["id"]
     page = visit(f"/approvals/{approval}/?answer=constructor")
+    page.wait_for_url(f"**/approvals/{approval}/")  # it has been read
     assert page.evaluate("document.activeElement.tagName") == "BODY"
 
 
@@ -177,7 +181,7 @@ def test_an_open_page_of_the_call_points_at_the_answer_when_the_worker_says_so(
     page = visit(f"/approvals/{approval}/")
     armed(page)
     page.evaluate("navigator.serviceWorker.dispatchEvent(new MessageEvent('message', {data: {answer: 'approve'}}))")
-    assert page.evaluate("document.activeElement.value") == "approve"
+    page.wait_for_function("document.activeElement.value === 'approve'")
 
 
 def test_the_page_says_that_notifications_are_off_or_blocked(visit: Open) -> None:

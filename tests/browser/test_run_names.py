@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open
+from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
 from tests.support.server import KEY, Server
 
 pytestmark = NEEDS_BROWSER
@@ -43,10 +43,11 @@ def test_a_live_page_keeps_to_its_run_though_another_source_takes_the_name(serve
     ask_more = {"run": run, "call_id": "later", "tool": "deploy", "args": {}}
     server.request("POST", "/api/v1/calls/decide", ask_more)
     page.wait_for_selector('#board article[data-call-id="later"]')
-    assert page.locator("#board article").count() == 2
+    expect(page.locator("#board article")).to_have_count(2)
     assert "IMPOSTOR" not in page.locator("main").inner_text()
     page.reload()
-    page.get_by_role("link", name="automation").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="automation").click()
     page.wait_for_selector('#board article[data-call-id="later"]')
     assert "IMPOSTOR" not in page.locator("main").inner_text()
 

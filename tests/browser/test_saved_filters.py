@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, card, tell
+from tests.support.browser_pages import NEEDS_BROWSER, Open, card, expect, tell
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -40,10 +40,8 @@ def test_twenty_long_names_fit_without_script(server: Server, visit: Open, width
         if page.locator("summary:has-text('Save this filter')").count():
             save(page, f"{number} a name as long as it may be, which is sixty characters, yes"[:60])
     page.click(".saved-change > summary")
-    assert (
-        page.locator("button:has-text('Rename')").is_visible()
-        and page.locator("button:has-text('Delete')").is_visible()
-    )
+    expect(page.locator("button:has-text('Rename')")).to_be_visible()
+    expect(page.locator("button:has-text('Delete')")).to_be_visible()
     nav = page.locator(".saved > nav").bounding_box()
     assert nav["x"] >= 0 and nav["x"] + nav["width"] <= width
     assert page.locator("html").bounding_box()["width"] <= width

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, path_of, tell, waiting
-from tests.support.server import Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, expect, let_pass, path_of, tell, waiting
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 
@@ -79,7 +79,7 @@ def test_a_short_list_on_a_phone_moves_nothing_as_its_runs_continue(server: Serv
     page.wait_for_selector("button[data-held='3']")
     page.locator("button[data-held]").evaluate("button => button.click()")  # no input of the reader for the browser
     page.wait_for_function("() => document.querySelectorAll('.run-row').length === 4")
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     assert page.evaluate(SUM_SHIFTS) <= 0.02
 
 
@@ -106,7 +106,7 @@ def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, ru
     for n in range(20):
         tell(server, run, *done(f"b{n}"))
     page.wait_for_selector("article[data-call-id=b19][data-state=output-available]", state="attached")
-    page.wait_for_timeout(1500)
+    let_pass(page, 1500)
     assert page.evaluate(SUM_SHIFTS) <= 0.1
 
 
@@ -121,30 +121,30 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
 
     tell(server, run, *[frame for n in range(120) for frame in call(n)])
     page = visit(path_of(run), viewport={"width": 1280, "height": 800})
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     page.evaluate(WATCH_SHIFTS)
     seen = page.locator("#board > li:visible").first
     place = seen.bounding_box()
     for n in range(120, 220):
         tell(server, run, *call(n))
     page.wait_for_selector("article[data-call-id=a219]", state="attached")
-    page.wait_for_timeout(1500)
+    let_pass(page, 1500)
     assert page.evaluate(SUM_SHIFTS) <= 0.02 and seen.bounding_box() == place
     assert page.locator("article.card").count() <= 80
     assert 95 <= int(page.locator("button.new-calls").inner_text().split()[0]) <= 100  # a few may have come on screen
     missing = page.locator("#board > .left-out a")
     shown = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
     assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(int(text.split()[0]) for text in missing.all_inner_texts())
-    assert missing.count() == 1
+    expect(missing).to_have_count(1)
     page.locator("button.new-calls").click()
     page.wait_for_selector("button.new-calls", state="detached")
-    assert page.evaluate("document.activeElement.dataset.callId") == "a219"
+    page.wait_for_function("document.activeElement.dataset.callId === 'a219'")
     before = page.evaluate(SUM_SHIFTS)
     for n in range(220, 260):  # the rest of what was there leaves above the screen
         tell(server, run, *call(n))
-        page.wait_for_timeout(100)
+        let_pass(page, 100)
     page.wait_for_selector("article[data-call-id=a259]", state="attached")
-    page.wait_for_timeout(1000)
+    let_pass(page, 1000)
     assert page.evaluate(SUM_SHIFTS) - before <= 0.1
 
 
@@ -152,15 +152,15 @@ def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(server: S
     tell(server, run, *[frame for n in range(120) for frame in done(f"a{n:03}")])
     page = visit(path_of(run))
     page.check("[data-follow]")
-    page.wait_for_timeout(700)
+    let_pass(page, 700)
     page.evaluate(WATCH_SHIFTS)
     for n in range(120, 160, 2):  # not so many at once that a screen full of calls comes in one frame
         tell(server, run, *done(f"a{n}"), *done(f"a{n + 1}"))
         page.wait_for_selector(f"article[data-call-id=a{n + 1}][data-state=output-available]")
-        page.wait_for_timeout(250)
+        let_pass(page, 250)
     newest = card(page, "a159")
     newest.wait_for()
-    page.wait_for_timeout(1000)
+    let_pass(page, 1000)
     assert newest.bounding_box()["y"] < page.viewport_size["height"]
     assert page.evaluate(SUM_SHIFTS) <= 0.1 and page.locator("article.card").count() <= 80
     assert page.locator(".left-out, button.new-calls").count() == 0
@@ -170,7 +170,7 @@ def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(server: S
 def test_pushed_changes_force_no_layout_of_their_own(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[{"type": "tool.input.started", "call_id": f"a{n}", "tool": "Read"} for n in range(60)])
     page = visit(path_of(run))
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     before = count_layouts(page)
     tell(server, run, *[frame for n in range(60) for frame in done(f"a{n}")])
     page.wait_for_selector("article[data-call-id=a59][data-state=output-available]", state="attached")
@@ -185,12 +185,12 @@ def test_calls_that_were_decided_elsewhere_become_one_line_and_go(server: Server
     page.evaluate(WATCH_SHIFTS)
     withdraw_all(server)
     page.wait_for_selector(f"li.departed > article[data-call-id='{run}-1']", state="attached")
-    assert not card(page, f"{run}-1").locator(".card-main").is_visible()
+    expect(card(page, f"{run}-1").locator(".card-main")).to_be_hidden()
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.wait_for_selector(f"li.settled > article[data-call-id='{run}-3']", state="attached")
     ask(server, run, call_id=f"{run}-new")
     page.wait_for_selector(f"article[data-call-id='{run}-new'][data-waiting]")
-    assert page.locator("article.card").first.get_attribute("data-call-id") == f"{run}-new"
+    expect(page.locator("article.card").first).to_have_attribute("data-call-id", f"{run}-new")
     withdraw_all(server)
 
 
@@ -202,13 +202,13 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
         ask(server, run, call_id=f"{run}-{n}")
     page = visit("/", viewport={"width": 1280, "height": 800})
     shown = page.locator("article[data-waiting]")
-    assert [one.get_attribute("data-call-id") for one in shown.all()] == [f"{run}-{n}" for n in (4, 3, 2)]
+    until(lambda: [one.get_attribute("data-call-id") for one in shown.all()] == [f"{run}-{n}" for n in (4, 3, 2)])
     assert {round(one.bounding_box()["height"]) for one in shown.all()} == {44}
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     page.evaluate(WATCH_SHIFTS)
     ask(server, run, call_id=f"{run}-5")
     page.wait_for_selector("#waiting-count[data-waiting-count='6']", state="attached")
-    page.wait_for_timeout(1000)
+    let_pass(page, 1000)
     assert shown.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
     card(page, f"{run}-3").locator("button[value=deny]").click()
     page.wait_for_selector(f"article[data-call-id='{run}-3'][data-state=output-denied]")
@@ -242,23 +242,24 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     page = visit("/", viewport={"width": width, "height": 640})
     lines, shown = max(1, min(3, waiting_before)), page.locator("article[data-waiting]")
     link, section = page.locator("#all-waiting"), page.locator(".waits")
-    assert shown.count() == min(3, waiting_before)
-    assert link.inner_text() == ("2 more waiting" if waiting_before == 5 else "All approvals")
+    expect(shown).to_have_count(min(3, waiting_before))
+    expect(link).to_have_text("2 more waiting" if waiting_before == 5 else "All approvals")
     height = section.bounding_box()["height"]
     assert height < 30 + lines * 124
     page.evaluate(WATCH_SHIFTS)
     for n in range(4):
         ask(server, run, call_id=f"{run}-new{n}")
     page.wait_for_selector(f"#all-waiting:text-is('{waiting_before + 4 - lines} more waiting')")
-    page.wait_for_timeout(1000)
+    let_pass(page, 1000)
     assert shown.count() == lines and section.bounding_box()["height"] == height
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     withdraw_all(server)
-    page.wait_for_selector(".waits .calm:visible", timeout=20_000)
-    assert link.inner_text() == "All approvals" and section.bounding_box()["height"] == height
+    page.wait_for_selector(".waits .calm:visible")
+    expect(link).to_have_text("All approvals")
+    assert section.bounding_box()["height"] == height
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.evaluate(HIDE_PAGE)  # no one looks: empty lines go
-    assert section.bounding_box()["height"] < 30 + 124
+    until(lambda: section.bounding_box()["height"] < 30 + 124)
 
 
 def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Server, visit: Open, run: str) -> None:
@@ -267,12 +268,13 @@ def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Ser
     server.request("POST", "/api/v1/calls/decide", body)
     page = visit("/", viewport={"width": 1280, "height": 800})
     approve = card(page, run).locator("button[value=approve]")
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     approve.click()
-    assert "a.txt" in card(page, run).locator(".asked").inner_text() and "Approve delete" not in approve.inner_text()
-    page.wait_for_timeout(500)
-    approve.click()
-    assert "Approve delete_file?" in approve.inner_text()
+    expect(card(page, run).locator(".asked:visible")).to_contain_text("a.txt")
+    assert "Approve delete" not in approve.inner_text()
+    let_pass(page, 500)
+    # in one step: the question goes back by itself
+    assert "Approve delete_file?" in approve.evaluate("button => { button.click(); return button.innerText; }")
     withdraw_all(server)
 
 
@@ -288,11 +290,11 @@ def test_a_call_opens_before_it_is_approved_if_its_line_leaves_something_out(
     ask(server, run, run, **arguments)
     page = visit("/", viewport={"width": 1280, "height": 800})
     approve = card(page, run).locator("button[value=approve]")
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     approve.click()
-    assert hidden in card(page, run).locator(".asked").inner_text()
+    expect(card(page, run).locator(".asked:visible")).to_contain_text(hidden)
     assert card(page, run).get_attribute("data-state") == "approval-requested"
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     approve.click()
     page.wait_for_selector(f"article[data-call-id='{run}']:not([data-waiting])")
     withdraw_all(server)
@@ -302,7 +304,7 @@ def test_a_call_that_its_line_says_completely_is_approved_in_one_press(server: S
     withdraw_all(server)
     ask(server, run, run, command="git push origin feature")
     page = visit("/", viewport={"width": 1280, "height": 800})
-    page.wait_for_timeout(500)
+    let_pass(page, 500)
     card(page, run).locator("button[value=approve]").click()
     page.wait_for_selector(f"article[data-call-id='{run}']:not([data-waiting])")
     withdraw_all(server)
@@ -322,9 +324,9 @@ def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Se
     assert row.bounding_box() == place and page.evaluate(SUM_SHIFTS) <= 0.1
     page.keyboard.press(".")
     page.wait_for_selector(f".run-row:has-text('{run}-new2')")
-    names = page.locator(".run-row .name a").all_inner_texts()
-    assert names[:4] == [f"{run}-new{n}" for n in (2, 1, 0)] + [f"{run}-old"]
-    assert page.locator("button[data-held]").count() == 0
+    names = [f"{run}-new{n}" for n in (2, 1, 0)] + [f"{run}-old"]
+    until(lambda: page.locator(".run-row .name a").all_inner_texts()[:4] == names)
+    expect(page.locator("button[data-held]")).to_have_count(0)
 
 
 def test_the_numbers_of_tools_change_in_place_and_new_tools_wait(server: Server, visit: Open, run: str) -> None:
@@ -338,12 +340,12 @@ def test_the_numbers_of_tools_change_in_place_and_new_tools_wait(server: Server,
     page.evaluate(WATCH_SHIFTS)
     row = page.locator(f"tr:has-text('{old}')")
     place, numbers = row.bounding_box(), row.locator("td")
-    assert numbers.first.inner_text() == "3"
+    expect(numbers.first).to_have_text("3")
     tell(server, run, *[call | {"call_id": f"b{n}"} for n in range(9)], call | {"call_id": "c", "tool": new})
     page.wait_for_selector(f"tr:has-text('{old}') td:has-text('12')")
     page.wait_for_selector("button[data-held='1'] >> text=1 new row")
     assert row.bounding_box() == place and page.locator(f"tr:has-text('{new}')").count() == 0
-    assert row.locator("a:text-is('Add rule')").is_visible()
+    expect(row.locator("a:text-is('Add rule')")).to_be_visible()
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.keyboard.press(".")
     page.wait_for_selector(f"tr:has-text('{new}')")
@@ -363,7 +365,8 @@ def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) 
         if n % 3 == 2:
             server.request("POST", f"/api/v1/approvals/{waiting(server)[0]}/withdraw", {})
         pages["/"].wait_for_timeout(400)
-    pages["/"].wait_for_timeout(2000)
+    for page in pages.values():
+        let_pass(page, 2000 // len(pages))
     shifts = {path: round(page.evaluate(SUM_SHIFTS), 3) for path, page in pages.items()}
     assert all(value <= 0.1 for value in shifts.values()), shifts
     withdraw_all(server)

@@ -21,6 +21,29 @@ QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # messages of the browser it
 Open = Callable[..., Any]
 
 
+def expect(subject: Any) -> Any:
+    """Return Playwright's assertions about a page or elements: they wait until they are true.
+
+    A press returns before the page has acted on it. Whatever follows one is asserted so, or after another sign.
+    """
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE * 1000)
+    return expect(subject)
+
+
+def let_pass(page: Any, milliseconds: int) -> None:
+    """Wait on the clock of the page, whose earlier timers have gone off by then, however busy the machine is."""
+    page.evaluate("milliseconds => new Promise(done => setTimeout(done, milliseconds))", milliseconds)
+
+
+def watch_posts(page: Any) -> list[str]:
+    """Return a list to which the addresses of all later POST requests are added."""
+    posted: list[str] = []
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    return posted
+
+
 def patient(context: Any) -> Any:
     """Return the browser's context with long time limits for busy machines."""
     context.set_default_timeout(PATIENCE * 1000)
