@@ -204,6 +204,7 @@ def _nothing_remembered() -> Iterator[None]:
     outages.reset()
     rendering.card_cache.clear()
     yield
+    anchor.reset()  # its thread must not outlive the test, and never pytest's own streams
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from django.db import connection
 from django.test import Client
 
 from tests.support.id_counters import reset_counters
-from tests.support.server import Server
+from tests.support.server import PATIENCE, Server, until
 from tests.support.services import postgres
 from toolcards import gate
 from toolcards.audit import anchor, anchor_line, rows, verification, witnesses
@@ -92,6 +93,19 @@ def test_the_anchor_moves_along_rows_that_exist_and_never_back(five: None) -> No
         anchor.write()
         assert anchor.read().seq == 5  # type: ignore[union-attr]
         restarted()
+
+
+def test_a_reset_waits_for_the_thread_that_writes(five: None) -> None:
+    with anchor._file_lock:  # where the thread waits
+        anchor.note_end(5 + anchor.EVERY_ROWS, row_hash(5))
+        (writer,) = anchor._list_writers()
+        until(lambda: anchor._process.timer is None)
+        resetting = threading.Thread(target=anchor.reset)
+        resetting.start()
+        until(lambda: anchor._process.newest is None)
+        assert writer.is_alive() and resetting.is_alive()
+    resetting.join(PATIENCE)
+    assert not writer.is_alive() and not anchor._list_writers()
 
 
 BROKEN: list[tuple[str, Callable[[dict[str, Any]], str], str]] = [

@@ -219,13 +219,22 @@ def follow_line(line: int) -> None:
 
 
 def reset() -> None:
-    """Remove the file and the state of this process (tests)."""
+    """Remove the file and the state of this process; end its threads (tests)."""
     global _process
     with _state_lock:
         if _process.timer is not None:
             _process.timer.cancel()
         _process = _Process()
+    while writers := _list_writers():
+        for writer in writers:
+            writer.cancel()
+            writer.join()
     get_path().unlink(missing_ok=True)
+
+
+def _list_writers() -> list[threading.Timer]:
+    timers = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    return [timer for timer in timers if timer.function is _write_until_it_works]
 
 
 def _create_first_anchor() -> None:
