@@ -32,13 +32,15 @@ _READ_ONLY = "25006"  # PostgreSQL's code on a server that has become a standby
 
 def is_transient(error: BaseException | None) -> bool:
     """Return whether the database is temporarily unavailable, full, locked or read-only."""
+    # The driver's own errors come where Django closes a cursor, after `iterator`.
+    driver: Any = connection.Database  # type: ignore[attr-defined]
     if isinstance(error, TransactionManagementError):  # raised by statements after a failure in the same transaction
         return is_transient(error.__cause__)
-    if isinstance(error, InterfaceError):  # "the connection is closed"
+    if isinstance(error, (InterfaceError, driver.InterfaceError)):  # "the connection is closed"
         return True
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
-    if not isinstance(error, OperationalError):
+    if not isinstance(error, (OperationalError, driver.OperationalError)):
         return False
     words = str(error).lower()
     return connection.vendor != "sqlite" or any(word in words for word in _SQLITE)
