@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.browser_pages import NEEDS_BROWSER, Open, card, expect, tell
 from tests.support.server import Server
 
@@ -29,20 +27,18 @@ def test_the_list_under_a_saved_filter_takes_in_new_calls(server: Server, visit:
     page.uncheck("[data-follow]")
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
-def test_twenty_long_names_fit_without_script(server: Server, visit: Open, width: int) -> None:
-    page = visit(
-        "/runs/?status=waiting", live=False, viewport={"width": width, "height": 700}, java_script_enabled=False
-    )
+def test_twenty_long_names_fit_every_screen_without_script(server: Server, visit: Open) -> None:
+    page = visit("/runs/?status=waiting", live=False, java_script_enabled=False)
     statuses = ("waiting", "running", "finished", "error", "aborted")
     for number in range(20):
         page.goto(f"{server.base}/runs/?status={statuses[number % 5]}&agent=agent-{number}")
-        if page.locator("summary:has-text('Save this filter')").count():
-            save(page, f"{number} a name as long as it may be, which is sixty characters, yes"[:60])
+        save(page, f"{number} a name as long as it may be, which is sixty characters, yes"[:60])
+    expect(page.locator(".saved a")).to_have_count(21)
     page.click(".saved-change > summary")
-    expect(page.locator("button:has-text('Rename')")).to_be_visible()
-    expect(page.locator("button:has-text('Delete')")).to_be_visible()
-    nav = page.locator(".saved > nav").bounding_box()
-    assert nav["x"] >= 0 and nav["x"] + nav["width"] <= width
-    assert page.locator("html").bounding_box()["width"] <= width
-    assert page.locator(".saved a").count() == 21
+    for width in (320, 390, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 700})
+        expect(page.locator("button:has-text('Rename')")).to_be_visible()
+        expect(page.locator("button:has-text('Delete')")).to_be_visible()
+        nav = page.locator(".saved > nav").bounding_box()
+        assert nav["x"] >= 0 and nav["x"] + nav["width"] <= width
+        assert page.locator("html").bounding_box()["width"] <= width
