@@ -74,6 +74,7 @@ class Environment(BaseSettings):
 
     # Notifications
     webhook_private: Names = ()  # private hosts, or host:port, that webhooks may reach
+    push_private: Names = ()  # private push services; apart, since anyone who sees calls names paths there
     smtp_url: SecretStr | None = None
     mail_from: str = "toolcards@localhost"
 
@@ -98,8 +99,9 @@ class Environment(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator(
-        "allowed_hosts", "origins", "proxy", "webhook_private", "required_plugins", "audit_copy", mode="before"
-    )
+        "allowed_hosts", "origins", "proxy", "webhook_private", "push_private", "required_plugins", "audit_copy",
+        mode="before",
+    )  # fmt: skip
     @classmethod
     def _split(cls, value: object) -> object:
         """Split names at commas."""

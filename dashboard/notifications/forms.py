@@ -150,10 +150,10 @@ class BrowserForm(forms.Form):
     auth = forms.CharField(max_length=40)
 
     def clean_endpoint(self) -> str:
-        """Return the push service's address, checked like those of webhooks."""
+        """Return the push service's address, which anyone who sees calls can name."""
         endpoint = str(self.cleaned_data["endpoint"])
         try:
-            webhooks.check_url(endpoint)
+            webhooks.check_url(endpoint, webhooks.BY_BROWSERS)
         except webhooks.UnsafeUrl as error:
             raise ValidationError(f"The address of the push service is not allowed. {error}") from error
         return endpoint

@@ -74,6 +74,8 @@ def test_a_url_with_such_an_address_is_refused(address: str) -> None:
     for check in (webhooks.check_url, webhooks.resolve_url):
         with pytest.raises(webhooks.UnsafeUrl):
             check(f"https://{address}/hook")
+        with pytest.raises(webhooks.UnsafeUrl):
+            check(f"https://{address}/hook", webhooks.BY_BROWSERS)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def _nobody_yet(db: None) -> Iterator[None]:
 @pytest.fixture
 def service(limits: Any) -> Iterator[PushService]:
     with PushService() as running:
-        limits(webhook_private=(running.host,))
+        limits(push_private=(running.host,))
         yield running
 
 
@@ -195,7 +195,7 @@ def test_an_endpoint_inside_the_network_is_never_contacted(
     switch_on: Switch, service: PushService, an_approver: User, a_call: Any, limits: Any
 ) -> None:
     switch_on(an_approver)
-    limits(webhook_private=())
+    limits(push_private=(), webhook_private=(service.host,))
     a_call("approval-requested")
     dispatcher.send_due()
     assert service.requests == [] and only().state == "failed"

@@ -54,7 +54,7 @@ def send(delivery: Delivery, now: float) -> int:
         "Authorization": vapid.build_authorization(browser.endpoint, now),
     }  # fmt: skip
     try:
-        status = webhooks.post(browser.endpoint, body, headers)
+        status = webhooks.post(browser.endpoint, body, headers, setting=webhooks.BY_BROWSERS)
     except NotDelivered as error:
         _record_trouble(browser, error)
         raise

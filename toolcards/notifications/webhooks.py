@@ -28,6 +28,8 @@ from toolcards.notifications.public_addresses import Address, is_public
 SECONDS = 5.0
 MAX_READ = 64 << 10
 MAX_URL = 2_000
+# The settings that allow private hosts one by one: who may name a host differs, so what it may be does.
+BY_ADMINS, BY_BROWSERS = "webhook_private", "push_private"
 _PORTS = frozenset({80, 443})
 _NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)")
 
@@ -58,29 +60,33 @@ class WebhookTarget:
 # ---------------------------------------------------------------- vetting
 
 
-def resolve_url(url: str) -> WebhookTarget:
-    """Return the target of the URL; raises UnsafeUrl or NotDelivered."""
+def resolve_url(url: str, setting: str = BY_ADMINS) -> WebhookTarget:
+    """Return the target of the URL; raises UnsafeUrl or NotDelivered.
+
+    `setting`: the one that allows private hosts.
+    """
     secure, host, port, path = _parse_url(url)
-    private = _is_allowed_private(host, port)
+    private = _is_allowed_private(host, port, setting)
     if not secure and not private:
         raise UnsafeUrl("Use https.")
     if port not in _PORTS and port < 1024:
         raise UnsafeUrl(f"Port {port} is not allowed for webhooks.")
-    return WebhookTarget(secure, host, port, _resolve_address(host, port, private), path)
+    return WebhookTarget(secure, host, port, _resolve_address(host, port, "" if private else setting), path)
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, setting: str = BY_ADMINS) -> None:
     """Check the URL without a DNS lookup; raises UnsafeUrl."""
     secure, host, port, _ = _parse_url(url)
-    private = _is_allowed_private(host, port)
+    private = _is_allowed_private(host, port, setting)
     if not secure and not private:
         raise UnsafeUrl("Use https.")
     literal = _parse_literal(host)
     if literal is not None and not private and not is_public(literal):
-        raise UnsafeUrl(_INSIDE)
+        raise UnsafeUrl(_describe_inside(setting))
 
 
-_INSIDE = "This address is inside a private network. Its host can be allowed in TOOLCARDS_WEBHOOK_PRIVATE."
+def _describe_inside(setting: str) -> str:
+    return f"This address is inside a private network. Its host can be allowed in TOOLCARDS_{setting.upper()}."
 
 
 def _parse_url(url: str) -> tuple[bool, str, int, str]:
@@ -120,14 +126,17 @@ def _parse_literal(host: str) -> Address | None:
         return None
 
 
-def _is_allowed_private(host: str, port: int) -> bool:
-    """Return whether the settings allow exactly this host, although it may be private."""
-    names = {name.lower() for name in settings.TOOLCARDS.webhook_private}
+def _is_allowed_private(host: str, port: int, setting: str) -> bool:
+    """Return whether the setting allows exactly this host, although it may be private."""
+    names = {name.lower() for name in getattr(settings.TOOLCARDS, setting)}
     return host.lower() in names or f"{host.lower()}:{port}" in names
 
 
-def _resolve_address(host: str, port: int, private: bool) -> str:
-    """Return the address to connect to; all addresses of the host must be public."""
+def _resolve_address(host: str, port: int, setting: str) -> str:
+    """Return the address to connect to.
+
+    All addresses of the host must be public, unless no setting is named that could allow it.
+    """
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -135,8 +144,8 @@ def _resolve_address(host: str, port: int, private: bool) -> str:
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     if not addresses:
         raise NotDelivered("The host name cannot be resolved.")
-    if not private and not all(map(is_public, addresses)):
-        raise UnsafeUrl(_INSIDE)
+    if setting and not all(map(is_public, addresses)):
+        raise UnsafeUrl(_describe_inside(setting))
     return str(addresses[0])
 
 
@@ -162,12 +171,15 @@ def sign(secrets: Iterable[str], event_id: str, body: bytes, now: float | None =
 # ---------------------------------------------------------------- sending
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None) -> int:
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None, setting: str = BY_ADMINS
+) -> int:
     """Send the request; return the status if it is 2xx.
 
-    `seconds`: time limit, SECONDS by default. Raises UnsafeUrl or NotDelivered.
+    `seconds`: time limit, SECONDS by default. `setting`: the one that allows private hosts. Raises UnsafeUrl or
+    NotDelivered.
     """
-    target = resolve_url(url)
+    target = resolve_url(url, setting)
     link = _TimedConnection(target, SECONDS if seconds is None else seconds)
     try:
         all_headers = {"User-Agent": "Toolcards", "Connection": "close", **headers}

@@ -82,6 +82,16 @@ def test_a_hostile_endpoint_is_refused(ann: Client, endpoint: str) -> None:
     assert not PushBrowser.objects.exists()
 
 
+def test_a_viewer_cannot_name_a_path_on_a_host_that_only_webhooks_may_reach(
+    ann: Client, limits: Callable[..., None]
+) -> None:
+    with PushService() as service:
+        limits(webhook_private=(service.host, "127.0.0.1"))
+        answer = ann.post("/settings/push/", BROWSER.fields(service.endpoint("admin/restart")))
+        assert answer.status_code == 422
+        assert not PushBrowser.objects.exists() and service.requests == []
+
+
 @pytest.mark.parametrize("change", [{"auth": ""}, {"auth": "AA"}, {"public_key": "x" * 87}])
 def test_damaged_keys_are_refused(ann: Client, change: dict[str, str]) -> None:
     assert ann.post("/settings/push/", BROWSER.fields(ENDPOINT) | change).status_code == 422
@@ -113,7 +123,7 @@ def test_the_minimum_severity_is_kept_and_a_browser_is_removed(ann: Client) -> N
 
 def test_a_test_message_arrives_once(ann: Client, limits: Callable[..., None]) -> None:
     with PushService() as service:
-        limits(webhook_private=(service.host,))
+        limits(push_private=(service.host,))
         ann.post("/settings/push/", BROWSER.fields(service.endpoint()))
         for _ in range(2):
             ann.post(f"/settings/push/{PushBrowser.objects.get().pk}/try/")
