@@ -226,6 +226,22 @@ def test_a_token_is_hidden_whatever_follows_a_separator_in_it(end: str) -> None:
     assert "x9x9" not in HIDE.text(f"use {token} now")
 
 
+def test_a_shape_whose_beginning_may_be_any_word_is_searched_for_by_its_anchor() -> None:
+    for shape in SHAPES:
+        assert shape.anchor or not re.match(r"\[[^\]]*\]\{", shape.prefix), shape
+        assert shape.prefix.endswith(shape.anchor)
+
+
+@given(st.text(alphabet="aM0Q~:A.-_9 \\n", max_size=40), st.data())
+def test_a_token_with_an_anchor_is_found_after_any_text_that_ends_a_word(before: str, data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.anchor]))
+    pattern = re.compile(rf"{shape.prefix}{shape.body}{{{shape.enough}}}", re.ASCII)
+    token = data.draw(st.from_regex(pattern, fullmatch=True))
+    body = token[re.match(shape.prefix, token, re.ASCII).end() :]
+    if not shape.plain or not re.fullmatch(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", body):
+        assert token not in HIDE.text(f"{before} {token}")
+
+
 ORDINARY = (
     "napi_create_string_latin1", "gsk_ in the middle", "the xai-labs-website-generator-project", "sk-learn and sk-image",
     "rnd_seed_for_the_second_experiment", "e2b_sandbox_template_identifier", "pul-up pul-down", "dp.steps.of.the.pipeline",

@@ -191,6 +191,7 @@ def test_what_a_person_edits_gets_its_secrets_back() -> None:
         "password=x\n" * 18_000, "eyJ" * 66_000, "\\" * 200_000, "?key=" * 40_000, "-u " * 66_000, "@" * 200_000,
         'password="' + '\\"' * 100_000, "authorization: true\n" * 10_000, "token is aaa" * 16_000, "&sig=a" * 33_000,
         "password is the" * 13_000, "-p x" * 50_000, "‹secret " * 20_000, "docker login " * 15_000,
+        "xghp_" * 40_000, "xoxb-aaaa0Q~" * 17_000, ".aaaaaa" * 28_000, "aaa0Q~aa" * 25_000,
     ],
     ids=lambda text: text[:12].strip(),
 )  # fmt: skip

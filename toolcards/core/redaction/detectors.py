@@ -16,7 +16,17 @@ import re2
 from toolcards.core.redaction import named_secrets, placed_secrets
 from toolcards.core.redaction.sensitive_names import ABOUT
 from toolcards.core.redaction.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, SecretSpan, looks_random
-from toolcards.core.redaction.token_patterns import BEGINNING, PREFIXES, match_token, name_kind
+from toolcards.core.redaction.token_patterns import (
+    ANCHORS,
+    BEGINNING,
+    CANDIDATES,
+    LONGEST_LEAD,
+    PREFIXES,
+    STARTS_WORD,
+    list_anchored_starts,
+    match_token,
+    name_kind,
+)
 
 MAX_SECRETS = 2_000
 MAX_TAIL = 200  # characters of a word at the end of an incomplete text
@@ -31,8 +41,14 @@ def _compile_re2(pattern: str) -> re2._Regexp:
 
 
 _TOKEN = _compile_re2(PREFIXES)  # checked before the hundred patterns of Python's re
-FIND = _compile_re2(rf"{B_OPEN}secret |{PREFIXES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
+FIND = _compile_re2(rf"{B_OPEN}secret |{CANDIDATES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
+_ANCHOR = _compile_re2(ANCHORS)
 _AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colon makes the text the next name
+
+
+def has_candidates(work: bytes) -> bool:
+    """Return whether anything in the text may begin a secret or a mask."""
+    return FIND.search(work) is not None or _ANCHOR.search(work) is not None
 
 
 def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[SecretSpan]:
@@ -42,8 +58,9 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
     """
     place, last_end, secret_count = 0, 0, 0
     decided_end = _find_decided_end(hay) if growing else len(hay)
-    while (match := FIND.search(work, place)) is not None:
-        start, end = match.span()
+    candidates = _Candidates(work, hay)
+    while (candidate := candidates.find_next(place)) is not None:
+        start, end = candidate
         span = _read_candidate(hay, start, end, place)
         if not isinstance(span, SecretSpan):
             place = span
@@ -67,15 +84,57 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
         yield SecretSpan(max(decided_end, last_end), len(hay), UNDECIDED)
 
 
+class _Candidates:
+    """The places of a text where a secret may begin, from left to right, each searched for once."""
+
+    def __init__(self, work: bytes, hay: str) -> None:
+        self._work, self._size = work, len(hay)
+        self._starts = _list_anchored_starts(work, hay)
+        self._anchored = next(self._starts, self._size)
+        self._match = FIND.search(work)
+
+    def find_next(self, place: int) -> tuple[int, int] | None:
+        """Return start and end of the first candidate from this place on.
+
+        The end is the start for one that is known by its anchor.
+        """
+        if self._match is not None and self._match.start() < place:
+            self._match = FIND.search(self._work, place)
+        while self._anchored < place:
+            self._anchored = next(self._starts, self._size)
+        match, anchored = self._match, self._anchored
+        if anchored < self._size and (match is None or anchored <= match.start()):
+            self._anchored = next(self._starts, self._size)
+            return anchored, anchored
+        return match.span() if match is not None else None
+
+
+def _list_anchored_starts(work: bytes, hay: str) -> Iterator[int]:
+    """Yield in order where tokens may begin that are found by their anchors."""
+    pending: list[int] = []
+    place = 0
+    while (anchor := _ANCHOR.search(work, place)) is not None:
+        place = anchor.start() + 1
+        while pending and pending[0] < anchor.start() - LONGEST_LEAD:
+            yield pending.pop(0)
+        if starts := list_anchored_starts(hay, anchor.start()):
+            pending = sorted({*pending, *starts})
+    yield from pending
+
+
 def _read_candidate(hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
     """Return the secret that begins here, or the position to continue from."""
     if hay[start] == B_OPEN[0]:
         mask = MASK.match(hay, start)
         return SecretSpan(start, mask.end(), "") if mask else start + len(B_OPEN)
-    if _begins_token(hay[start:end]) and (token := match_token(hay, start)):
-        if _starts_word(hay, start):
-            return SecretSpan(start, token.end(), name_kind(token))
-        return max(start + 1, floor)
+    if start == end or _begins_token(hay[start:end]):
+        starts_word = STARTS_WORD.match(hay, start) is not None
+        # Inside a word, the end of the token does not matter, and each place of a long word may have to be read.
+        token = match_token(hay, start, len(hay) if starts_word else start + MAX_TAIL)
+        if token is not None:
+            return SecretSpan(start, token.end(), name_kind(token)) if starts_word else start + 1
+    if start == end:
+        return floor
     return placed_secrets.read_placed_secret(hay, start, end, floor) or named_secrets.read_named_secret(
         hay, start, end, floor
     )
@@ -97,13 +156,6 @@ def _trim_masks(hay: str, span: SecretSpan) -> SecretSpan:
         if mask.start() > span.start
         else SecretSpan(mask.start(), mask.end(), "")
     )
-
-
-def _starts_word(hay: str, start: int) -> bool:
-    """Return whether a word begins here, also after `\\n` in JSON text."""
-    if start == 0 or not (hay[start - 1].isascii() and hay[start - 1].isalnum()):
-        return True
-    return start > 1 and hay[start - 2] == "\\" and hay[start - 1] in "nrtbf"
 
 
 # What may be the beginning of a secret at the end of a text: a URL whose userinfo has no `@` yet, a signature in a
@@ -130,4 +182,15 @@ def _find_decided_end(hay: str) -> int:
     return min(starts, default=size)
 
 
-__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "SecretSpan", "find_secrets", "looks_random"]
+__all__ = [
+    "ABOUT",
+    "CLOSE",
+    "DOT",
+    "MASK",
+    "OPEN",
+    "UNDECIDED",
+    "SecretSpan",
+    "find_secrets",
+    "has_candidates",
+    "looks_random",
+]

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.text_rope import Rope
-from toolcards.core.redaction.detectors import CLOSE, DOT, FIND, OPEN, UNDECIDED, find_secrets, looks_random
+from toolcards.core.redaction.detectors import CLOSE, DOT, OPEN, UNDECIDED, find_secrets, has_candidates, looks_random
 from toolcards.core.redaction.schema_fields import mask_schemas
 from toolcards.core.redaction.secret_members import announces_secret, list_secret_members
 from toolcards.core.redaction.sensitive_names import classify_name, is_secret_value
@@ -47,7 +47,7 @@ class Redactor:
 
     def _mask_pass(self, text: str) -> str:
         work = text.encode("utf-8", "surrogatepass")
-        if FIND.search(work) is None:
+        if not has_candidates(work):
             return text
         plain = text.isascii()
         hay = text if plain else work.decode("latin-1")
@@ -284,7 +284,7 @@ def _decode_text(text: str, plain: bool) -> str:
 def _is_harmless(text: str) -> bool:
     """Return whether the text holds no secret. Names, states, reasons and digests repeat often."""
     work = text.encode("utf-8", "surrogatepass")
-    if FIND.search(work) is None:
+    if not has_candidates(work):
         return True
     return not any(kind for _, _, kind in find_secrets(work, text if text.isascii() else work.decode("latin-1")))
 
