@@ -12,6 +12,7 @@ from html import escape
 from dashboard import url_helpers
 from dashboard.cards.card_html import CardHtml
 from dashboard.cards.safe_text import mark_html, mark_text
+from toolcards.core.calls.terminal_sequences import flatten_text
 
 MAX_MESSAGE = 120  # characters of an error on a line
 
@@ -22,7 +23,7 @@ def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
     The link has state, tool, summary, the first remark and the duration; `is_listed` adds agent, run and time of day.
     """
     view = html.view
-    error = " ".join(view.message.split())[:MAX_MESSAGE] if not view.card.soft else ""
+    error = flatten_text(view.message, MAX_MESSAGE) if not view.card.soft else ""
     summary = " · ".join(part for part in (view.summary, error) if part)
     url = escape(url_helpers.build_call_url(html.call.public_id))
     path = f' data-agent="{escape(mark_text(view.path))}"' if view.path else ""

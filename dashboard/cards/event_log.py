@@ -9,6 +9,7 @@ from typing import Any
 from dashboard.cards import labels
 from dashboard.cards.payloads import payload_view
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.terminal_sequences import strip_sequences
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, ToolCall
 
@@ -89,8 +90,12 @@ def _describe_closed_approval(fact: f.CallClosed) -> Description:
     )
 
 
+def _format_output(output: Any) -> str:
+    return strip_sequences(payload_view.format_value(get_redactor().value(output)))
+
+
 def _describe_failure(fact: f.OutputFailed) -> Description:
-    return "Failed" + (f" ({fact.code})" if fact.code else ""), fact.message, "err"
+    return "Failed" + (f" ({fact.code})" if fact.code else ""), strip_sequences(fact.message), "err"
 
 
 _DESCRIBE: dict[type, Callable[[Any], Description]] = {
@@ -105,12 +110,8 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
     f.AgentPresenceChanged: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
-    f.OutputPartial: lambda fact: (
-        "Partial output received",
-        payload_view.format_value(get_redactor().value(fact.output)),
-        "run",
-    ),
-    f.OutputReady: lambda fact: ("Result received", payload_view.format_value(get_redactor().value(fact.output)), "ok"),
+    f.OutputPartial: lambda fact: ("Partial output received", _format_output(fact.output), "run"),
+    f.OutputReady: lambda fact: ("Result received", _format_output(fact.output), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
     f.OutcomeReported: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),

@@ -20,6 +20,7 @@ from dashboard.cards import safe_text
 from dashboard.runs.export import describe_call
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.terminal_sequences import strip_sequences
 from toolcards.models import ToolCall
 
 _BACKTICKS = re.compile("`+")
@@ -77,7 +78,7 @@ def build_markdown(call: ToolCall, card: Card, page: str) -> str:
         blocks.append(quote_inline(description["summary"]))
     blocks.append("\n".join(f"- {line}" for line in _list_facts(call, card, description, page)))
     if card.error is not None and card.error.message:
-        blocks += ["**Error**", quote_block(card.error.message)]
+        blocks += ["**Error**", quote_block(strip_sequences(card.error.message))]
     for name, text, cut_length in description["parts"]:
         blocks += [f"**{name}**", quote_block(text)]
         if cut_length:

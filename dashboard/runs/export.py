@@ -24,6 +24,7 @@ from dashboard.cards import labels, safe_text
 from dashboard.runs import tables
 from toolcards.core.calls.call_json import build_call_json, summarize
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.terminal_sequences import strip_sequences
 from toolcards.models import Run, ToolCall
 from toolcards.transports.api.read_api import load_cards
 
@@ -147,7 +148,9 @@ def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
     `parts` are its bodies: name, text, and number of missing characters.
     """
     payload = build_call_json(card, run=call.run.name, id=call.public_id)
-    parts = [("Input", payload["input"] if card.has_input else payload["input_text"]), ("Output", payload["output"])]
+    output = payload["output"]
+    output = strip_sequences(output) if isinstance(output, str) else output
+    parts = [("Input", payload["input"] if card.has_input else payload["input_text"]), ("Output", output)]
     if payload["original_input"] is not None:
         parts.insert(1, ("Input as the agent wrote it", payload["original_input"]))
     durations = [
@@ -156,7 +159,8 @@ def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
         if milliseconds is not None
     ]
     return {
-        "call": call, "card": card, "payload": payload, "summary": summarize(card),
+        "call": call, "payload": payload, "summary": summarize(card),
+        "error": strip_sequences(card.error.message) if card.error else None,
         "word": labels.get_label(card).word,
         "parts": [(name, *_cut_body(body)) for name, body in parts if body not in (None, "")],
         "durations": ", ".join(durations), "agent": " › ".join(card.agent_path),

@@ -21,10 +21,12 @@ from dashboard.cards import labels
 from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar, get_shown_state
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
+from toolcards.core.calls.terminal_sequences import flatten_text
 from toolcards.models import Run, ToolCall
 
 FIRST_WAITING_CALLS = 3
 FAILURES = 5  # lines
+MAX_MESSAGE = 160  # characters of an error in a line
 TILES = 8
 MINUTES = 60
 MAX_CALLS = 20_000  # newest calls that are counted
@@ -257,5 +259,5 @@ def find_failed_calls() -> list[ToolCall]:
 
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
-    message = (card.error.message if card.error else card.denied) or labels.describe_missing_reason(card)
-    return {"call": call, "label": labels.get_label(card), "said": message[:160], "at": call.finished_at}
+    message = flatten_text(card.error.message if card.error else card.denied, MAX_MESSAGE)
+    return {"call": call, "label": labels.get_label(card), "said": message or labels.describe_missing_reason(card), "at": call.finished_at}

@@ -13,6 +13,7 @@ from django.conf import settings
 
 from toolcards.client.common import error_codes
 from toolcards.core.calls import tool_events as h
+from toolcards.core.calls.terminal_sequences import strip_sequences
 from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
 
 TITLE_MOST, TEXT_MOST = 150, 800
@@ -64,13 +65,17 @@ def _describe_failure(payload: dict[str, Any], tool: str, source: str) -> tuple[
     lines = (
         _CAUSES.get(str(payload.get("authority")), ""),
         _describe_retry(str(error.get("code")), payload.get("retryable")),
-        error.get("message", ""),
+        _read_error(payload),
     )
     return f"{tool}: {title}", "\n".join(filter(None, lines))
 
 
+def _read_error(payload: dict[str, Any]) -> str:
+    return strip_sequences(str(payload.get("error", {}).get("message", "")))
+
+
 def _describe_correction(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{tool}: {payload.get('outcome')} after all", str(payload.get("error", {}).get("message", ""))
+    return f"{tool}: {payload.get('outcome')} after all", _read_error(payload)
 
 
 def _describe_retry(code: str, retryable: bool | None) -> str:
@@ -108,7 +113,7 @@ def _describe_audit_fault(payload: dict[str, Any], tool: str, source: str) -> tu
 
 
 def _describe_run_failure(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"A run of {source} failed", str(payload.get("error", {}).get("message", ""))
+    return f"A run of {source} failed", _read_error(payload)
 
 
 def _describe_event(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """Terminal colors as HTML (ECMA-48 SGR): the 16 named colors, bold, italic and underline.
 
 Colors of larger palettes become the nearest named one. Backgrounds are dropped, so that text keeps its contrast, and so
-are sequences that move the cursor, so that they cannot hide text. Everything else is shown as a mark.
+are titles, links and sequences that move the cursor, so that they cannot hide text. Everything else is shown as a
+mark.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import re
 from dataclasses import dataclass, replace
 
 from dashboard.cards.safe_text import mark_html
+from toolcards.core.calls.terminal_sequences import SEQUENCE
 
 SPANS = 2_000  # of one text; the remaining text has no colors
-_CONTROL = re.compile(r"\x1b\[([0-?]*)[ -/]*([@-~])")  # CSI: parameters and the final character
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _HALF = 128  # of a color of 24 bits
 
@@ -33,24 +34,19 @@ class _Style:
 
 def has_colors(text: str) -> bool:
     """Return whether the text holds terminal sequences."""
-    return "\x1b[" in text
-
-
-def strip_colors(text: str) -> str:
-    """Return the text without terminal sequences that print nothing."""
-    return _CONTROL.sub("", text) if has_colors(text) else text
+    return "\x1b" in text and SEQUENCE.search(text) is not None
 
 
 def render_colors(text: str) -> str:
     """Return the text as escaped HTML with a span for each style."""
     parts: list[str] = []
     style, place, spans = _Style(), 0, 0
-    for match in _CONTROL.finditer(text):
+    for match in SEQUENCE.finditer(text):
         parts.append(_render_run(text[place : match.start()], style))
         place = match.end()
-        if match[2] == "m":
+        if match["final"] == "m":
             spans += 1
-            style = _apply(style, match[1]) if spans < SPANS else _Style()
+            style = _apply(style, match["parameters"]) if spans < SPANS else _Style()
     parts.append(_render_run(text[place:], style))
     return "".join(parts)
 

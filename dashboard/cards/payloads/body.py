@@ -13,6 +13,7 @@ from dashboard.cards.payloads import ansi, markdown, media, patch
 from dashboard.cards.payloads.payload_view import PayloadView, format_value
 from dashboard.cards.payloads.tree import Tree
 from dashboard.cards.safe_text import mark_html
+from toolcards.core.calls.terminal_sequences import strip_sequences
 
 MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
 MAX_INPUT_NODES, MAX_INPUT_DEPTH = MAX_CHARACTERS // 4, 64  # more than an input of that size, and of any depth, has
@@ -135,7 +136,7 @@ class _Body:
     def _render_value(self, text: str) -> str:
         """Return one text of the value."""
         if patch.is_unified_diff(text):
-            return patch.render_unified_diff(ansi.strip_colors(text))
+            return patch.render_unified_diff(strip_sequences(text))
         if self.kind in PROSE and markdown.is_markdown(text):
             return f'<div class="prose">{markdown.render_markdown(text)}</div>'
         return render_text(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
 
-from dashboard.cards.payloads.ansi import strip_colors
+from toolcards.core.calls.terminal_sequences import strip_sequences
 
 MAX_CHARACTERS = 2_000  # characters of a body in a card that is pushed
 MAX_CHARACTERS_WAITING = 24_000  # larger: a person must be able to read what they approve
@@ -131,7 +131,7 @@ def _build_hint(value: Any, text: str) -> str:
     if value == "":
         return '""  (empty text)'
     if isinstance(value, dict) and value:
-        parts = ((name, strip_colors(format_value(part)[:120])) for name, part in list(value.items())[:4])
+        parts = ((name, strip_sequences(format_value(part)[:120])) for name, part in list(value.items())[:4])
         return ", ".join(f"{name}: {' '.join(part[:80].split())}" for name, part in parts)[:160]
-    flat = " ".join(strip_colors(text[:600])[:400].split())
+    flat = " ".join(strip_sequences(text[:600])[:400].split())
     return flat[:140] + ("…" if len(flat) > 140 else "")

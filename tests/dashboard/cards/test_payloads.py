@@ -19,6 +19,7 @@ from dashboard.cards import rendering
 from dashboard.cards.payloads import ansi, markdown, media, patch, payload_view, syntax
 from dashboard.cards.payloads.body import render_body
 from dashboard.cards.safe_text import mark_text
+from toolcards.core.calls.terminal_sequences import strip_sequences
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import CardApproval, CardError, CardTool, ToolCallState
 
@@ -66,6 +67,7 @@ def list_elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
         ("\x1b[48;5;196mno background\x1b[0m", "no background"),
         ("\x1b[2K\x1b[1Gline", "line"),
         ("\x1b[38;5mcut short", "cut short"),
+        ("\x1b]8;;https://example.org\x1b\\a link\x1b]8;;\x07 \x1b(B", "a link "),
         ("\x1b[999999999999mbig", "big"),
         ("\x1b[3", '<span class="mark">U+001B</span>[3'),
     ],
@@ -79,7 +81,7 @@ def test_no_terminal_text_is_lost_or_becomes_markup(text: str) -> None:
     html = ansi.render_colors(text)
     assert {tag for tag, _ in list_elements(html)} <= {"span"}
     kept = read_text(html).replace("U+001B", "\x1b").replace("U+0007", "\x07").replace("&lt;", "<").replace("&gt;", ">")
-    assert kept.replace("&amp;", "&") == " ".join(ansi.strip_colors(text).split())
+    assert kept.replace("&amp;", "&") == " ".join(strip_sequences(text).split())
 
 
 def test_a_failing_test_run_keeps_its_colors_in_the_card_and_none_in_its_preview() -> None:
