@@ -25,6 +25,7 @@ from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import answers, groups, history
 from dashboard.inbox.forms import BallotForm
+from dashboard.live.frames import PageState
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -62,6 +63,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
     context = {
         "levels": group_by_risk(calls),
+        "shown": PageState.write_calls(calls),
         "queue": summarize_queue(),
         "reasons": groups.list_recent_reasons(),
         "unheard": len(history.find_calls_without_outcome(time.time() - DAY)),

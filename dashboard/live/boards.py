@@ -128,7 +128,9 @@ class InboxBoard(WaitingBoard):
 
     def render_all(self) -> Frame:
         """Return everything."""
-        frame = super().render_all()
+        calls = tables.list_waiting_calls()
+        parts = {call.public_id: place_card(call) for call in calls} | self.render_throttled()
+        frame = Frame(parts, {call.public_id: call.seq for call in calls})
         if frame.parts["alike"] != self._sent_groups:
             self._sent_groups = ""
         return frame

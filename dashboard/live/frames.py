@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
+
+from django.db.models import Q
 
 from dashboard.cards import rendering
 from dashboard.cards.rendering import CardForm
 from toolcards.models import ToolCall
 
 MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
+_CALL_STATE = re.compile(r"([0-9]{1,18}-[0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """What a page showed when it was drawn.
+
+    `seq`: the position of its run; `calls`: that of each call, by public id, on a page with calls of several runs.
+    """
+
+    seq: int = 0
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read_calls(cls, text: str) -> PageState:
+        """Read what `write_calls` wrote, and leave out what is broken."""
+        matches = (_CALL_STATE.fullmatch(part) for part in text.split("_")[:MAX_PARTS])
+        return cls(calls={match[1]: int(match[2]) for match in matches if match})
+
+    @staticmethod
+    def write_calls(calls: Iterable[ToolCall]) -> str:
+        """Return the calls and their positions for an address."""
+        return "_".join(f"{call.public_id}.{call.seq}" for call in calls)
+
+
+NEW_PAGE = PageState()  # without anything yet
 
 
 class Frame:
@@ -27,9 +58,9 @@ class Frame:
         """The message."""
         return "".join(self.parts.values())
 
-    def select_newer(self, page_seq: int) -> Frame:
-        """Return the parts that a page drawn at this position lacks."""
-        old_parts = {name for name, seq in self.seqs.items() if seq <= page_seq}
+    def select_newer(self, page: PageState) -> Frame:
+        """Return the parts that the page lacks."""
+        old_parts = {name for name, seq in self.seqs.items() if seq <= page.calls.get(name, page.seq)}
         return Frame({name: self.parts[name] for name in self.parts if name not in old_parts}) if old_parts else self
 
     def merge(self, later: Frame) -> Frame:
@@ -53,6 +84,13 @@ def place_card(call: ToolCall, form: CardForm = CardForm.CARD, *, known_only: bo
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
     return build_part("#board", "renew" if known_only else "place", rendering.render(call, form))
+
+
+def render_answered(call_ids: Iterable[str]) -> Frame:
+    """Return calls that a page still shows as waiting, as they are now."""
+    places = [Q(run=run, ordinal=ordinal) for run, ordinal in (call_id.split("-") for call_id in call_ids)]
+    rows = ToolCall.objects.filter(reduce(or_, places)).select_related("run", "run__source")
+    return Frame({call.public_id: place_card(call, known_only=True) for call in rows})
 
 
 class Pacing:

@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FrameSlot, Pacing, join_frames
+from dashboard.live.frames import NEW_PAGE, FrameSlot, Pacing, PageState, join_frames, render_answered
 from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
@@ -40,11 +40,11 @@ AUDIT_SECONDS = 2.5  # seconds between two checks of access
 class Watcher:
     """One browser's socket: its boards, its person, and its unsent parts.
 
-    `page_seq`: the position of the run at which its page was drawn; the first boards are sent without what is older.
+    `page`: what its page showed when it was drawn; the first boards are sent without that.
     """
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], page_seq: int = 0) -> None:
-        self.seat, self.boards, self.page_seq = seat, boards, page_seq
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], page: PageState = NEW_PAGE) -> None:
+        self.seat, self.boards, self.page = seat, boards, page
         self.slot = FrameSlot()
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -151,9 +151,12 @@ class Hub:
             for watcher in watchers:
                 watcher.slot.offer(frame)
         for watcher in new:
-            wholes = (result.wholes[key] for key in watcher.boards if key in result.wholes)
-            watcher.slot.offer(join_frames(board_frame.select_newer(watcher.page_seq) for board_frame in wholes))
-            watcher.page_seq = 0
+            wholes = [result.wholes[key] for key in watcher.boards if key in result.wholes]
+            frame = join_frames(board_frame.select_newer(watcher.page) for board_frame in wholes)
+            if answered := watcher.page.calls.keys() - join_frames(wholes).parts.keys():
+                frame = frame.merge(await self._in_thread(render_answered, answered))
+            watcher.slot.offer(frame)
+            watcher.page = NEW_PAGE
         self.spent = result.spent + frame_count * SEND_SECONDS
 
     async def _audit(self) -> None:

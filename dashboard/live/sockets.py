@@ -18,7 +18,7 @@ from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.boards import BOARDS, StatusBoard
-from dashboard.live.frames import Frame, build_part
+from dashboard.live.frames import NEW_PAGE, Frame, PageState, build_part
 from dashboard.live.origin import STRAIGHT
 from dashboard.live.run_board import RunBoard
 from toolcards.models import AmbiguousRun, Run
@@ -26,6 +26,7 @@ from toolcards.transports import shutdown
 from toolcards.transports.api.admission import admit
 
 CLOCK_SECONDS = 15.0  # seconds between two signs of life
+SHOWN = "shown"  # the last parameter of the address: the calls that the page was drawn with
 
 Boards = dict[Hashable, Callable[[], LiveBoard]]
 
@@ -33,7 +34,7 @@ Boards = dict[Hashable, Callable[[], LiveBoard]]
 class LiveSocket(AsyncConsumer):
     """A plain loop instead of Channels' dispatch, which costs a thread hop per message."""
 
-    page_seq = 0  # the position of the run at which the page was drawn
+    page = NEW_PAGE  # what the page showed when it was drawn
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one browser until it goes, or may not watch any more."""
@@ -49,7 +50,7 @@ class LiveSocket(AsyncConsumer):
         assert viewer is not None
         admit(scope)
         own_hub = hub.get_hub()
-        await self._serve(hub.Watcher(viewer, boards, self.page_seq), own_hub, receive)
+        await self._serve(hub.Watcher(viewer, boards, self.page), own_hub, receive)
 
     async def boards(self) -> Boards | int:
         """Return the socket's boards, or the close code of a refusal."""
@@ -99,6 +100,8 @@ class MeSocket(LiveSocket):
     async def boards(self) -> Boards | int:
         """Return the badge, and the board that the page asked for."""
         query = self.scope.get("query_string", b"").decode("latin-1")
+        query, _, shown_calls = query.partition(f"&{SHOWN}=")
+        self.page = PageState.read_calls(shown_calls)
         board = parse_qs(query).get("board", [""])[0]
         shown_boards: Boards = {"me": StatusBoard}
         if board in BOARDS:
@@ -124,7 +127,7 @@ class RunSocket(LiveSocket):
         call = url_helpers.read_number(query.get("call", [""])[0]) or 0
         latest = TimeWindow.read_length(url_helpers.read_number(query.get("latest", [""])[0]) or 0)
         as_table = query.get("table", [""])[0] == "1"
-        self.page_seq = url_helpers.read_number(query.get("since", [""])[0]) or 0
+        self.page = PageState(seq=url_helpers.read_number(query.get("since", [""])[0]) or 0)
         part = (latest, as_table) if view == "timeline" else ()
         return {("run", run.pk, view, call, *part): lambda: RunBoard(run.pk, view, call, latest, as_table=as_table)}
 

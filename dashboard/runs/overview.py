@@ -107,21 +107,21 @@ class TileOrder:
     def arrange(self, active: list[int], recent: list[int]) -> list[int]:
         """Return the runs in their places.
 
-        `active` and `recent` (ended runs) have the newest first.
+        `active` and `recent` (ended runs) have the newest first. A run that is in neither is replaced.
         """
-        listed = {*active, *recent}
         with self._lock:
-            places = [pk for pk in self._places if pk in listed]
-            for pk in [*reversed(active), *reversed(recent)]:
-                if pk in places:
-                    continue
-                replaceable = [pk for pk in places if pk not in active]
-                if len(places) < TILES:
+            places, listed = self._places, {*active, *recent}
+            new_active = [pk for pk in reversed(active) if pk not in places]
+            room = TILES - len(new_active) - sum(pk in listed for pk in places)
+            new_recent = [pk for pk in recent if pk not in places][: max(0, room)]
+            for pk in [*new_active, *reversed(new_recent)]:
+                replaceable = [pk for pk in places if pk not in listed] or [pk for pk in places if pk not in active]
+                if len(places) < TILES and all(pk in listed for pk in places):
                     places.append(pk)
-                elif pk in active and replaceable:
+                elif replaceable:
                     places[places.index(min(replaceable))] = pk
-            self._places = places
-            return list(places)
+            self._places = [pk for pk in places if pk in listed]
+            return list(self._places)
 
 
 tile_order = TileOrder()
@@ -260,4 +260,5 @@ def find_failed_calls() -> list[ToolCall]:
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
     message = flatten_text(card.error.message if card.error else card.denied, MAX_MESSAGE)
-    return {"call": call, "label": labels.get_label(card), "said": message or labels.describe_missing_reason(card), "at": call.finished_at}
+    said = message or labels.describe_missing_reason(card)
+    return {"call": call, "label": labels.get_label(card), "said": said, "at": call.finished_at}

@@ -22,6 +22,9 @@ PAGE = 50
 WAITING = 200
 NO_RESULT = "no-result"  # in state bars: calls that ended with their run, with an unknown outcome
 _ACTIVE = ("running", "waiting")
+# Those of open calls come and go, so they come last: nothing stands after them.
+_OPEN_STATES = ("approval-requested", "approval-responded", "input-available", "input-streaming")
+_BAR_ORDER = (*(state for state in map(str, ToolCallState) if state not in _OPEN_STATES), NO_RESULT, *_OPEN_STATES)
 _AGENTS = (  # an open page of the run reads them once a second
     f"SELECT DISTINCT agent FROM {ToolCall._meta.db_table}"  # noqa: S608 - our own names
     " WHERE run_id = %s AND NOT removed AND agent <> '' LIMIT 20"
@@ -62,10 +65,10 @@ class StatePart:
 
 
 def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
-    """Return the segments of a state bar, in the order of states."""
+    """Return the segments of a state bar: ended calls, then open ones."""
     total = sum(counts.values())
     parts, x = [], 0.0
-    for state in (*map(str, ToolCallState), NO_RESULT):
+    for state in _BAR_ORDER:
         if count := counts.get(state, 0):
             width = count / total * 100
             word = "No result" if state == NO_RESULT else labels.STATE_LABELS[state].word

@@ -135,10 +135,12 @@ function findLine(card) {
   return {line, isWritten};
 }
 
-/** Return the headings and lines in their order, and whether a line has new text. */
+/** Return the headings and lines in their order, those of answered calls apart, and whether a line has new text. */
 function buildOrder() {
   /** @type {HTMLElement[]} */
   const order = [];
+  /** @type {HTMLElement[]} */
+  const answered = [];
   let hasNews = false;
   /** @type {HTMLElement | null} */
   let heading = null;
@@ -150,37 +152,50 @@ function buildOrder() {
     const card = /** @type {HTMLElement | null} */ (place.querySelector(':scope > article.card:not([data-removed])'));
     if (!card) continue;
     if (place.classList.contains('settled') && title !== 'Answered') startGroup('Answered');
-    if (!heading) order.push(heading = findHeading(title));
+    const group = title === 'Answered' ? answered : order;
+    if (!heading) group.push(heading = findHeading(title));
     heading.lastElementChild.textContent = String(++count);
     const {line, isWritten} = findLine(card);
     hasNews ||= isWritten;
-    order.push(line);
+    group.push(line);
   }
-  return {order, hasNews};
+  return {order, answered, hasNews};
+}
+
+/**
+ * Put these lines into a list.
+ * @param {Element} target
+ * @param {HTMLElement[]} wanted
+ */
+function putLines(target, wanted) {
+  for (const line of [...target.children]) if (!wanted.includes(/** @type {HTMLElement} */ (line))) line.remove();
+  wanted.forEach((line, at) => {
+    if (target.children[at] !== line) target.insertBefore(line, target.children[at] || null);
+  });
 }
 
 /**
  * Put the lines in order. While the reader points at them none moves; only new ones at the end of what waits come.
+ * Answered calls have a list of their own, so that calls that come and go do not move them.
  * @param {HTMLElement[]} order
+ * @param {HTMLElement[]} answered
  */
-function arrange(order) {
-  const target = queue.firstElementChild;
+function arrange(order, answered) {
+  const [target, end] = queue.querySelectorAll('.lines');
   const shown = [...target.children].map(line => /** @type {HTMLElement} */ (line));
-  const present = shown.filter(line => order.includes(line));
+  const present = shown.filter(line => order.includes(line) || answered.includes(line));
   let held = 0;
   let wanted = order;
   if (isPointed(queue) && present.length) {
     const lastWaiting = present.findLastIndex(line => line.matches('.line:not(.answered)'));
-    const end = order.indexOf(present[lastWaiting]);
+    const last = order.indexOf(present[lastWaiting]);
     const added = order.filter(line => !present.includes(line));
-    const late = added.filter(line => order.indexOf(line) > end && !line.matches('.answered'));
+    const late = added.filter(line => order.indexOf(line) > last && !line.matches('.answered'));
     held = added.filter(line => line.matches('.line') && !late.includes(line)).length;
     wanted = [...present.slice(0, lastWaiting + 1), ...late, ...present.slice(lastWaiting + 1)];
   }
-  for (const line of shown) if (!wanted.includes(line)) line.remove();
-  wanted.forEach((line, at) => {
-    if (target.children[at] !== line) target.insertBefore(line, target.children[at] || null);
-  });
+  putLines(target, wanted);
+  putLines(end, answered.filter(line => !wanted.includes(line)));
   const note = /** @type {HTMLElement} */ (queue.querySelector('[data-late]'));
   note.hidden = !held;
   note.textContent = `${held} new`;
@@ -193,8 +208,8 @@ export function drawQueue() {
   const cards = findCards();
   const ids = new Set(cards.map(card => card.id));
   for (const id of lines.keys()) if (!ids.has(id)) lines.delete(id);
-  const {order, hasNews} = buildOrder();
-  arrange(order);
+  const {order, answered, hasNews} = buildOrder();
+  arrange(order, answered);
   /** @type {HTMLElement} */ (queue.querySelector('.queue-empty')).hidden = cards.some(isWaiting);
   if (!ids.has(selectedId)) selectedId = (cards.find(isWaiting) || cards[0])?.id || '';
   markSelected();

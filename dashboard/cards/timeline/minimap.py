@@ -1,4 +1,4 @@
-"""A long run at one glance: all its calls in at most 240 columns, and which of them the timeline below draws.
+"""A long run at one glance: all its calls in at most 240 columns, and which of them the timeline above draws.
 
 The columns are drawn as one path for each part; a link spans several of them.
 """

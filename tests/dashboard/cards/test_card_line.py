@@ -38,6 +38,8 @@ def test_hostile_text_is_escaped_on_a_line() -> None:
 def test_a_failure_says_why_and_a_call_without_a_result_does_not() -> None:
     error: dict[str, Any] = {"error": CardError("No such\n  file " + "x" * 500)}
     assert "No such file x" in line_of(a_card(S.OUTPUT_ERROR, **error))
+    colored = CardError("\x1b[31mE\x1b[0m   assert 1 == 2")
+    assert "E assert 1 == 2<" in line_of(a_card(S.OUTPUT_ERROR, error=colored))
     assert len(line_of(a_card(S.OUTPUT_ERROR, **error))) < 2_000
     assert "No such file" not in line_of(a_card(S.OUTPUT_ERROR, soft=True, **error))
 

@@ -126,6 +126,14 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
     assert "approve" not in text.lower()
 
 
+@pytest.mark.parametrize("event", ["tool.execute.error", "tool.execute.corrected", "run.failed"])
+def test_an_error_is_told_without_terminal_colors_and_an_input_with_marks(event: str) -> None:
+    error = {"code": "timeout", "message": "\x1b[31mNo answer\x1b[0m"}
+    assert formats.build_message(said(event=event, error=error), "medium").text.endswith("No answer")
+    asked = said(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")
+    assert "[U+001B][8m-rf" in formats.build_message(asked, "medium").text
+
+
 def test_discord_mentions_no_one_and_slack_renders_no_markup() -> None:
     discord = json.loads(formats.format_discord(formats.build_message(said(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]

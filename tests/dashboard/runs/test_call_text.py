@@ -57,7 +57,7 @@ def test_no_line_of_a_code_block_can_end_it(text: str) -> None:
 def test_the_markdown_tells_what_the_page_tells(viewer: Client, a_run: Callable[..., Run]) -> None:
     run = a_run(
         "nightly", f.InputReady("c", "Bash", {"command": "echo ```"}, True),
-        f.OutputFailed("c", "exit 1\n# not a heading"),
+        f.OutputFailed("c", "\x1b[31mexit 1\x1b[0m\n# not a heading"),
     )  # fmt: skip
     text = fetch(viewer, ToolCall.objects.get(run=run), "call.md")
     assert text.startswith("### `Bash` · Failed\n")

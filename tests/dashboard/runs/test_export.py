@@ -98,6 +98,16 @@ def test_the_html_file_names_the_state_as_the_card_does(viewer: Client, a_run: C
     assert word != "Failed" and f"</code> · {word}</h2>" in download(viewer, call, "run.html")
 
 
+def test_the_html_file_keeps_the_marks_of_inputs_and_drops_the_colors_of_outputs(
+    viewer: Client, a_run: Callable[..., Run]
+) -> None:
+    red = "\x1b[31mred\x1b[0m"
+    ready = f.InputReady("c", "Bash", {"command": "ls"}, True), f.InputReady("d", "Bash", {"command": red}, True)
+    run = a_run("r", *ready, f.OutputReady("c", red), f.OutputFailed("d", red))
+    html = download(viewer, ToolCall.objects.filter(run=run).first(), "run.html")
+    assert "<pre>red</pre>" in html and "Error: red<" in html and html.count("[31m") == 2  # summary and input
+
+
 def test_the_html_file_cuts_large_bodies_and_says_so(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
     call = a_call("output-available", input={"command": "x" * (export.MAX_BODY + 500)})
     html = download(viewer, call, "run.html")

@@ -66,6 +66,12 @@ def test_a_missing_reason_is_named(viewer: Client, a_run: Callable[..., Run], fa
     assert ToolCall.objects.get().finished_at and words in viewer.get("/").content.decode()
 
 
+def test_a_failure_is_listed_without_the_colors_of_its_error(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("r", f.InputReady("c", "Read", {}, True), f.OutputFailed("c", "\x1b[31mNo such\x1b[0m\n file"))
+    assert ">No such file<" in viewer.get("/").content.decode()
+    assert "U+001B" not in viewer.get(f"/calls/{ToolCall.objects.get().public_id}/").content.decode()
+
+
 def test_calls_are_counted_by_what_was_decided_before_they_ran() -> None:
     now = timezone.now()
     calls = [StartedCall(now, "output-available", is_gated=False), StartedCall(now, "output-error", is_gated=False)]
@@ -84,6 +90,15 @@ def test_a_tile_keeps_its_place_until_its_run_has_ended_and_another_begins() -> 
     assert order.arrange([17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]
     assert order.arrange([18, 17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]  # none has ended
     assert order.arrange([18], []) == [18]
+
+
+def test_a_tile_whose_run_is_gone_is_filled_and_no_other_moves() -> None:
+    order = TileOrder()
+    recent = list(range(20, 4, -1))
+    assert order.arrange([], recent) == [13, 14, 15, 16, 17, 18, 19, 20]  # the newest
+    assert order.arrange([], [22, 21, *recent[:6]]) == [21, 22, 15, 16, 17, 18, 19, 20]
+    assert order.arrange([23], [22, 21, *recent[:5]]) == [21, 22, 23, 16, 17, 18, 19, 20]
+    assert order.arrange([], [18, 16]) == [16, 18]  # the others were deleted
 
 
 def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_run: Callable[..., Run]) -> None:
