@@ -372,6 +372,22 @@ def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) 
     withdraw_all(server)
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_run_fits_on_a_phone_with_its_status_calls_and_duration(
+    server: Server, visit: Open, run: str, width: int
+) -> None:
+    long_run = f"{run}-{'long-name-' * 6}"
+    tell(server, long_run, *[frame for n in range(3) for frame in done(f"a{n}")])
+    page = visit("/runs/", viewport={"width": width, "height": 640})
+    table = page.locator(".table:has(.run-row)")
+    assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
+    row = page.locator(f".run-row:has-text('{long_run}')")
+    for part in (".name a", ".badge", ".statebar", "td.num"):
+        box = row.locator(part).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width and box["height"] > 0, part
+    assert row.bounding_box()["height"] <= 112
+
+
 @pytest.mark.parametrize("path", ["/", "/approvals/", "/runs/", "/calls/", "/sources/"])
 def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
     server: Server, visit: Open, run: str, path: str
