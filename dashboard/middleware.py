@@ -1,4 +1,6 @@
-"""Middleware of pages: security headers, outages, and the actor for the audit trail."""
+"""Middleware of pages: security headers, compression, outages, and the actor for the audit trail."""
+
+from __future__ import annotations
 
 import asyncio
 import sys
@@ -9,7 +11,8 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.defaults import bad_request, server_error
@@ -48,6 +51,10 @@ PARTS_OF_PAGES = frozenset({"text/javascript", "application/javascript", "text/c
 HEADERS_OF_DOCUMENTS = (
     "Content-Security-Policy", "Permissions-Policy", "Cross-Origin-Opener-Policy", "Referrer-Policy",
 )  # fmt: skip
+
+# Streams and the API of agents are sent uncompressed.
+SMALLEST_BODY = 1 << 10  # bytes; smaller responses are not worth the work
+MEDIA_TYPES = {"text/html", "text/plain", "application/json", "application/yaml", "text/css", "text/javascript"}
 
 
 class Middleware:
@@ -219,3 +226,25 @@ def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
         # after a sign-out, the back button must not show cards.
         response.headers["Cache-Control"] = "no-store, private"
     return response
+
+
+class WholeResponseCompression(GZipMiddleware):
+    """Compress whole responses of text with gzip, if the client accepts it.
+
+    Against BREACH: Django masks the CSRF token of each page again, compressed bodies get up to 100 random bytes, and
+    the session cookie is SameSite=Lax, so other sites can only navigate to pages, not request them in the background.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Compress the response, or return it unchanged."""
+        if response.streaming or not is_worth_compressing(response):
+            return response
+        compressed: HttpResponseBase = super().process_response(request, response)
+        return compressed
+
+
+def is_worth_compressing(response: HttpResponseBase) -> bool:
+    """Return whether this is a whole response of text, and large enough."""
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
+    content: bytes = getattr(response, "content", b"")
+    return media_type in MEDIA_TYPES and len(content) >= SMALLEST_BODY

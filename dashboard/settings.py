@@ -34,7 +34,7 @@ MIDDLEWARE = [
     "dashboard.middleware.SecurityHeaders",  # outermost, so that every answer has them, also static files and errors
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "dashboard.compression.WholeResponseCompression",  # static files are compressed already
+    "dashboard.middleware.WholeResponseCompression",  # static files are compressed already
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

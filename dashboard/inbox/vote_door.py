@@ -42,7 +42,7 @@ LARGE_CARD = 20_000  # characters of a card's JSON; larger cards are not drawn o
 _MIDDLEWARE = (
     "dashboard.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
-    "dashboard.compression.WholeResponseCompression",
+    "dashboard.middleware.WholeResponseCompression",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
