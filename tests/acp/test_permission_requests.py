@@ -14,8 +14,9 @@ from tests.support.server import PATIENCE, until
 from tests.support.silent_server import Hole
 from toolcards.acp.permission_requests import PermissionRequests
 from toolcards.acp.sessions import Sessions
-from toolcards.client import Toolcards, gate_client, question_wait
+from toolcards.client import Toolcards, gate_client
 from toolcards.client.common.canonical_json import digest
+from toolcards.client.decisions import approval_wait
 
 OPTIONS = [
     {"optionId": "always", "kind": "allow_always"}, {"optionId": "yes", "kind": "allow_once"},
@@ -84,8 +85,8 @@ def outcome(gate: Gate, *, timeout: float = PATIENCE) -> str:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_client, "PAUSE", 0.01)
-    monkeypatch.setattr(question_wait, "POLL", 0.2)
-    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.05)
+    monkeypatch.setattr(approval_wait, "POLL", 0.2)
+    monkeypatch.setattr(approval_wait, "ASKED_PATIENCE", 0.05)
 
 
 @pytest.mark.parametrize("effect", ["allow", "ask"])

@@ -13,7 +13,8 @@ from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Answer, Gate
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
-from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
+from toolcards.client import Denied, Toolcards, gate_client, gated
+from toolcards.client.decisions import approval_wait
 from toolcards.client.plain import Tools
 
 pytestmark = pytest.mark.slow
@@ -58,9 +59,9 @@ def ran(client: Client, row: BadAnswer | None, stage: str, *, timeout: float = P
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that gets no usable answer is tried again, for two minutes: here for the time of a few tries."""
-    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.05)
+    monkeypatch.setattr(approval_wait, "ASKED_PATIENCE", 0.05)
     monkeypatch.setattr(gate_client, "PAUSE", 0.01)
-    monkeypatch.setattr(question_wait, "POLL", 0.2)
+    monkeypatch.setattr(approval_wait, "POLL", 0.2)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -16,9 +16,9 @@ import pytest
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE
 from toolcards.client import Denied, Run, Toolcards, gated
-from toolcards.client.call_registry import CallRegistry, find_registry
-from toolcards.client.pending import WireIds
+from toolcards.client.frameworks.call_registry import CallRegistry, find_registry
 from toolcards.client.plain import Answer, Tools
+from toolcards.client.transport.pending import WireIds
 
 EFFECTS = {"lookup": "allow", "agent": "allow", "wipe": "deny"}
 

@@ -14,7 +14,8 @@ import pytest
 from tests.support.fake_gate import AWAY, Answer, Gate, answer_in_order, plain
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
-from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
+from toolcards.client import Denied, Toolcards, gate_client, gated
+from toolcards.client.decisions import approval_wait
 from toolcards.client.plain import Tools
 
 
@@ -65,7 +66,7 @@ def test_waiting_ends_after_the_given_seconds() -> None:
 
 
 def test_a_question_that_is_asked_for_ever_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question_wait, "LONGEST_WAIT", 0.3)
+    monkeypatch.setattr(approval_wait, "LONGEST_WAIT", 0.3)
     with asks(still_pending) as gate:
         decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert (decision.effect, decision.code) == ("deny", "approval_expired")
@@ -87,7 +88,7 @@ def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatc
 
 def test_waiting_ends_when_the_server_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server accepts the request and then hangs: the client stops waiting, whatever the approval's time limit."""
-    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.5)
+    monkeypatch.setattr(approval_wait, "ASKED_PATIENCE", 0.5)
     for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
         with asks(answer_in_order(AWAY)) as gate:
             decision = ask(Toolcards(gate.url, "key", timeout=PATIENCE), "r1", "c1", "bash", {})

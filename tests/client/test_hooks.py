@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.server import PATIENCE
-from toolcards.client import failures, gated, hooks
-from toolcards.client.answers import Decision, Denied
+from toolcards.client import gated, hooks
+from toolcards.client.decisions.answers import Decision, Denied
+from toolcards.client.values import failures
 
 ROOT = Path(__file__).parents[2] / "toolcards"
 

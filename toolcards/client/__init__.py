@@ -13,13 +13,13 @@ async with cards.run(agent="scribe") as run:             # or `with`, and `call.
 For agent frameworks see the modules pydantic_ai, langchain, openai_agents and plain, which are imported by name.
 """
 
-from .answers import Decision, Denied
 from .calls import Call
+from .decisions.answers import Decision, Denied
 from .gate_client import Toolcards, Unreachable
 from .gated import gated
-from .outputs import BadOutput
 from .stream import Run, current
-from .websocket import ConnectionClosed
+from .transport.websocket import ConnectionClosed
+from .values.outputs import BadOutput
 
 Closed = ConnectionClosed  # its earlier name
 

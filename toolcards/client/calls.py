@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from . import outputs, repair_loop
-from .answers import Decision, Denied, make_denial
 from .common.input_repair import Repair
-from .failures import format_error, mark_as_reported
-from .jsonable import shorten
-from .question import CallRequest
-from .repair_loop import Reask
+from .decisions.answers import Decision, Denied, make_denial
+from .decisions.question import CallRequest
+from .values import outputs, repair_loop
+from .values.failures import format_error, mark_as_reported
+from .values.jsonable import shorten
+from .values.repair_loop import Reask
 
 if TYPE_CHECKING:
     from .stream import Run

@@ -16,17 +16,17 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from . import repair_loop
-from .answers import Decision, check_answer, check_claim, deny_unasked, get_allowed_tool, make_denial
 from .common import input_repair
-from .connection import ASKED_PATIENCE
-from .http_client import HttpClient, Unreachable
-from .jsonable import shorten
-from .question import CallRequest, SubmittedCalls
-from .question_wait import ApprovalWait
-from .repair_loop import Reask
+from .decisions.answers import Decision, check_answer, check_claim, deny_unasked, get_allowed_tool, make_denial
+from .decisions.approval_wait import ApprovalWait
+from .decisions.question import CallRequest, SubmittedCalls
 from .stream import Run
-from .threads import get_pool, run_in_thread
+from .transport.connection import ASKED_PATIENCE
+from .transport.http_client import HttpClient, Unreachable
+from .transport.threads import get_pool, run_in_thread
+from .values import repair_loop
+from .values.jsonable import shorten
+from .values.repair_loop import Reask
 
 __all__ = ["Toolcards", "Unreachable"]
 

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from .annotations import build_schema, check_edit
-from .answers import Decision, Denied
 from .common.json_text import is_same_json
-from .failures import format_error, is_interruption
+from .decisions.answers import Decision, Denied
 from .gate_client import Toolcards
 from .hooks import Attempt
-from .jsonable import shorten
-from .outputs import BadOutput, find_output_trouble
 from .stream import current
-from .threads import run_in_thread
+from .transport.threads import run_in_thread
+from .values.annotations import build_schema, check_edit
+from .values.failures import format_error, is_interruption
+from .values.jsonable import shorten
+from .values.outputs import BadOutput, find_output_trouble
 
 __all__ = ["gated"]
 

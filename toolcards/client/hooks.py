@@ -29,8 +29,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from .answers import Denied, make_denial
 from .common import error_codes, exception_codes
+from .decisions.answers import Denied, make_denial
 
 __all__ = ["Attempt", "TimedOut", "Veto", "clear", "drain", "has_plugins", "register"]
 

@@ -22,15 +22,15 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
 
-from .answers import Decision
-from .auto_runs import IDLE, AutoRuns
-from .call_registry import CallRegistry, format_denial, require_registry
-from .failures import is_cancellation
+from .decisions.answers import Decision
+from .frameworks.auto_runs import IDLE, AutoRuns
+from .frameworks.call_registry import CallRegistry, format_denial, require_registry
+from .frameworks.langchain_pauses import aresume, resume
+from .frameworks.tracked_call import TrackedCall, current_call
 from .gate_client import Toolcards
-from .jsonable import to_jsonable
-from .langchain_pauses import aresume, resume
 from .stream import Run, current
-from .tracked_call import TrackedCall, current_call
+from .values.failures import is_cancellation
+from .values.jsonable import to_jsonable
 
 __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
-from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial, require_registry
+from .frameworks.call_registry import CallRegistry, deny_without_run, find_registry, format_denial, require_registry
+from .frameworks.tracked_call import TrackedCall
 from .stream import Run, current
-from .tracked_call import TrackedCall
 
 __all__ = ["Watch", "answered", "config", "gated", "streamed"]
 

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
-from . import repair_loop
-from .answers import Decision
-from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial
 from .common.input_repair import Offer, Repair
 from .common.json_text import parse
 from .common.tool_kinds import find_kind
-from .failures import is_interruption
-from .jsonable import to_jsonable
-from .outputs import BadOutput, find_output_trouble
+from .decisions.answers import Decision
+from .frameworks.call_registry import CallRegistry, deny_without_run, find_registry, format_denial
+from .frameworks.tracked_call import TrackedCall
 from .stream import Run, current
-from .threads import run_in_thread
-from .tracked_call import TrackedCall
+from .transport.threads import run_in_thread
+from .values import repair_loop
+from .values.failures import is_interruption
+from .values.jsonable import to_jsonable
+from .values.outputs import BadOutput, find_output_trouble
 
 __all__ = ["Answer", "Tools"]
 

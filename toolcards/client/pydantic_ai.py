@@ -30,11 +30,11 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .call_registry import CallRegistry, find_registry
-from .failures import is_cancellation
+from .frameworks.call_registry import CallRegistry, find_registry
+from .frameworks.tracked_call import TrackedCall, canonical_text
 from .gate_client import Toolcards
 from .stream import Run
-from .tracked_call import TrackedCall, canonical_text
+from .values.failures import is_cancellation
 
 __all__ = ["Gate", "Watch"]
 

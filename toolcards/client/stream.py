@@ -13,16 +13,16 @@ from types import TracebackType
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from . import background_loop, websocket
-from .answers import Decision, describe_refusal, make_denial
 from .calls import Call
 from .common import input_repair
-from .connection import Connection
-from .failures import classify_run_end
-from .outbox import BATCH, MAX_FRAME, Outbox
-from .pending import Pending, PendingQuestions, WireIds
-from .question import CallRequest
-from .question_wait import LONGEST_WAIT
+from .decisions.answers import Decision, describe_refusal, make_denial
+from .decisions.approval_wait import LONGEST_WAIT
+from .decisions.question import CallRequest
+from .transport import threads, websocket
+from .transport.connection import Connection
+from .transport.outbox import BATCH, MAX_FRAME, Outbox
+from .transport.pending import Pending, PendingQuestions, WireIds
+from .values.failures import classify_run_end
 
 __all__ = ["BATCH", "Call", "Run", "current"]
 
@@ -106,7 +106,7 @@ class Run:
         await self._close(error)
 
     def __enter__(self) -> Run:
-        background_loop.run_in_loop(self._open(), background_loop.get_background_loop())
+        threads.run_in_loop(self._open(), threads.get_background_loop())
         self._before = _current.get()
         _current.set(self)
         return self
@@ -115,7 +115,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _current.set(self._before)
-        background_loop.run_in_loop(self._close(error), background_loop.get_background_loop())
+        threads.run_in_loop(self._close(error), threads.get_background_loop())
 
     async def _open(self) -> None:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
@@ -140,7 +140,7 @@ class Run:
         """Wait in this thread until everything is committed; return whether it is."""
         if self._loop is not None and self.dead is None and not self._link.down_since and not self._is_forked_copy:
             with contextlib.suppress(TimeoutError):
-                background_loop.run_in_loop(asyncio.wait_for(self.flushed(), seconds), self._loop)
+                threads.run_in_loop(asyncio.wait_for(self.flushed(), seconds), self._loop)
         return not len(self._outbox)
 
     async def flushed(self) -> None:
@@ -205,7 +205,7 @@ class Run:
         The decision is allow or deny.
         """
         deciding = self._submit(question, frame, seconds)
-        if self._loop is None or self._loop is background_loop.find_running_loop() or self._is_forked_copy:
+        if self._loop is None or self._loop is threads.find_running_loop() or self._is_forked_copy:
             return await deciding
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
 
@@ -213,8 +213,8 @@ class Run:
         """Do the same in a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not begun: use it as `with run:`")
-        loop = background_loop.get_background_loop() if self._is_forked_copy else self._loop
-        return background_loop.run_in_loop(self._submit(question, frame, seconds), loop)
+        loop = threads.get_background_loop() if self._is_forked_copy else self._loop
+        return threads.run_in_loop(self._submit(question, frame, seconds), loop)
 
     async def _submit(self, question: CallRequest, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
@@ -279,7 +279,7 @@ class Run:
 
     def _call_in_loop(self, callback: Any) -> None:
         """Call it in the loop of the run, from any thread."""
-        if self._loop is None or self._loop is background_loop.find_running_loop():
+        if self._loop is None or self._loop is threads.find_running_loop():
             callback()
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from toolcards.client import Decision, Toolcards
-from toolcards.client.question import CallRequest
+from toolcards.client.decisions.question import CallRequest
 
 RUN_PREFIX = "toolcards-probe-"
 TOOL = "Toolcards probe"

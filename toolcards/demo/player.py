@@ -14,7 +14,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
-from toolcards.client import ConnectionClosed, Decision, Run, Toolcards, websocket
+from toolcards.client import ConnectionClosed, Decision, Run, Toolcards
+from toolcards.client.transport import websocket
 from toolcards.demo.recordings import AGENTS, Recording
 
 STAGGER = 2.0  # seconds between the agents' first runs

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from toolcards.client.common.json_text import parse_strict_object
-from toolcards.client.http_client import HttpClient, Unreachable
+from toolcards.client.transport.http_client import HttpClient, Unreachable
 from toolcards.hook_relay.answers import CHECKS, DENIALS, JsonObject, UnusableAnswer
 from toolcards.hook_relay.programs import PROGRAMS
 

@@ -11,8 +11,8 @@ from typing import Any
 from toolcards.client import Decision, Toolcards
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.input_repair import parse_offers
-from toolcards.client.jsonable import shorten
-from toolcards.client.repair_loop import find_trouble, make_refusal
+from toolcards.client.values.jsonable import shorten
+from toolcards.client.values.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.messages import (
     CLIENT_INFO,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.javascript import NODE, Node
 from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
-from toolcards.client.question import CallRequest
+from toolcards.client.decisions.question import CallRequest
 
 # JSON texts and their RFC 8785 form, None for invalid input. Texts, because parsing loses the spelling of a number.
 TABLE: dict[str, str | None] = {

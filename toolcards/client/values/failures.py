@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from .common import error_codes, exception_codes
+from ..common import error_codes, exception_codes
 
 __all__ = ["classify_run_end", "format_error", "is_cancellation", "is_interruption", "mark_as_reported"]
 

@@ -13,10 +13,10 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from . import background_loop
+from ..gate_client import Toolcards
+from ..stream import Run
+from ..transport import threads
 from .call_registry import find_registry
-from .gate_client import Toolcards
-from .stream import Run
 
 __all__ = ["IDLE", "AutoRuns"]
 
@@ -46,7 +46,7 @@ class AutoRuns:
         """Return the conversation's run, opening it if necessary."""
         run, is_new = self._get_or_create(conversation)
         if is_new:
-            background_loop.run_in_loop(self._open_run(conversation, run), background_loop.get_background_loop())
+            threads.run_in_loop(self._open_run(conversation, run), threads.get_background_loop())
         return run
 
     async def arun(self, conversation: str) -> Run:
@@ -55,7 +55,7 @@ class AutoRuns:
         if is_new:
             await asyncio.wrap_future(
                 asyncio.run_coroutine_threadsafe(
-                    self._open_run(conversation, run), await asyncio.to_thread(background_loop.get_background_loop)
+                    self._open_run(conversation, run), await asyncio.to_thread(threads.get_background_loop)
                 )
             )
         return run
@@ -67,7 +67,7 @@ class AutoRuns:
         with self._lock:
             runs, self._runs = self._runs, {}
         for each in runs.values():
-            background_loop.run_in_loop(each.run._close(None), background_loop.get_background_loop())
+            threads.run_in_loop(each.run._close(None), threads.get_background_loop())
 
     def _get_or_create(self, conversation: str) -> tuple[Run, bool]:
         """Return the conversation's run and whether it must be opened."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from .common.json_text import parse_strict_object
+from ..common.json_text import parse_strict_object
 
 __all__ = ["LONGEST_ANSWER", "HttpClient", "Unreachable"]
 

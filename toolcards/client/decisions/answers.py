@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .common.canonical_json import digest
+from ..common.canonical_json import digest
 from .question import CallRequest, Tool
 
 __all__ = ["AnswerMismatch", "Decision", "Denied", "check_answer", "check_claim", "get_allowed_tool", "make_denial"]

@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from ..common.json_text import parse_strict_object
+from ..decisions.answers import describe_refusal
 from . import websocket
-from .answers import describe_refusal
-from .common.json_text import parse_strict_object
 from .outbox import Outbox
 from .pending import PendingQuestions
 

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .answers import Decision, make_denial
-from .stream import Run
+from ..decisions.answers import Decision, make_denial
+from ..stream import Run
 from .tracked_call import TrackedCall
 
 __all__ = ["DENIAL_PREFIX", "CallRegistry", "deny_without_run", "find_registry", "format_denial", "require_registry"]

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .answers import Decision, check_answer, make_denial
-from .question import CallRequest
+from ..decisions.answers import Decision, check_answer, make_denial
+from ..decisions.question import CallRequest
 
 __all__ = ["Pending", "PendingQuestions", "WireIds"]
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .answers import Decision
-from .calls import FORM, Call
-from .stream import Run
+from ..calls import FORM, Call
+from ..decisions.answers import Decision
+from ..stream import Run
 
 __all__ = ["FormAnswer", "ask_form", "ask_form_now", "build_form"]
 

@@ -1,18 +1,22 @@
-"""One thread with an event loop, shared by all runs that are used from code without a loop."""
+"""Threads of the client: one with an event loop, for code without a loop, and a pool for blocking work of async agents."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
-__all__ = ["find_running_loop", "get_background_loop", "run_in_loop"]
+__all__ = ["find_running_loop", "get_background_loop", "get_pool", "run_in_loop", "run_in_thread"]
 
 T = TypeVar("T")
 _lock = threading.Lock()
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has no thread of its parent
+# By process: a forked child has no thread of its parent.
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def get_background_loop() -> asyncio.AbstractEventLoop:
@@ -54,3 +58,14 @@ def _reset_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
+    """Run a function in a thread of this module, without queueing."""
+    return asyncio.get_running_loop().run_in_executor(get_pool(), partial(function, *args, **more))
+
+
+def get_pool() -> ThreadPoolExecutor:
+    """Return the thread pool of this process."""
+    existing = _pools.get(os.getpid())
+    return existing or _pools.setdefault(os.getpid(), ThreadPoolExecutor(64, "toolcards"))

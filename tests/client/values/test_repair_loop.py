@@ -15,12 +15,13 @@ import pytest
 
 from tests.support import gating
 from tests.support.server import Server
-from toolcards.client import Toolcards, hooks, repair_loop
-from toolcards.client import schema as part
-from toolcards.client.answers import Decision
-from toolcards.client.call_registry import find_registry
+from toolcards.client import Toolcards, hooks
 from toolcards.client.common import input_repair
+from toolcards.client.decisions.answers import Decision
+from toolcards.client.frameworks.call_registry import find_registry
 from toolcards.client.plain import Tools
+from toolcards.client.values import repair_loop
+from toolcards.client.values import schema as part
 from toolcards.core.schemas import json_schema as whole
 
 NOBODY = "http://127.0.0.1:9"

@@ -8,15 +8,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from .answers import Decision, Denied, make_denial
-from .calls import Call
-from .common import error_codes
-from .common.input_repair import Repair
-from .failures import is_cancellation, is_interruption
-from .hooks import Attempt, has_plugins
-from .jsonable import to_jsonable
-from .outputs import BadOutput
-from .threads import run_in_thread
+from ..calls import Call
+from ..common import error_codes
+from ..common.input_repair import Repair
+from ..decisions.answers import Decision, Denied, make_denial
+from ..hooks import Attempt, has_plugins
+from ..transport.threads import run_in_thread
+from ..values.failures import is_cancellation, is_interruption
+from ..values.jsonable import to_jsonable
+from ..values.outputs import BadOutput
 
 __all__ = ["TrackedCall", "canonical_text", "current_call"]
 

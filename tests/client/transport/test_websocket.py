@@ -9,7 +9,7 @@ import struct
 import pytest
 from websockets.asyncio.server import serve
 
-from toolcards.client import websocket
+from toolcards.client.transport import websocket
 
 
 @contextlib.asynccontextmanager

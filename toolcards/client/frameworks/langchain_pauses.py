@@ -11,10 +11,10 @@ from typing import Any
 
 from langgraph.types import Command
 
-from .answers import Decision
+from ..decisions.answers import Decision
+from ..stream import Run
 from .call_registry import CallRegistry, require_registry
 from .question_form import FormAnswer, ask_form, ask_form_now, build_form
-from .stream import Run
 from .tracked_call import TrackedCall
 
 __all__ = ["aresume", "resume"]

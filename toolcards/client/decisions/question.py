@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .common.canonical_json import call_digest, digest
+from ..common.canonical_json import call_digest, digest
 
 __all__ = ["CallRequest", "SubmittedCalls", "Tool"]
 

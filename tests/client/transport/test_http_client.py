@@ -14,7 +14,7 @@ import pytest
 from tests.support.fake_gate import Answer, Gate, plain, response
 from tests.support.server import PATIENCE
 from toolcards.client import Toolcards
-from toolcards.client.http_client import MAX_IDLE, HttpClient, Unreachable
+from toolcards.client.transport.http_client import MAX_IDLE, HttpClient, Unreachable
 
 Tamper = Callable[[str, Any], Answer | None]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..transport.connection import ASKED_PATIENCE
 from .answers import Decision
-from .connection import ASKED_PATIENCE
 
 if TYPE_CHECKING:
-    from .gate_client import Toolcards
+    from ..gate_client import Toolcards
 
 __all__ = ["LONGEST_WAIT", "POLL", "ApprovalWait"]
 

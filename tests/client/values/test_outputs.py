@@ -17,9 +17,9 @@ import pytest
 from tests.support import gating
 from tests.support.server import PATIENCE, Server, until
 from toolcards.client import BadOutput, Toolcards, gated, hooks
-from toolcards.client.jsonable import LONGEST
-from toolcards.client.outputs import find_output_trouble
 from toolcards.client.plain import Tools
+from toolcards.client.values.jsonable import LONGEST
+from toolcards.client.values.outputs import find_output_trouble
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CODE = ("bad_output", "output", "tool", False)
