@@ -13,6 +13,6 @@ class DashboardConfig(AppConfig):
     def ready(self) -> None:
         """Register system checks and signal receivers."""
         from dashboard import checks  # noqa: F401
-        from dashboard.accounts import audit_signals, deletions, sign_in_log  # noqa: F401
+        from dashboard.accounts import audit_signals, sign_in_log  # noqa: F401
         from dashboard.notifications import push_endings  # noqa: F401
         from dashboard.serving import page_handler  # noqa: F401

@@ -7,9 +7,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from dashboard import status_banner
 from dashboard.environment import PROGRAM
-from dashboard.live import waiting_badge
+from dashboard.live import status_banner, waiting_badge
 
 
 def add_site_status(request: HttpRequest) -> dict[str, Any]:

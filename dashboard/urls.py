@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 
-from dashboard import installation
+from dashboard import web_app
 from dashboard.accounts import sign_in_views
 from dashboard.accounts import views as accounts
 from dashboard.accounts.access import allow_anyone
@@ -156,9 +156,9 @@ HELP = [
 ]
 
 INSTALLING = [
-    path("manifest.webmanifest", installation.manifest, name="manifest"),
-    path("service-worker.js", installation.service_worker, name="service-worker"),
-    path("offline/", installation.offline, name="offline"),
+    path("manifest.webmanifest", web_app.manifest, name="manifest"),
+    path("service-worker.js", web_app.service_worker, name="service-worker"),
+    path("offline/", web_app.offline, name="offline"),
 ]
 
 urlpatterns = [

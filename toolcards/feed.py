@@ -21,7 +21,7 @@ from toolcards.clocks import clock
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, get_approvals_bell, listen
 from toolcards.models import Approval, Event
-from toolcards.models.approval_status import ApprovalStatus, select_statuses
+from toolcards.models.approvals import ApprovalStatus, select_statuses
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500

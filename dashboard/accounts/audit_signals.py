@@ -7,6 +7,9 @@ the save fails. Django's own commands save without a transaction, since no signa
 after its row was written, the command reports an error, and the trail has a row of an attempt.
 
 A function that changes several things of one person uses `record_as_one_act`, which writes one row.
+
+Deletions are recorded in the transaction that deletes. Usually keys are revoked and people deactivated; deleting them
+needs its own permission.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models.signals import m2m_changed, pre_delete, pre_save
+from django.db.models.signals import m2m_changed, post_delete, pre_delete, pre_save
 from django.dispatch import receiver
 
 from toolcards.audit.trail import Act, write_acts
+from toolcards.models import AgentKey, Source
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
 _grouped_person: ContextVar[str] = ContextVar("grouped_person", default="")  # whose changes the caller records
@@ -195,3 +200,23 @@ def _describe_membership_change(now: set[str], changed: set[str], action: str) -
 
 for _through in _RELATIONS:
     m2m_changed.connect(record_membership_change, sender=_through)
+
+
+@receiver(post_delete, sender=AgentKey)
+def record_key_deleted(sender: Any, instance: AgentKey, **kwargs: Any) -> None:
+    """Record a deleted key; its source may be deleted, too."""
+    source = Source.objects.filter(pk=instance.source_id).values_list("name", flat=True).first()
+    detail = {"source": source or str(instance.source_id), "prefix": f"{instance.prefix}…", "scopes": instance.scopes}
+    write_acts(Act("key.deleted", detail=detail))
+
+
+@receiver(post_delete, sender=Source)
+def record_source_deleted(sender: Any, instance: Source, **kwargs: Any) -> None:
+    """Record a deleted source."""
+    write_acts(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
+
+
+@receiver(post_delete, sender=get_user_model())
+def record_person_deleted(sender: Any, instance: Any, **kwargs: Any) -> None:
+    """Record a deleted person."""
+    write_acts(Act("person.deleted", detail={"person": instance.get_username()}))

@@ -8,14 +8,13 @@ that NUL and lone surrogates in text from agents survive in any database.
 from toolcards.audit.rows import AuditHead, AuditRow  # Django looks for tables here
 from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
-from toolcards.models.commits import GroupCommit
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
-from toolcards.models.pulse import Pulse
 from toolcards.models.push import PushBrowser, PushKey
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
 from toolcards.models.saved_filters import SavedFilter
 from toolcards.models.search_index import SearchBlock, SearchSegment
+from toolcards.models.server_processes import GroupCommit, Pulse
 from toolcards.models.sources import (
     EVERY_SCOPE,
     READ_ALL,

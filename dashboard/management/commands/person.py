@@ -9,8 +9,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import first_run
 from dashboard.accounts import roles, sign_in_links
+from dashboard.management import first_run
 
 
 class Command(BaseCommand):

@@ -18,9 +18,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
 
-from dashboard import checks, first_run, serving
+from dashboard import checks, serving
 from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, PROGRAM, Environment
+from dashboard.management import first_run
 from dashboard.serving import occupancy
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}

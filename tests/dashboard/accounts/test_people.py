@@ -16,9 +16,9 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import first_run
 from dashboard.accounts import roles, sign_in_links
 from dashboard.environment import Environment
+from dashboard.management import first_run
 from tests.support.server import PATIENCE
 from toolcards.audit.rows import AuditRow
 from toolcards.audit.trail import ACTOR

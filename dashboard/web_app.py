@@ -46,7 +46,7 @@ def service_worker(request: HttpRequest) -> HttpResponse:
     files = [static(f"toolcards/{name}.css") for name in SHELL_FILES]
     files += [static("toolcards/theme.js"), static("toolcards/favicon.svg")]
     context = {"files": files, "icon": static("toolcards/icon-192.png")}
-    return render(request, "installation/service_worker.js", context, content_type="text/javascript")
+    return render(request, "web_app/service_worker.js", context, content_type="text/javascript")
 
 
 @allow_anyone
@@ -54,4 +54,4 @@ def service_worker(request: HttpRequest) -> HttpResponse:
 def offline(request: HttpRequest) -> HttpResponse:
     """Show what the service worker shows while the server cannot be reached."""
     files = [static(f"toolcards/{name}.css") for name in SHELL_FILES]
-    return render(request, "installation/offline.html", {"files": files})
+    return render(request, "web_app/offline.html", {"files": files})

@@ -1,10 +1,27 @@
-"""The pulse: the last beat that the server processes of this installation agreed on (toolcards/clocks.py)."""
+"""What the server processes of one installation tell each other: their newest group commit, and the pulse.
+
+See `toolcards.gate.writer.commit_marks` and `toolcards.clocks`.
+"""
 
 from __future__ import annotations
 
 from django.db import models
 
 from toolcards.clocks import Beat
+
+
+class GroupCommit(models.Model):
+    """A process and the number of its latest commit."""
+
+    process = models.CharField(max_length=32, primary_key=True)
+    number = models.BigIntegerField()
+    at = models.FloatField()  # epoch seconds
+
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.number}"
 
 
 class Pulse(models.Model):
