@@ -17,8 +17,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 
 from dashboard.inbox.vote_door import VoteDoor
-from dashboard.live.origin import OriginGuard
-from dashboard.live.routing import websocket_urlpatterns
+from dashboard.live.sockets import OriginGuard, websocket_urlpatterns
 from dashboard.serving.bodies import BodyMeter
 from dashboard.serving.requests import PeerCounter, RequestTracker
 from toolcards import gate

@@ -15,7 +15,7 @@ from dashboard.inbox import views as inbox
 from dashboard.notifications import push_views
 from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
-from dashboard.policy import call_policy, draft_views, dry_run_views, emergency, grants
+from dashboard.policy import draft_views, dry_run_views, emergency, explanation, grants
 from dashboard.policy import views as policy
 from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
@@ -50,8 +50,8 @@ RUN_PAGES = [
     path("calls/<number:run>-<number:ordinal>/call.md", call_text.show_markdown, name="call-markdown"),
     path("calls/<number:run>-<number:ordinal>/call.json", call_text.show_json, name="call-json"),
     path("calls/<number:run>-<number:ordinal>/call.sh", call_text.show_curl, name="call-curl"),
-    path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
-    path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
+    path("calls/<number:run>-<number:ordinal>/why/", explanation.explain_call, name="why"),
+    path("calls/<number:run>-<number:ordinal>/rule/", explanation.suggest_rule, name="rule-from-call"),
 ]
 
 SIGNING = [

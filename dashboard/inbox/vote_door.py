@@ -17,7 +17,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.cache import patch_vary_headers
 from django.utils.module_loading import import_string
 
@@ -25,15 +25,50 @@ from dashboard.accounts.access import find_csrf_fault
 from dashboard.accounts.sessions import SessionStore, find_person
 from dashboard.accounts.sign_in_log import find_sign_in_time
 from dashboard.inbox import views
-from dashboard.inbox.ballots import read_plain_ballot
 from dashboard.middleware import unavailable
 from dashboard.serving.bodies import SMALL
 from toolcards import gate
 from toolcards.core.calls.card_codec import measure_card
 from toolcards.database import report_outage
+from toolcards.gate import Ballot
 from toolcards.models import ToolCall
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.asgi_messages import get_announced_length, respond
+
+_TEXTS = {"reason": 2_000, "note": 2_000, "client_decision_id": 100}  # and their longest values
+_PATTERNS = {
+    "decision": re.compile(r"approve|deny"),
+    "rev": re.compile(r"[0-9]{1,9}"),
+    "args_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "view_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "grant": re.compile(""),
+    "grant_minutes": re.compile(""),
+}
+_REQUIRED = ("decision", "rev")
+
+
+def read_plain_ballot(approval: str, fields: QueryDict) -> Ballot | None:
+    """Return the ballot of a form that approves or denies, without more.
+
+    None for all others, which BallotForm reads. A ballot is the one that BallotForm returns.
+    """
+    if any("\0" in text for text in fields.values()):
+        return None
+    values = {}
+    for name, pattern in _PATTERNS.items():
+        value = fields.get(name, "" if name not in _REQUIRED else "-")
+        if pattern.fullmatch(value) is None:
+            return None
+        values[name] = value
+    for name, longest in _TEXTS.items():
+        values[name] = fields.get(name, "").strip()
+        if len(values[name]) > longest:
+            return None
+    return Ballot(
+        approval, values["decision"], int(values["rev"]), values["args_sha256"], values["view_sha256"],
+        values["reason"], values["note"], values["client_decision_id"],
+    )  # fmt: skip
+
 
 log = logging.getLogger(__name__)
 _PATH = re.compile(r"/approvals/([^/\0]+)/vote")

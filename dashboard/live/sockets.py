@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
+from django.urls import re_path
 
 from dashboard import url_helpers
 from dashboard.cards.timeline.window import TimeWindow
@@ -19,11 +20,31 @@ from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.frames import NEW_PAGE, Frame, PageState, build_part
-from dashboard.live.origin import STRAIGHT
 from dashboard.live.run_board import RunBoard
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import admit
+from toolcards.transports.api.origins import is_own_origin
+
+# In the scope: the server's own `send`. The middleware in between checks for each message whether the
+# session must be saved; live sockets change no session, and send to thousands.
+STRAIGHT = "toolcards.send"
+
+
+class OriginGuard:
+    """ASGI middleware that refuses handshakes of foreign pages and handshakes without an Origin."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Pass the handshake on, or refuse it with 403."""
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if is_own_origin(headers.get(b"origin", ""), headers.get(b"host", ""), scope.get("scheme", "ws")):
+            await self.application({**scope, STRAIGHT: send}, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 4403})
+
 
 CLOCK_SECONDS = 15.0  # seconds between two signs of life
 SHOWN = "shown"  # the last parameter of the address: the calls that the page was drawn with
@@ -147,3 +168,9 @@ async def _wait_for_disconnect(receive: Any) -> None:
 def _build_clock_message() -> str:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return build_part("#server-clock", "outerMorph", f'<time id="server-clock" datetime="{now}" hidden></time>')
+
+
+websocket_urlpatterns = [
+    re_path(r"^ws/me/$", MeSocket.as_asgi()),
+    re_path(r"^ws/runs/(?P<run>.+)/$", RunSocket.as_asgi()),
+]

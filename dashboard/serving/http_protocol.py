@@ -17,7 +17,7 @@ from typing import Any
 import httptools
 
 from dashboard.networks import is_proxy
-from dashboard.serving import descriptors
+from dashboard.serving import limits
 from dashboard.serving.keep_alive import RECHECK_SECONDS, KeepAliveProtocol
 from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, read_limits
 from dashboard.serving.peers import Peer
@@ -58,7 +58,7 @@ class HttpProtocol(KeepAliveProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        no_room = descriptors.find_refusal(transport.get_extra_info("socket"))
+        no_room = limits.find_refusal(transport.get_extra_info("socket"))
         if no_room is not None:
             transport.write(no_room.response)
             self._close()

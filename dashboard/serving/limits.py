@@ -1,15 +1,19 @@
-"""The limits of a server process by its settings, and the refusals of requests beyond them."""
+"""The limits of a server process by its settings and its descriptors, and the refusals beyond them."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
+import socket
+import sys
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from django.conf import settings
 
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
+from toolcards import outages
 
 # Clients that reuse a connection while it is being closed report a failed request. So it is kept
 # longer than any client keeps it, and slightly longer than announced. Seconds.
@@ -60,3 +64,37 @@ INVALID = Refusal(400, "bad_request", "Invalid HTTP request.")
 TOO_SLOW = Refusal(408, "too_slow", "The request did not arrive in time.")
 TOO_MANY = Refusal(429, "slow_down", "Too many connections from this address are not authenticated yet.")
 HEAD_TOO_LARGE = Refusal(431, "head_too_large", "The path, cookies and other headers of this request are too long.")
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
+# Without a free descriptor, a server can open neither its database nor a template, so every request fails. The system
+# assigns the lowest free number, so a high number shows how many are in use. Each thread that reads SQLite has three
+# open files, or one connection to PostgreSQL. At most half is reserved.
+KEPT_FREE = 96
+NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connection right now. Try again.")
+
+
+def find_refusal(newest: socket.socket | None) -> Refusal | None:
+    """Return the refusal of the newest connection, None if there is room.
+
+    Reports the outage and its end.
+    """
+    if newest is None or newest.fileno() < _compute_limit():
+        outages.report_success(outages.CONNECTING)
+        return None
+    outages.report_failure(outages.CONNECTING, OSError(errno.EMFILE, "too many open connections"))
+    return NO_ROOM
+
+
+def _compute_limit() -> float:
+    """Return the first descriptor that is too high.
+
+    The limit of the process can change while the server runs.
+    """
+    if sys.platform == "win32":
+        return float("inf")
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return float("inf") if limit == resource.RLIM_INFINITY else limit - min(KEPT_FREE, limit // 2)

@@ -1,4 +1,4 @@
-"""The pages of sources: connected agent programs, their keys, and whether their calls can be stopped."""
+"""The pages of sources: connected agent programs, their keys, whether their calls can be stopped, and proofs of it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import KEYS, needs
 from dashboard.cards import skipped_frames as skipped
-from dashboard.sources import proving
 from dashboard.sources.forms import KeyForm
-from toolcards import gate, hooks
+from toolcards import connect, gate, hooks
 from toolcards.adapters import ADAPTERS
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.gate import policy_store
-from toolcards.models import AgentKey, Run, Source, ToolCall
+from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 from toolcards.sources import badges as health
 from toolcards.sources import capabilities
+from toolcards.sources import capabilities as proofs
 
 REVOKE = "toolcards.change_agentkey"
 CHANGE = "toolcards.change_source"
@@ -100,8 +100,8 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     source_row = _list_rows(pk)[0]
     context = {
         "row": source_row,
-        "abilities": proving.list_abilities(row),
-        "probe": proving.build_proof_command(row, arguments),
+        "abilities": list_abilities(row),
+        "probe": build_proof_command(row, arguments),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
@@ -223,3 +223,45 @@ def _count_skipped_frames(row: SourceRow) -> SkippedFrames:
         frames.add(run.skipped_frames)
     frames.total = max(frames.total, row.skipped)
     return frames
+
+
+@dataclass(frozen=True, slots=True)
+class AbilityRow:
+    """One row: `word` for people, `how` to prove it, and the latest evidence."""
+
+    name: str
+    word: str
+    how: str
+    proofs: list[Proof] = field(default_factory=list)
+
+    @property
+    def icon(self) -> str:
+        """Return a warning icon if the source runs tools without a decision."""
+        has_open_proof = any(proof.words.startswith(proofs.FAILS_OPEN) for proof in self.proofs)
+        return "triangle-alert" if self.name == proofs.FAILS and has_open_proof else "circle-check"
+
+
+_ROWS = (
+    (proofs.OBSERVE, "Its calls are seen", "no call of it has come in."),
+    (proofs.GATE, "Its calls can be held", "no call of it was held until a person had answered."),
+    (proofs.EDIT, "Edited arguments run", "edit the arguments of a call that waits, and approve it."),
+    (proofs.STREAM, "Arguments stream", "no arguments were seen while they were written."),
+    (proofs.FAILS, "Without this server", "not known; the probe tests it where it can."),
+)
+
+
+def list_abilities(source: Source) -> list[AbilityRow]:
+    """Return the rows of the source, with new evidence from the log."""
+    all_proofs = proofs.list_proofs(source)
+    return [AbilityRow(name, word, how, all_proofs[name]) for name, word, how in _ROWS]
+
+
+def build_proof_command(source: Source, where: str) -> str:
+    """Return the command to run where the agent runs.
+
+    It uses the key that the agent's recipe has written, or asks for one.
+    """
+    names = {recipe.name for recipe in connect.RECIPES}
+    if source.name in names:
+        return f"toolcards connect {source.name} --only-probe {where}"
+    return f"toolcards connect anything --only-probe {where} --key A-KEY-OF-THIS-SOURCE"

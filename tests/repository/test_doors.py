@@ -27,7 +27,7 @@ from django.urls import path as django_path
 
 from dashboard import urls
 from dashboard.accounts import access, roles
-from dashboard.live.routing import websocket_urlpatterns
+from dashboard.live.sockets import websocket_urlpatterns
 from tests.support.odd_numbers import ODD_NUMBERS
 from tests.support.server import PATIENCE
 from toolcards import gate

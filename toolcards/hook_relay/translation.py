@@ -1,15 +1,27 @@
-"""Shared parts of the translations: run events, calls that hooks do not identify, and their results."""
+"""Shared parts of the translations: run events, calls that hooks do not identify, and their results.
+
+The hooks before and after a tool are two processes. They find each other by session, tool and arguments, through one
+empty file per allowed call without a result; of two equal calls, the newer one is closed first.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from toolcards.hook_relay import open_calls
 from toolcards.hook_relay.answers import JsonObject
 
 CHANGED = "A person changed the arguments, which this request cannot carry: call again with {}"
+
+LONGEST_SESSION = 7 * 86_400.0  # seconds after which the files of a session are removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ def translate_call(hook: JsonObject, session: str, tool: Any, arguments: Any, **
     """Return the PreToolUse of a call, with a new id."""
     if not isinstance(arguments, dict):
         raise ValueError("the arguments of the tool are not an object")
-    call = {"session_id": session, "tool_name": tool, "tool_input": arguments, "tool_use_id": open_calls.make_id()}
+    call = {"session_id": session, "tool_name": tool, "tool_input": arguments, "tool_use_id": make_id()}
     return {"hook_event_name": "PreToolUse", "cwd": hook.get("cwd"), **call, **more}
 
 
@@ -42,11 +54,11 @@ def translate_result(
     A success without an open call ran although no hook allowed it: it is reported under a new id. A failure without one
     was denied, and is known.
     """
-    call_id = open_calls.close_call(session, tool, arguments)
+    call_id = close_call(session, tool, arguments)
     if call_id is None and error is not None:
         return None
     call = {"session_id": session, "tool_name": tool, "tool_input": arguments, **more}
-    call["tool_use_id"] = call_id or open_calls.make_id()
+    call["tool_use_id"] = call_id or make_id()
     if error is not None:
         return {"hook_event_name": "PostToolUseFailure", **call, "error": error}
     return {"hook_event_name": "PostToolUse", **call, "tool_response": output}
@@ -58,7 +70,7 @@ def translate_run_event(event: str, hook: JsonObject, session: str, **more: Any)
     The end of the session forgets its open calls.
     """
     if event == "SessionEnd":
-        open_calls.forget_session(session)
+        forget_session(session)
     return {"hook_event_name": event, "session_id": session, "cwd": hook.get("cwd"), **more}
 
 
@@ -71,5 +83,51 @@ def keep_open(output: JsonObject, hook: JsonObject) -> tuple[str, str, JsonObjec
     decision, changed = specific.get("permissionDecision", ""), specific.get("updatedInput")
     if decision != "deny":
         arguments = hook["tool_input"] if changed is None else changed
-        open_calls.open_call(hook["session_id"], hook["tool_name"], arguments, hook["tool_use_id"])
+        open_call(hook["session_id"], hook["tool_name"], arguments, hook["tool_use_id"])
     return decision, specific.get("permissionDecisionReason", ""), changed
+
+
+def make_id() -> str:
+    """Return a new call id."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+def open_call(session: str, tool: str, arguments: Any, call_id: str) -> None:
+    """Store the id of a call that may run now."""
+    folder = _find_folder(session)
+    if not folder.exists():
+        _remove_old_sessions(folder.parent)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / f"{_digest(tool, arguments)}.{time.time_ns():020}.{call_id}").touch(mode=0o600)
+
+
+def close_call(session: str, tool: str, arguments: Any) -> str | None:
+    """Remove the open call with this tool and arguments; return its id."""
+    for path in sorted(_find_folder(session).glob(f"{_digest(tool, arguments)}.*"), reverse=True):
+        try:
+            path.unlink()  # only one process succeeds
+        except FileNotFoundError:
+            continue
+        return path.name.rpartition(".")[2]
+    return None
+
+
+def forget_session(session: str) -> None:
+    """Remove the open calls of a session."""
+    shutil.rmtree(_find_folder(session), ignore_errors=True)
+
+
+def _find_folder(session: str) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "toolcards" / "hooks" / hashlib.sha256(session.encode()).hexdigest()[:32]
+
+
+def _digest(tool: str, arguments: Any) -> str:
+    text = json.dumps([tool, arguments], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _remove_old_sessions(root: Path) -> None:
+    for folder in root.iterdir() if root.is_dir() else ():
+        if folder.stat().st_mtime < time.time() - LONGEST_SESSION:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -21,8 +21,7 @@ from django.db import connection, connections
 from dashboard import checks, serving
 from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, PROGRAM, Environment
-from dashboard.management import first_run
-from dashboard.serving import occupancy
+from dashboard.management import first_run, occupancy
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
 

@@ -22,7 +22,7 @@ from toolcards.client.frameworks.call_registry import find_registry
 from toolcards.client.plain import Tools
 from toolcards.client.values import repair_loop
 from toolcards.client.values import schema as part
-from toolcards.core.schemas import json_schema as whole
+from toolcards.core import input_repair as whole
 
 NOBODY = "http://127.0.0.1:9"
 WEATHER: dict[str, Any] = {

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard import urls
-from dashboard.help import documents
+from dashboard.help import views
 from dashboard.help.openapi import build_document
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
@@ -21,7 +21,7 @@ from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports.api import read_api
 from toolcards.transports.urls import ROUTES
 
-NAMES = [path.stem for path in sorted(documents.FOLDER.glob("*.md"))]
+NAMES = [path.stem for path in sorted(views.FOLDER.glob("*.md"))]
 
 
 def is_valid(name: str, value: Any) -> list[str]:
@@ -58,8 +58,8 @@ def test_an_unknown_document_is_not_found(client: Client, a_person: Any, name: s
 
 
 def test_an_installed_copy_names_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "CHECKOUT", False)
-    html = documents.load_document.__wrapped__("operations").html
+    monkeypatch.setattr(views, "CHECKOUT", False)
+    html = views.load_document.__wrapped__("operations").html
     assert "manage.py" not in html and "toolcards audit verify" in html
 
 

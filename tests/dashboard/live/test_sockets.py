@@ -23,8 +23,8 @@ from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, join_frames
-from dashboard.live.origin import is_own_origin
 from dashboard.live.run_board import RunBoard
+from dashboard.live.sockets import is_own_origin
 from dashboard.runs.run_cards import PAGE
 from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
 from tests.support.gate_commands import RecordFacts, make_ballot

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sources import checklist, proving
+from dashboard.sources import checklist, views
 from tests.support.browser_sockets import text_with, watching
 from tests.support.gate_commands import RecordFacts
 from toolcards.connect import RECIPES
@@ -40,7 +40,7 @@ def done(name: str) -> list[str]:
 
 
 def proven(source: Source) -> dict[str, list[str]]:
-    return {row.name: [proof.by for proof in row.proofs] for row in proving.list_abilities(source)}
+    return {row.name: [proof.by for proof in row.proofs] for row in views.list_abilities(source)}
 
 
 # ---------------------------------------------------------------- the checklist
@@ -211,8 +211,8 @@ def test_what_retention_deletes_is_written_down_before(
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
     key, _ = AgentKey.objects.issue("ai-sdk")
-    assert proving.build_proof_command(key.source, "--url x") == "toolcards connect ai-sdk --only-probe --url x"
-    assert proving.build_proof_command(source, "--url x").startswith(
+    assert views.build_proof_command(key.source, "--url x") == "toolcards connect ai-sdk --only-probe --url x"
+    assert views.build_proof_command(source, "--url x").startswith(
         "toolcards connect anything --only-probe --url x --key"
     )
 

@@ -1,4 +1,4 @@
-"""Threads of the client: one with an event loop, for code without a loop, and a pool for blocking work of async agents."""
+"""Threads of the client: one with an event loop for code without a loop, and a pool for blocking work of async code."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from toolcards.audit import trail
 from toolcards.audit.trail import Act
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
+from toolcards.core import input_repair
 from toolcards.core.calls import elicitation, questions
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import has_mask
-from toolcards.core.schemas import input_repair
 from toolcards.encryption import get_redactor
 from toolcards.gate.approvals.ballots import Ballot, clean_comment
 from toolcards.gate.approvals.expected_decisions import answer_requests

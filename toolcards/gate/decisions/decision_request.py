@@ -9,7 +9,7 @@ from typing import Any
 from toolcards.client.common.canonical_json import NotCanonical
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
-from toolcards.core.schemas.input_repair import Offer
+from toolcards.core.input_repair import Offer
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit, build_new_permit, generate_permit_id

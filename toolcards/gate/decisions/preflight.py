@@ -16,11 +16,11 @@ from django.conf import settings
 
 from toolcards import hooks
 from toolcards.client.common.canonical_json import NotCanonical, canonicalize
+from toolcards.core import input_repair
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import questions, tool_events
 from toolcards.core.calls.card import BY_SOURCE, Card
-from toolcards.core.schemas import input_repair
-from toolcards.core.schemas.input_repair import Offer, Trouble
+from toolcards.core.input_repair import Offer, Trouble
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.writer import audit_entries

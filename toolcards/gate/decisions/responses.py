@@ -6,10 +6,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from toolcards.core import input_repair
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, ToolCallState
 from toolcards.core.calls.reducer import DECLINED
-from toolcards.core.schemas import input_repair
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_call, digest_input
 from toolcards.gate.decisions.preflight import get_offered_tools, get_stopper, is_stopped

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcards.client.common.json_diff import diff
-from toolcards.core.schemas import input_repair, json_schema
+from toolcards.core import input_repair
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
            "additionalProperties": False}  # fmt: skip
@@ -176,7 +176,7 @@ def test_a_repaired_input_fits_and_differs_only_where_it_failed(against: Any, va
     if repaired is None:
         return
     assert trouble is not None
-    assert not json_schema.find_errors(against, repaired.input)
+    assert not input_repair.find_errors(against, repaired.input)
     assert diff(value, repaired.input)
     assert input_repair.fits(value, repaired.input, trouble.findings)
 

@@ -1,14 +1,21 @@
-"""Validation against JSON Schema 2020-12: offline, bounded, and without values in the messages."""
+"""Input repair on the server: the shared rules, checked against full JSON Schema 2020-12.
+
+Validation is offline and bounded, and its messages hold no values.
+"""
 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jsonschema_rs
 
+from toolcards.client.common import input_repair
+from toolcards.client.common.input_repair import DANGER, Offer, Offers, Repair, Trouble, fits, parse_offers
 from toolcards.client.common.schema_errors import SchemaError, format_pointer
+
+__all__ = ["DANGER", "Offer", "Offers", "Repair", "Trouble", "check", "fits", "parse_offers", "repair"]
 
 MAX_SCHEMA_LENGTH = 64_000  # characters; larger schemas are not read
 MAX_FINDINGS = 20  # findings per value
@@ -65,3 +72,7 @@ def _build_finding(error: Any) -> SchemaError:
         tuple(name for name in unexpected if isinstance(name, str)),
         (str(error.kind.property),) if error.kind.name == "required" else (),
     )  # fmt: skip
+
+
+check = partial(input_repair.check, findings=find_errors)
+repair = partial(input_repair.repair, findings=find_errors)
