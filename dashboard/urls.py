@@ -15,13 +15,13 @@ from dashboard.inbox import views as inbox
 from dashboard.notifications import push_views
 from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
-from dashboard.policy import draft_views, dry_run_views, emergency, explanation, grants
+from dashboard.policy import draft_views, dry_run, emergency, explanation, grants
 from dashboard.policy import views as policy
 from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
 from dashboard.policy.text import editor as text_editor
-from dashboard.runs import call_text, call_views, export, manual_outcome, overview, saved_filters, statistics_views
+from dashboard.runs import call_statistics, call_text, call_views, export, manual_outcome, overview, saved_filters
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
@@ -40,8 +40,8 @@ RUN_PAGES = [
     path("filters/", saved_filters.save_filter, name="filter-save"),
     path("filters/<number:pk>/rename", saved_filters.rename_filter, name="filter-rename"),
     path("filters/<number:pk>/delete", saved_filters.delete_filter, name="filter-delete"),
-    path("calls/tools/", statistics_views.tools, name="tools"),
-    path("calls/agents/", statistics_views.agents, name="agents"),
+    path("calls/tools/", call_statistics.tools, name="tools"),
+    path("calls/agents/", call_statistics.agents, name="agents"),
     path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
     path("calls/<number:run>-<number:ordinal>/card/", call_views.show_card, name="call-card"),
     path(
@@ -72,7 +72,7 @@ ANSWERING = [
 
 POLICY = [
     path("policy/", policy.policy, name="policy"),
-    path("policy/try/", dry_run_views.try_call, name="policy-try"),
+    path("policy/try/", dry_run.show_dry_run, name="policy-try"),
     path("policy/export/", policy.export, name="policy-export"),
     path("policy/import/", draft_views.import_document, name="policy-import"),
     path("policy/draft/", draft_views.draft, name="policy-draft"),

@@ -16,8 +16,7 @@ from django.template.loader import render_to_string
 
 from dashboard.live.base_board import BoardNews, LiveBoard
 from dashboard.live.frames import Frame, build_part
-from dashboard.runs.call_statistics import CallStatistics
-from dashboard.runs.statistics_views import TableChoice
+from dashboard.runs.call_statistics import CallStatistics, TableChoice
 from toolcards.database import report_outage
 
 log = logging.getLogger(__name__)

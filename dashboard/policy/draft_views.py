@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run_views, view_models
+from dashboard.policy import dry_run, view_models
 from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy.simulation import impact, jobs
 from dashboard.policy.views import handle_unreadable_version
@@ -38,7 +38,7 @@ def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200,
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
         "blast": impact.estimate_draft_impact(review), "simulation_form": SimulationForm(),
         "going": next((job for job in jobs.list_jobs() if job.going), None), "try_form": TryForm(),
-        "tries": dry_run_views.list_recent_examples(),
+        "tries": dry_run.list_recent_examples(),
     }  # fmt: skip
     return render(request, "policy/draft.html", context, status=status)
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run_views, view_models
+from dashboard.policy import dry_run, view_models
 from dashboard.policy.forms import TryForm
 from dashboard.policy.text.yaml_comments import write_with_comments
 from toolcards.core.policy.language.diff import compare_documents
@@ -52,7 +52,7 @@ def policy(request: HttpRequest) -> HttpResponse:
         changes = view_models.review_draft().changes
     context = {
         "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
-        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.list_recent_examples(), "packs": PRESETS,
+        "changes": changes, "try_form": TryForm(), "tries": dry_run.list_recent_examples(), "packs": PRESETS,
     }  # fmt: skip
     return render(request, "policy/policy.html", context)
 

@@ -5,7 +5,7 @@ version and the SHA-256 of each part. It is written next to its place, read agai
 """
 
 from toolcards.backup.archive import BackupError, Manifest, check
-from toolcards.backup.making import make
-from toolcards.backup.restoring import restore
+from toolcards.backup.creation import make
+from toolcards.backup.restoration import restore
 
 __all__ = ["BackupError", "Manifest", "check", "make", "restore"]

@@ -28,7 +28,7 @@ from toolcards.hooks.registry import (
     list_troubles,
     register,
 )
-from toolcards.hooks.running import Verdict, build_crash_verdict, build_timeout_verdict, consult, observe
+from toolcards.hooks.runner import Verdict, build_crash_verdict, build_timeout_verdict, consult, observe
 
 __all__ = [
     "LIMIT",

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from toolcards.client import Decision, Toolcards
+from toolcards.mcp.decision_wait import PAUSE, wait_for_answer
 from toolcards.mcp.messages import ELICIT, Message, format_id, get_object, get_text, is_request, is_response
 from toolcards.mcp.reports import LINGER, Reports
-from toolcards.mcp.waiting import PAUSE, wait_for_answer
 
 AUTO, INBOX, CLIENT = "auto", "inbox", "client"
 MODES = (AUTO, INBOX, CLIENT)  # who answers: the inbox if the client cannot, always the inbox, always the client

@@ -13,6 +13,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
+from toolcards.mcp.decision_wait import wait_for_answer
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.messages import (
     CLIENT_INFO,
@@ -28,7 +29,6 @@ from toolcards.mcp.messages import (
 )
 from toolcards.mcp.reports import Reports
 from toolcards.mcp.tool_list import ToolList, identify
-from toolcards.mcp.waiting import wait_for_answer
 
 DUPLICATE = "Another call with the same id is open: nothing ran."
 RESERVED_NAME = "This name is reserved for forms of the server: nothing ran."

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run_views
+from dashboard.policy import dry_run
 from dashboard.policy.rules import suggestions
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft
@@ -48,7 +48,7 @@ def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
 
     For example ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…
     """
-    call = dry_run_views.find_call(request.GET.get("from", ""))
+    call = dry_run.find_call(request.GET.get("from", ""))
     if call is not None:
         return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
     initial: dict[str, Any] = {

@@ -18,9 +18,8 @@ from dashboard.live import statistics_board
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS
 from dashboard.live.statistics_board import StatisticsBoard
-from dashboard.runs import statistics_views
-from dashboard.runs.call_statistics import CallStatistics
-from dashboard.runs.statistics_views import TableChoice
+from dashboard.runs import call_statistics
+from dashboard.runs.call_statistics import CallStatistics, TableChoice
 from tests.support.browser_sockets import text_with, watching
 from tests.support.server import until
 from toolcards.models import ToolCall
@@ -95,7 +94,7 @@ def test_a_row_whose_calls_are_too_old_now_is_sent_empty_once(
     (row_id,) = parts.keys() - {"footer"}
     assert row_id == CallStatistics("old").row_id and "data-empty" in parts[row_id]
     assert read_numbers(parts) == ["0 0 — — 0 0 —"] and count_now(board) == {}
-    monkeypatch.setattr(statistics_views, "MAX_ROWS", 1)
+    monkeypatch.setattr(call_statistics, "MAX_ROWS", 1)
     assert count_now(board) == {}
     with allow_log_writes():
         ToolCall.objects.filter(pk=old.pk).update(started_at=datetime.now(UTC))

@@ -27,7 +27,7 @@ from toolcards.connect.base import (
     read,
 )  # fmt: skip
 from toolcards.connect.edits import hooks_file, jsonc
-from toolcards.connect.edits.json_spans import Edits, JsonSpan, parse_spans
+from toolcards.connect.edits.jsonc import Edits, JsonSpan, parse_spans
 
 NAME = "mcp"
 SERVERS = ("mcpServers", "servers")

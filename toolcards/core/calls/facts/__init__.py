@@ -6,8 +6,8 @@ Facts of a call carry the `call_id` of the wire; the run state finds the card th
 `at` is the server's clock in seconds since 1970, set by the gate when the fact arrives.
 """
 
-from toolcards.core.calls.facts.actor import Actor
 from toolcards.core.calls.facts.approval_facts import (
+    Actor,
     AgentPresenceChanged,
     ApprovalAnswered,
     ApprovalChanged,

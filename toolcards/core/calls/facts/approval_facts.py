@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from toolcards.core.calls.facts.actor import Actor
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The author of a decision: `kind` is a `by.kind` of the contract, `name` is set for people and rules."""
+
+    kind: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from operator import attrgetter
 from typing import Any, TypeAlias, get_args
 
-from toolcards.core.calls.facts.actor import Actor
-from toolcards.core.calls.facts.approval_facts import ApprovalFact
+from toolcards.core.calls.facts.approval_facts import Actor, ApprovalFact
 from toolcards.core.calls.facts.input_facts import InputDelta, InputFact
 from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 from toolcards.core.calls.facts.run_facts import RunFact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from toolcards.core.calls.facts.actor import Actor
+from toolcards.core.calls.facts.approval_facts import Actor
 
 CloseReason: TypeAlias = Literal[
     "ok", "not-executed", "interrupt", "aborted", "error", "truncated", "expired", "superseded", "changed", "cancelled"

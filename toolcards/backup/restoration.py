@@ -20,7 +20,7 @@ from toolcards.audit.rows import AuditRow, list_key_ids
 from toolcards.audit.trail import Act, repair_head, write_acts
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
-from toolcards.backup.making import make
+from toolcards.backup.creation import make
 
 LOCK = "server.lock"
 
