@@ -181,10 +181,7 @@ class InputRouter:
             kind_claim = card.tool.kind
         source = getattr(fact, "source", "") or (card.tool.source if card else "")
         kind = display_kind(tool, kind_claim, source)
-        if kind != fact.kind:
-            # No one else has the fact before it is recorded, and routed again it gets the same kind.
-            object.__setattr__(fact, "kind", kind)
-        return fact
+        return fact if kind == fact.kind else f.revise(fact, kind=kind)
 
     def _route_chunk(self, fact: f.InputChunk) -> list[Routed]:
         """Expand an AG-UI chunk: the first chunk starts the call, another id ends the previous one."""

@@ -67,9 +67,7 @@ class Stream(StreamQueue):
             if content and not isinstance(content, SkippedFrame)
         )
         first, moment = next(((content[0], received_at) for content, received_at in with_facts), (None, 0.0))
-        if type(first) is f.RunStarted and not first.agent:
-            object.__setattr__(first, "agent", self.agent)
-        elif first is not None and type(first) is not f.RunStarted:
+        if first is not None and type(first) is not f.RunStarted:
             tx.record(memory, f.RunStarted(agent=self.agent, at=moment))
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
@@ -160,11 +158,11 @@ class Stream(StreamQueue):
             if run_end is None or self._close_part(tx, memory, run_end, moment):
                 return
             fact = run_end
-        object.__setattr__(fact, "at", moment)  # no one else has the fact before it is recorded
+        fact = f.revise(fact, at=moment)
         if type(fact) is f.ApprovalRequested:
-            self._complete_approval(tx, memory, fact)
-        if type(fact) is f.RunStarted and fact.title:
-            memory.row.title = fit_text(fact.title, 500)
+            fact = self._complete_approval(tx, memory, fact)
+        if type(fact) is f.RunStarted:
+            fact = self._complete_start(memory, fact)
         cards = tx.record(memory, fact)
         for card in cards:
             self._batch_calls.add(card.ordinal)
@@ -178,20 +176,26 @@ class Stream(StreamQueue):
             memory.row.reason = fit_text(fact.reason, 2000)
             void_permits(tx, memory)
 
+    def _complete_start(self, memory: RunMemory, fact: f.RunStarted) -> f.RunStarted:
+        """Return the start, the first one of a run with its agent; its title becomes the run's."""
+        if fact.title:
+            memory.row.title = fit_text(fact.title, 500)
+        is_first = not memory.seq
+        return f.revise(fact, agent=self.agent) if is_first and not fact.agent else fact
+
     def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, moment: float) -> bool:
         touched, gates = self.touched_calls | self._batch_calls, self.mode == "gate"
         return close_own_calls(tx, memory, run_end, moment, touched=touched, gates=gates, shared=self.is_shared)
 
-    def _complete_approval(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested) -> None:
-        """Complete an approval that the agent opened; people can vote if the connection takes answers."""
+    def _complete_approval(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested) -> f.ApprovalRequested:
+        """Return the completed request of the agent; people can vote if the connection takes answers."""
         card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_approval_card(fact)
         is_answerable = self.channel in _ANSWERABLE_CHANNELS and not (
             fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
         )
-        object.__setattr__(fact, "id", new_id("apr"))
-        object.__setattr__(fact, "votable", is_answerable and not fact.automatic)
-        object.__setattr__(fact, "args_sha256", _digest_requested(card, fact))
-        tx.approval_columns[fact.id] = {"channel": self.channel if fact.votable else "none"}
+        is_votable, approval_id = is_answerable and not fact.automatic, new_id("apr")
+        tx.approval_columns[approval_id] = {"channel": self.channel if is_votable else "none"}
+        return f.revise(fact, id=approval_id, votable=is_votable, args_sha256=_digest_requested(card, fact))
 
     def _decide(self, tx: Transaction, memory: RunMemory, cards: list[Card], fact: Any, moment: float) -> None:
         """Evaluate a call whose input is complete: on a gate stream, or if its earlier input was evaluated."""

@@ -30,6 +30,7 @@ from toolcards.core.calls.facts import (
     RunStarted,
     StepFinished,
     dump,
+    revise,
 )
 from toolcards.core.calls.tool_events import may_have_events
 from toolcards.encryption import get_redactor
@@ -148,7 +149,7 @@ class Transaction:
         board, cards = memory.board, []
         for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalRequested and not routed.id:
-                object.__setattr__(routed, "id", new_id("apr"))
+                routed = revise(routed, id=new_id("apr"))
             if memory.sequencer.pending is not None:
                 self._notify_settled(memory, ordinal, routed)
             memory.seq += 1

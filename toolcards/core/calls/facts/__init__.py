@@ -18,7 +18,7 @@ from toolcards.core.calls.facts.approval_facts import (
     PolicyDecided,
     VoteCounted,
 )
-from toolcards.core.calls.facts.codec import BY_TYPE, CALL_FACTS, RUN_FACTS, AnyFact, CallFact, dump, load
+from toolcards.core.calls.facts.codec import BY_TYPE, CALL_FACTS, RUN_FACTS, AnyFact, CallFact, dump, load, revise
 from toolcards.core.calls.facts.input_facts import (
     InputChunk,
     InputDelta,
@@ -102,4 +102,5 @@ __all__ = [
     "VoteCounted",
     "dump",
     "load",
+    "revise",
 ]

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from json.encoder import encode_basestring_ascii as quoted
 from operator import attrgetter
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from toolcards.core.calls.facts.approval_facts import Actor, ApprovalFact
 from toolcards.core.calls.facts.input_facts import InputDelta, InputFact
@@ -16,6 +16,7 @@ from toolcards.core.calls.shared_json import SHARED, encode_record
 
 CallFact: TypeAlias = InputFact | ApprovalFact | OutcomeFact
 AnyFact: TypeAlias = CallFact | RunFact
+FactT = TypeVar("FactT")
 
 CALL_FACTS: tuple[Any, ...] = get_args(CallFact)
 RUN_FACTS: tuple[Any, ...] = get_args(RunFact)
@@ -35,6 +36,27 @@ def _describe_fields(cls: Any) -> tuple[Any, tuple[tuple[str, Any], ...]]:
 
 
 _FIELDS: dict[type, tuple[Any, tuple[tuple[str, Any], ...]]] = {cls: _describe_fields(cls) for cls in BY_TYPE.values()}
+
+
+_POSITIONS: dict[type, tuple[Any, dict[str, int]]] = {
+    cls: (
+        attrgetter(*(field.name for field in fields(cls))),
+        {field.name: position for position, field in enumerate(fields(cls))},
+    )
+    for cls in BY_TYPE.values()
+}
+
+
+def revise(fact: FactT, **changes: Any) -> FactT:
+    """Return the fact with these fields changed.
+
+    Does what `dataclasses.replace` does in about half of its time: this runs for each frame.
+    """
+    get_values, positions = _POSITIONS[type(fact)]
+    values = list(get_values(fact))
+    for name, value in changes.items():
+        values[positions[name]] = value
+    return type(fact)(*values)
 
 
 def dump(fact: AnyFact) -> str:
