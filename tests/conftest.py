@@ -60,7 +60,7 @@ from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate.maintenance import rebuild, retention
+from toolcards.gate.maintenance import rebuild, run_masking
 from toolcards.gate.writer import committed_cards, group_commit, run_cache
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
@@ -195,7 +195,7 @@ def _nothing_remembered() -> Iterator[None]:
     committed_cards.clear()
     subscriptions.clear_cache()
     clock.reset()
-    retention._refused_runs.clear()
+    run_masking._refused_runs.clear()
     auth.clear_cache()
     throttle.sign_ins.clear()
     presence.connections.clear()

@@ -25,7 +25,7 @@ from tests.support.voter import Voter
 from toolcards import encryption, gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
-from toolcards.gate.maintenance import retention
+from toolcards.gate.maintenance import run_masking
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
@@ -423,9 +423,9 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
     run = a_run("ended", f.InputReady("c", "bash", {"command": COMMAND}, True), f.OutputReady("c", 1), f.RunEnded())
     before = [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))]
     lost()
-    retention._refused_runs.clear()
+    run_masking._refused_runs.clear()
     assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refusals == 1
-    retention._refused_runs.clear()
+    run_masking._refused_runs.clear()
     assert [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))] == before
 
 

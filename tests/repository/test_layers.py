@@ -140,7 +140,7 @@ def test_only_retention_changes_or_deletes_events() -> None:
     for path in sorted([*(ROOT / "toolcards").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")]):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         changes = list(find_log_changes(path.read_text()))
-        if module == "toolcards.gate.maintenance.retention":
+        if module in {"toolcards.gate.maintenance.retention", "toolcards.gate.maintenance.run_masking"}:
             assert changes  # else this looks for the wrong things
         elif module == "toolcards.gate.writer.bulk_sql":  # has the statements that retention uses
             assert [line for line in changes if "says 'UPDATE toolcards_event" not in line] == []

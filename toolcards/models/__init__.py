@@ -1,7 +1,7 @@
 """The tables: sources and their keys, runs, the event log, tool calls, approvals, policy versions.
 
 Only `gate` writes runs, events, calls and approvals (`write_guard`). The log is append-only, except that
-`gate/maintenance/retention.py` masks secrets in it after a run has ended. JSON is stored in text columns as ASCII, so
+`gate/maintenance/run_masking.py` masks secrets in it after a run has ended. JSON is stored in text columns as ASCII, so
 that NUL and lone surrogates in text from agents survive in any database.
 """
 

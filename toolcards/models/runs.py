@@ -1,6 +1,6 @@
 """Runs and their event log.
 
-The log is append-only, except that `gate/maintenance/retention.py` masks secrets in it after a run has ended.
+The log is append-only, except that `gate/maintenance/run_masking.py` masks secrets in it after a run has ended.
 """
 
 from __future__ import annotations

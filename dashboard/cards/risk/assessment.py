@@ -24,7 +24,7 @@ from dashboard.cards.risk.values import Leaf, find_location_hints, is_destructiv
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.shell.tool_catalog import CommandTool, find_tool
-from toolcards.core.redaction.redactor import has_mask
+from toolcards.core.redaction.masks import has_mask
 from toolcards.models import ToolCall
 
 LEVELS = ("high", "medium", "low")

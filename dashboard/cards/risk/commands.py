@@ -26,7 +26,7 @@ from toolcards.core.policy.shell.parser import MAX_BYTES
 from toolcards.core.policy.shell.program_catalog import find_program, strip_program_name
 from toolcards.core.policy.shell.script import Likelihood, Script, read_command
 from toolcards.core.policy.shell.wrappers import unwrap_command
-from toolcards.core.redaction.redactor import replace_masks
+from toolcards.core.redaction.masks import replace_masks
 
 LONG_COMMAND = 400  # characters
 MAX_TEXT = 32 * 1024  # characters that are searched; a longer text has its own hint

@@ -20,7 +20,7 @@ from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.matching.hosts import parse_url
 from toolcards.core.policy.shell.command_prefix import explain_partial_allow, parse_prefix
 from toolcards.core.policy.shell.script import read_line
-from toolcards.core.redaction.redactor import has_mask
+from toolcards.core.redaction.masks import has_mask
 from toolcards.encryption import get_redactor
 from toolcards.models import ToolCall
 

@@ -17,7 +17,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import PolicyRequest
 from toolcards.core.policy.request import read_moment
 from toolcards.core.redaction.detectors import OPEN
-from toolcards.core.redaction.redactor import has_mask
+from toolcards.core.redaction.masks import has_mask
 from toolcards.gate import list_identities
 from toolcards.models import Run, ToolCall, ToolCallQuerySet
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool
 from toolcards.core.calls.text_rope import Rope
-from toolcards.core.redaction.redactor import Redactor, StreamRedactor, has_mask
+from toolcards.core.redaction.masks import has_mask
+from toolcards.core.redaction.redactor import Redactor, StreamRedactor
 from toolcards.core.redaction.sensitive_names import classify_name
 
 HIDE = Redactor(b"a key of the tests")

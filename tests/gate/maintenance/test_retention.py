@@ -23,9 +23,10 @@ from toolcards import encryption, gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
 from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
-from toolcards.core.redaction.redactor import Redactor, has_mask
+from toolcards.core.redaction.masks import has_mask
+from toolcards.core.redaction.redactor import Redactor
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
-from toolcards.gate.maintenance import rebuild, retention
+from toolcards.gate.maintenance import rebuild, retention, run_masking
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
@@ -41,7 +42,7 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def _nothing_refused() -> None:
-    retention._refused_runs.clear()
+    run_masking._refused_runs.clear()
 
 
 def everything() -> str:
@@ -239,7 +240,7 @@ def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
 
     before = rows()
     assert gate.run_retention().refusals == 1
-    retention._refused_runs.clear()  # as after a restart
+    run_masking._refused_runs.clear()  # as after a restart
     assert gate.run_retention().refusals == 1
     assert gate.run_retention().refusals == 0
     assert rows() == before

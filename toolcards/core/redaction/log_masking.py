@@ -1,7 +1,7 @@
 """Masks the secrets in a run's log permanently; the cards keep every state.
 
 Streamed pieces are joined before masking, since a secret may be cut anywhere: the masked text goes into the first piece
-and the others become empty. Pure; `gate.maintenance.retention` writes the log, unless the cards would differ.
+and the others become empty. Pure; `gate.maintenance.run_masking` writes the log, unless the cards would differ.
 """
 
 from __future__ import annotations

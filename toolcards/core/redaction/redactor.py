@@ -7,15 +7,14 @@ them: `‹secret github-token 40 · 3f9a›`. Masking is idempotent.
 from __future__ import annotations
 
 import hmac
-import re
 from functools import lru_cache
 from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.text_rope import Rope
 from toolcards.core.redaction.detectors import CLOSE, DOT, OPEN, UNDECIDED, find_secrets, has_candidates, looks_random
-from toolcards.core.redaction.schema_fields import mask_schemas
-from toolcards.core.redaction.secret_members import announces_secret, list_secret_members
+from toolcards.core.redaction.masks import MASK, restore_text
+from toolcards.core.redaction.secret_members import announces_secret, list_secret_members, mask_schemas
 from toolcards.core.redaction.sensitive_names import classify_name, is_secret_value
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
@@ -23,7 +22,6 @@ MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a streamed text that are searched again with the next piece
 SHORT = 100  # characters of texts whose result is cached
 PASSES = 3  # a mask can reveal a second secret, and very rarely a third
-_MASK = re.compile(rf"{OPEN}secret [a-z\-]{{2,24}} \d{{1,9}} {DOT} [0-9a-f]{{4}}{CLOSE}")
 _STREAMS = "input-streaming"  # the state of a card whose text is incomplete
 _KEY_MOST = 12  # a member name below a secret name is masked from this length on, if it looks random
 
@@ -117,7 +115,7 @@ class Redactor:
                 for index, part in enumerate(edited)
             ]  # fmt: skip
         if isinstance(edited, str) and isinstance(original, str) and OPEN in edited:
-            return _restore_text(edited, original, self.text(original))
+            return restore_text(edited, original, self.text(original))
         return edited
 
     def _inner(self, inner: Any, fields: tuple[str, ...]) -> Any:
@@ -171,7 +169,7 @@ class Redactor:
         if value is None or kind is bool or value == "":
             return value
         if kind is str:
-            return value if _MASK.fullmatch(value) else self._mask_text(value)
+            return value if MASK.fullmatch(value) else self._mask_text(value)
         if kind is int or kind is float:
             return self.mask(str(value), "number") if numbers else value
         if depth <= 0:
@@ -245,35 +243,6 @@ _NESTED_FIELDS = {
     "decision": ("reason", "suggest"),
     "by_hand": ("note",),
 }
-
-
-def has_mask(value: Any) -> bool:
-    """Return whether the value has a mask anywhere."""
-    if isinstance(value, str):
-        return _MASK.search(value) is not None
-    if isinstance(value, dict):
-        return any(has_mask(name) or has_mask(part) for name, part in value.items())
-    return isinstance(value, list) and any(map(has_mask, value))
-
-
-def replace_masks(text: str, word: str) -> str:
-    """Return the text with this word in place of each mask."""
-    return _MASK.sub(word, text)
-
-
-def _restore_text(edited: str, original: str, masked_text: str) -> str:
-    """Replace each mask by the secret of the original text."""
-    position = 0
-    plain = _MASK.split(masked_text)
-    for number, mask in enumerate(_MASK.findall(masked_text)):
-        start = position + len(plain[number])
-        following = plain[number + 1]
-        end = original.find(following, start) if following else len(original)
-        if end < 0:
-            return edited
-        edited = edited.replace(mask, original[start:end])
-        position = end
-    return edited
 
 
 def _decode_text(text: str, plain: bool) -> str:

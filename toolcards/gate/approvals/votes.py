@@ -19,7 +19,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
-from toolcards.core.redaction.redactor import has_mask
+from toolcards.core.redaction.masks import has_mask
 from toolcards.encryption import get_redactor
 from toolcards.gate.approvals.ballots import Ballot, clean_comment
 from toolcards.gate.approvals.expected_decisions import answer_requests

@@ -1,0 +1,185 @@
+"""Masks the secrets of an ended run permanently, in its log and in all texts that belong to it.
+
+A run is read, masked and folded outside of a transaction. The write then holds the lock only briefly, and is skipped if
+the run has changed in the meantime.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from django.db import connection
+from django.db.models import Model
+
+from toolcards.audit.rows import AuditRow
+from toolcards.audit.trail import Act
+from toolcards.client.common.json_text import parse
+from toolcards.core.calls.facts import dump
+from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
+from toolcards.core.redaction.redactor import Redactor
+from toolcards.core.runs.run_state import RunState
+from toolcards.encryption import UnreadableText, get_redactor
+from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer.bulk_sql import FactUpdate, clean_text, update_facts
+from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
+from toolcards.models.write_guard import allow_event_changes
+
+log = logging.getLogger(__name__)
+_refused_runs: dict[int, int] = {}  # run -> its seq when masking was refused; retried after new events
+
+
+class MaskResult(Enum):
+    """What became of a run: masked, refused with a reason in the log, or changed in the meantime."""
+
+    MASKED = "masked"
+    REFUSED = "refused"
+    CHANGED = "changed"
+
+
+def exclude_refused(runs: Any) -> Any:
+    """Return these runs without those whose masking was refused, unless they have new events."""
+    for pk, seq in _refused_runs.items():
+        runs = runs.exclude(pk=pk, seq=seq)
+    return runs
+
+
+def mask_run(run: Run, *, dry_run: bool) -> MaskResult:
+    """Mask the secrets of an ended run; with `dry_run`, only return what would happen."""
+    try:
+        plan, fault = _plan_rewrite(run, get_redactor())
+    except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
+        plan, fault = None, str(error)
+    if plan is None or fault:
+        if not dry_run:
+            _refused_runs[run.pk] = run.seq
+            log.error("retention: run %s stays as it is: %s", run.pk, fault)
+            group_commit.execute(RecordRefusal(run, fault))
+        return MaskResult.REFUSED
+    return MaskResult.MASKED if dry_run or group_commit.execute(plan) else MaskResult.CHANGED
+
+
+def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
+    """Read and mask the run's log; return the command that writes it, or the reason against it."""
+    scrub, places, old = LogMasker(hide), [], []
+    for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
+        scrub.read(event.ordinal, event.decoded_fact, event.seq)
+        places.append((event.ordinal, event.seq))
+        old.append((event.fact, event.applied))
+    if (places[-1][1] if places else 0) != run.seq:
+        return None, "its log is incomplete"
+    masked_facts = scrub.mask_facts()
+    board, applied = fold_facts(places, masked_facts)
+    fault = find_difference(scrub.before, board) or _compare_stored(run, board)
+    if fault:
+        return None, fault
+    new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))
+    triples = zip(new, old, places, strict=True)
+    updates = [FactUpdate(*after, run.pk, seq) for after, before, (_, seq) in triples if after != before]
+    return RewriteRun(run, board, updates, hide), ""
+
+
+def _compare_stored(run: Run, board: RunState) -> str:
+    """Return "" if the stored calls match the board; `replay` repairs those that do not."""
+    stored_states = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
+    states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
+    return "" if stored_states == states and run.status == board.status else "its cards differ from its log"
+
+
+class RewriteRun(Command):
+    """Write a run's masked log and the cards made from it. The answer is whether that was done."""
+
+    def __init__(self, run: Run, board: RunState, updates: list[FactUpdate], hide: Redactor) -> None:
+        super().__init__()
+        self.run, self.board, self.updates, self.hide = run, board, updates, hide
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        self.answer = False
+        row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
+        if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
+            return  # it has changed, or another process has masked it
+        if self.updates:
+            with allow_event_changes(), connection.cursor() as cursor:
+                update_facts(cursor, self.updates)
+            self._write_cards(tx, row)
+        texts = self._write_texts(row)
+        columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
+
+        def mark() -> None:
+            run_cache.discard(row.pk)
+            Run.objects.filter(pk=row.pk).update(**columns)
+
+        tx.after_write.append(mark)
+        if self.updates or texts:
+            detail = {"masked": {"events": len(self.updates), "texts": texts}}
+            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+        self.answer = True
+
+    def _write_cards(self, tx: Transaction, row: Any) -> None:
+        """Write the run and its cards according to the masked log."""
+        run_cache.discard(row.pk)
+        row.agent = self.hide.text(row.agent)
+        numbers, cards = json.loads(row.numbers), self.board.cards
+        memory = run_cache.RunMemory(
+            row=row, board=self.board, seq=row.seq, numbers=numbers, counts=Counter(), states={}, waiting=set(),
+            asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
+            skipped=row.skipped_frames,
+        )  # fmt: skip
+        memory.dirty = set(cards)
+        for card in cards.values():
+            memory.update_counts(card)
+        tx.runs[row.pk] = memory
+
+    def _write_texts(self, row: Any) -> int:
+        """Mask texts of people about the run's calls, and stored answers; return the number."""
+        own = Receipt.objects.filter(source=row.source_id, created_at__gte=row.started_at, created_at__lte=row.ended_at)
+        return sum(
+            self._mask(text_row, names)
+            for rows, names in (
+                (Approval.objects.filter(run=row), ("edited", "reason", "note")),
+                (Vote.objects.filter(approval__run=row), ("reason", "note")),
+                (own.exclude(answer=""), ("answer",)),
+                (ReceiptPart.objects.filter(receipt__in=own), ("body",)),
+            )
+            for text_row in rows.iterator()
+        )
+
+    def _mask(self, row: Model, names: Iterable[str]) -> int:
+        texts = {name: getattr(row, name) for name in names}
+        readable = {name: text for name, text in texts.items() if type(text) is not UnreadableText}
+        changes = {name: new for name, text in readable.items() if (new := _mask_text(self.hide, text)) != text}
+        if changes:
+            type(row)._default_manager.filter(pk=row.pk).update(**changes)
+        return len(changes)
+
+
+class RecordRefusal(Command):
+    """Record once in the audit trail that the run's secrets could not be masked without changing its outcome."""
+
+    def __init__(self, run: Run, why: str) -> None:
+        super().__init__()
+        self.run, self.why = run, why
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        detail = {"refused": self.why, "seq": self.run.seq}
+        before = AuditRow.objects.filter(act="retention", run=self.run.name).order_by("-seq").first()
+        if before is None or before.details != detail:
+            tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=detail, at=tx.now))
+
+
+def _mask_text(hide: Redactor, text: str) -> str:
+    """Mask a text that may be JSON."""
+    is_json, value = parse(text)
+    if not is_json or not isinstance(value, (dict, list)):
+        return clean_text(hide.text(text))
+    masked_value = hide.value(value)
+    return text if masked_value is value else json.dumps(masked_value)
