@@ -45,14 +45,14 @@ class MaskResult(Enum):
 
 
 def exclude_refused(runs: Any) -> Any:
-    """Return these runs without those whose masking was refused, unless they have new events."""
+    """Return the runs without those refused earlier, unless they changed."""
     for pk, seq in _refused_runs.items():
         runs = runs.exclude(pk=pk, seq=seq)
     return runs
 
 
 def mask_run(run: Run, *, dry_run: bool) -> MaskResult:
-    """Mask the secrets of an ended run; with `dry_run`, only return what would happen."""
+    """Mask the secrets of an ended run, or predict it (`dry_run`)."""
     try:
         plan, fault = _plan_rewrite(run, get_redactor())
     except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
