@@ -62,7 +62,7 @@ def _is_known(tool: str, source: str) -> bool:
 class ConditionResult:
     """One condition, the value in the call, and whether the condition holds."""
 
-    what: str
+    condition: str
     value: str
     truth: str
     exception: bool
@@ -101,7 +101,7 @@ class Trial:
 
     decision: PolicyDecision
     winners: list[RuleTrial] = field(default_factory=list)
-    lost: list[RuleTrial] = field(default_factory=list)
+    overruled: list[RuleTrial] = field(default_factory=list)
     watching: list[RuleTrial] = field(default_factory=list)
     nearest: RuleTrial | None = None
 
@@ -121,7 +121,7 @@ def try_call(policy: RuleSet, question: PolicyRequest) -> Trial:
     return Trial(
         decision=decision,
         winners=winners,
-        lost=enforced,
+        overruled=enforced,
         watching=[rule for rule in trials if rule.matched and rule.monitor],
         nearest=_find_nearest([rule for rule in trials if not rule.matched]),
     )

@@ -81,9 +81,12 @@ def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
     """Return the matching rules and the nearest one, with its first failed condition."""
     near = trial.nearest
     missed = near.failed[0] if near and near.failed else None
+    near_miss = None
+    if near and missed:
+        near_miss = {"rule": near.rule, "condition": missed.condition, "value": missed.value}
     return {
-        "matched": [rule.rule for rule in (*trial.winners, *trial.lost, *trial.watching)],
-        "near_miss": {"rule": near.rule, "condition": missed.what, "value": missed.value} if near and missed else None,
+        "matched": [rule.rule for rule in (*trial.winners, *trial.overruled, *trial.watching)],
+        "near_miss": near_miss,
     }
 
 

@@ -58,7 +58,7 @@ class _Reader:
 
     lines: dict[str, int] = field(default_factory=dict)
     stack: list[_OpenCollection] = field(default_factory=list)
-    found: list[Any] = field(default_factory=list)
+    documents: list[Any] = field(default_factory=list)
 
     def take(self, event: yaml.Event) -> None:
         """Take the next event; raises NotYaml."""
@@ -69,7 +69,7 @@ class _Reader:
             self._store(self.stack.pop().value)
         elif isinstance(event, yaml.NodeEvent):
             self._node(event, line)
-        elif isinstance(event, yaml.DocumentStartEvent) and self.found:
+        elif isinstance(event, yaml.DocumentStartEvent) and self.documents:
             raise NotYaml("", "There is more than one document.", line)
 
     def _node(self, event: yaml.NodeEvent, line: int) -> None:
@@ -107,7 +107,7 @@ class _Reader:
 
     def _store(self, value: Any) -> None:
         if not self.stack:
-            self.found.append(value)
+            self.documents.append(value)
             return
         top = self.stack[-1]
         if isinstance(top.value, list):
@@ -129,9 +129,9 @@ def read_yaml(text: str) -> YamlDocument:
         mark = getattr(error, "problem_mark", None)
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
         raise NotYaml(reader._get_pointer(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
-    if not reader.found:
+    if not reader.documents:
         raise NotYaml("", "There is nothing here.", 1)
-    return YamlDocument(reader.found[0], reader.lines)
+    return YamlDocument(reader.documents[0], reader.lines)
 
 
 def _convert_scalar(event: yaml.ScalarEvent) -> Any:
@@ -198,7 +198,7 @@ class Remark:
 
     finding: PolicyFinding
     line: int
-    said: str
+    source_line: str
 
 
 def list_remarks(error: PolicyError, text: str, lines: YamlDocument | None) -> list[Remark]:
