@@ -16,7 +16,7 @@ import pytest
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE
 from toolcards.client import Denied, Run, Toolcards, gated
-from toolcards.client.frameworks.call_registry import CallRegistry, find_registry
+from toolcards.client.framework_support.call_registry import CallRegistry, find_registry
 from toolcards.client.plain import Answer, Tools
 from toolcards.client.transport.pending import WireIds
 

@@ -18,8 +18,8 @@ import pytest
 from tests.support.fake_gate import Answer, Gate, frame
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gated
-from toolcards.client.frameworks.auto_runs import AutoRuns
-from toolcards.client.frameworks.call_registry import find_registry
+from toolcards.client.framework_support.auto_runs import AutoRuns
+from toolcards.client.framework_support.call_registry import find_registry
 from toolcards.client.plain import Tools
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -247,7 +247,7 @@ async def test_closing_ends_runs_at_once(gate: Gate) -> None:
 def test_a_process_that_ends_ends_its_runs(gate: Gate) -> None:
     program = f"""
 from toolcards.client import Toolcards
-from toolcards.client.frameworks.auto_runs import AutoRuns
+from toolcards.client.framework_support.auto_runs import AutoRuns
 AutoRuns(Toolcards({gate.url!r}, "key"), agent="scribe").run("thread")
 """
     completed = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)

@@ -23,10 +23,10 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
 
 from .decisions.answers import Decision
-from .frameworks.auto_runs import IDLE, AutoRuns
-from .frameworks.call_registry import CallRegistry, format_denial, require_registry
-from .frameworks.langchain_pauses import aresume, resume
-from .frameworks.tracked_call import TrackedCall, current_call
+from .framework_support.auto_runs import IDLE, AutoRuns
+from .framework_support.call_registry import CallRegistry, format_denial, require_registry
+from .framework_support.langchain_pauses import aresume, resume
+from .framework_support.tracked_call import TrackedCall, current_call
 from .gate_client import Toolcards
 from .stream import Run, current
 from .values.failures import is_cancellation

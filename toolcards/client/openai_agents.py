@@ -21,8 +21,14 @@ from typing import Any
 
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
-from .frameworks.call_registry import CallRegistry, deny_without_run, find_registry, format_denial, require_registry
-from .frameworks.tracked_call import TrackedCall
+from .framework_support.call_registry import (
+    CallRegistry,
+    deny_without_run,
+    find_registry,
+    format_denial,
+    require_registry,
+)
+from .framework_support.tracked_call import TrackedCall
 from .stream import Run, current
 
 __all__ = ["Watch", "answered", "config", "gated", "streamed"]

@@ -19,8 +19,8 @@ from .common.input_repair import Offer, Repair
 from .common.json_text import parse
 from .common.tool_kinds import find_kind
 from .decisions.answers import Decision
-from .frameworks.call_registry import CallRegistry, deny_without_run, find_registry, format_denial
-from .frameworks.tracked_call import TrackedCall
+from .framework_support.call_registry import CallRegistry, deny_without_run, find_registry, format_denial
+from .framework_support.tracked_call import TrackedCall
 from .stream import Run, current
 from .transport.threads import run_in_thread
 from .values import repair_loop

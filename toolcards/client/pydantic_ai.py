@@ -30,8 +30,8 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .frameworks.call_registry import CallRegistry, find_registry
-from .frameworks.tracked_call import TrackedCall, canonical_text
+from .framework_support.call_registry import CallRegistry, find_registry
+from .framework_support.tracked_call import TrackedCall, canonical_text
 from .gate_client import Toolcards
 from .stream import Run
 from .values.failures import is_cancellation

@@ -18,7 +18,7 @@ from tests.support.server import Server
 from toolcards.client import Toolcards, hooks
 from toolcards.client.common import input_repair
 from toolcards.client.decisions.answers import Decision
-from toolcards.client.frameworks.call_registry import find_registry
+from toolcards.client.framework_support.call_registry import find_registry
 from toolcards.client.plain import Tools
 from toolcards.client.values import repair_loop
 from toolcards.client.values import schema as part

@@ -12,7 +12,7 @@ from tests.support.server import PATIENCE
 from toolcards.client import Toolcards
 from toolcards.client.calls import FORM
 from toolcards.client.common.canonical_json import call_digest, digest
-from toolcards.client.frameworks.question_form import NOT_ANSWERED, ONLY_WATCHED, ask_form, build_form
+from toolcards.client.framework_support.question_form import NOT_ANSWERED, ONLY_WATCHED, ask_form, build_form
 from toolcards.core.calls import elicitation
 
 JSON = st.recursive(
