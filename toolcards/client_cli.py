@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 from toolcards.connect import command
 
@@ -26,6 +27,9 @@ def main() -> None:
         raise SystemExit(run_hook(arguments))
     if name == "connect":
         raise SystemExit(run_connect(arguments))
+    if name in {"--version", "version"}:
+        print(f"toolcards-client {metadata.version('toolcards-client')}")  # noqa: T201
+        return
     is_asked = name in {"", "help", "-h", "--help"}
     print(_HELP if is_asked else f"toolcards-client has no command {name!r}.\n\n{_HELP}")  # noqa: T201
     raise SystemExit(0 if is_asked else 2)

@@ -91,6 +91,11 @@ def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else
     assert installed.run_python(code) == f"{__version__} None []"
 
 
+def test_the_command_prints_the_version_of_its_distribution(installed: Environment, tmp_path: Path) -> None:
+    result = run_client(installed, tmp_path, "--version")
+    assert (result.returncode, result.stdout) == (0, f"toolcards-client {__version__}\n")
+
+
 def test_next_to_the_server_the_servers_client_is_imported(wheel: Path, environment: Environment) -> None:
     environment.install(wheel)
     package = add_server(environment)
