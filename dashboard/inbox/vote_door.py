@@ -35,41 +35,6 @@ from toolcards.models import ToolCall
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.asgi_messages import get_announced_length, respond
 
-_TEXTS = {"reason": 2_000, "note": 2_000, "client_decision_id": 100}  # and their longest values
-_PATTERNS = {
-    "decision": re.compile(r"approve|deny"),
-    "rev": re.compile(r"[0-9]{1,9}"),
-    "args_sha256": re.compile(r"[0-9a-f]{0,64}"),
-    "view_sha256": re.compile(r"[0-9a-f]{0,64}"),
-    "grant": re.compile(""),
-    "grant_minutes": re.compile(""),
-}
-_REQUIRED = ("decision", "rev")
-
-
-def read_plain_ballot(approval: str, fields: QueryDict) -> Ballot | None:
-    """Return the ballot of a form that approves or denies, without more.
-
-    None for all others, which BallotForm reads. A ballot is the one that BallotForm returns.
-    """
-    if any("\0" in text for text in fields.values()):
-        return None
-    values = {}
-    for name, pattern in _PATTERNS.items():
-        value = fields.get(name, "" if name not in _REQUIRED else "-")
-        if pattern.fullmatch(value) is None:
-            return None
-        values[name] = value
-    for name, longest in _TEXTS.items():
-        values[name] = fields.get(name, "").strip()
-        if len(values[name]) > longest:
-            return None
-    return Ballot(
-        approval, values["decision"], int(values["rev"]), values["args_sha256"], values["view_sha256"],
-        values["reason"], values["note"], values["client_decision_id"],
-    )  # fmt: skip
-
-
 log = logging.getLogger(__name__)
 _PATH = re.compile(r"/approvals/([^/\0]+)/vote")
 LARGE_CARD = 20_000  # characters of a card's JSON; larger cards are not drawn on the event loop
@@ -82,6 +47,17 @@ _MIDDLEWARE = (
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 )
+# What a plain vote may have: values by pattern, and texts with their longest length.
+_TEXTS = {"reason": 2_000, "note": 2_000, "client_decision_id": 100}
+_PATTERNS = {
+    "decision": re.compile(r"approve|deny"),
+    "rev": re.compile(r"[0-9]{1,9}"),
+    "args_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "view_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "grant": re.compile(""),
+    "grant_minutes": re.compile(""),
+}
+_REQUIRED = ("decision", "rev")
 
 
 class VoteDoor:
@@ -145,6 +121,29 @@ def _read_request(request: ASGIRequest, approval: str, body: bytes) -> tuple[str
         return "", None
     request.get_host()  # raises DisallowedHost
     return session, None if find_csrf_fault(request) else read_plain_ballot(approval, request.POST)
+
+
+def read_plain_ballot(approval: str, fields: QueryDict) -> Ballot | None:
+    """Return the ballot of a form that approves or denies, without more.
+
+    None for all others, which BallotForm reads. A ballot equals the one that BallotForm would return.
+    """
+    if any("\0" in text for text in fields.values()):
+        return None
+    values = {}
+    for name, pattern in _PATTERNS.items():
+        value = fields.get(name, "" if name not in _REQUIRED else "-")
+        if pattern.fullmatch(value) is None:
+            return None
+        values[name] = value
+    for name, longest in _TEXTS.items():
+        values[name] = fields.get(name, "").strip()
+        if len(values[name]) > longest:
+            return None
+    return Ballot(
+        approval, values["decision"], int(values["rev"]), values["args_sha256"], values["view_sha256"],
+        values["reason"], values["note"], values["client_decision_id"],
+    )  # fmt: skip
 
 
 def _find_voter(key: str) -> gate.Voter | None:
