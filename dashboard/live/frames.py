@@ -87,7 +87,7 @@ def place_card(call: ToolCall, form: CardForm = CardForm.CARD, *, known_only: bo
 
 
 def render_answered(call_ids: Iterable[str]) -> Frame:
-    """Return calls that a page still shows as waiting, as they are now."""
+    """Return the current state of calls that a page shows as waiting."""
     places = [Q(run=run, ordinal=ordinal) for run, ordinal in (call_id.split("-") for call_id in call_ids)]
     rows = ToolCall.objects.filter(reduce(or_, places)).select_related("run", "run__source")
     return Frame({call.public_id: place_card(call, known_only=True) for call in rows})

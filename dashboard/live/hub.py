@@ -153,8 +153,8 @@ class Hub:
         for watcher in new:
             wholes = [result.wholes[key] for key in watcher.boards if key in result.wholes]
             frame = join_frames(board_frame.select_newer(watcher.page) for board_frame in wholes)
-            if answered := watcher.page.calls.keys() - join_frames(wholes).parts.keys():
-                frame = frame.merge(await self._in_thread(render_answered, answered))
+            if answered_calls := watcher.page.calls.keys() - join_frames(wholes).parts.keys():
+                frame = frame.merge(await self._in_thread(render_answered, answered_calls))
             watcher.slot.offer(frame)
             watcher.page = NEW_PAGE
         self.spent = result.spent + frame_count * SEND_SECONDS

@@ -47,7 +47,7 @@ class OriginGuard:
 
 
 CLOCK_SECONDS = 15.0  # seconds between two signs of life
-SHOWN = "shown"  # the last parameter of the address: the calls that the page was drawn with
+SHOWN_CALLS = "shown"  # the last parameter of the address: the calls that the page was drawn with
 
 Boards = dict[Hashable, Callable[[], LiveBoard]]
 
@@ -121,7 +121,7 @@ class MeSocket(LiveSocket):
     async def boards(self) -> Boards | int:
         """Return the badge, and the board that the page asked for."""
         query = self.scope.get("query_string", b"").decode("latin-1")
-        query, _, shown_calls = query.partition(f"&{SHOWN}=")
+        query, _, shown_calls = query.partition(f"&{SHOWN_CALLS}=")
         self.page = PageState.read_calls(shown_calls)
         board = parse_qs(query).get("board", [""])[0]
         shown_boards: Boards = {"me": StatusBoard}

@@ -260,5 +260,5 @@ def find_failed_calls() -> list[ToolCall]:
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
     message = flatten_text(card.error.message if card.error else card.denied, MAX_MESSAGE)
-    said = message or labels.describe_missing_reason(card)
-    return {"call": call, "label": labels.get_label(card), "said": said, "at": call.finished_at}
+    text = message or labels.describe_missing_reason(card)
+    return {"call": call, "label": labels.get_label(card), "said": text, "at": call.finished_at}

@@ -219,7 +219,7 @@ def follow_line(line: int) -> None:
 
 
 def reset() -> None:
-    """Remove the file and the state of this process; end its threads (tests)."""
+    """Remove the file and this process's state; end its threads (tests)."""
     global _process
     with _state_lock:
         if _process.timer is not None:

@@ -127,7 +127,7 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
 
 
 @pytest.mark.parametrize("event", ["tool.execute.error", "tool.execute.corrected", "run.failed"])
-def test_an_error_is_told_without_terminal_colors_and_an_input_with_marks(event: str) -> None:
+def test_an_error_is_sent_without_terminal_colors_and_an_input_with_marks(event: str) -> None:
     error = {"code": "timeout", "message": "\x1b[31mNo answer\x1b[0m"}
     assert formats.build_message(said(event=event, error=error), "medium").text.endswith("No answer")
     asked = said(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")

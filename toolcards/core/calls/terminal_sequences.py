@@ -19,7 +19,7 @@ def strip_sequences(text: str) -> str:
 
 
 def flatten_text(text: str, most: int) -> str:
-    """Return at most so many characters of an error or output in one line.
+    """Return an error or output in one line, cut to this length.
 
     For texts of tools only: what a person approves is shown with each of its characters.
     """

@@ -47,7 +47,7 @@ _AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colo
 
 
 def has_candidates(work: bytes) -> bool:
-    """Return whether anything in the text may begin a secret or a mask."""
+    """Return whether a secret or a mask may begin in the text."""
     return FIND.search(work) is not None or _ANCHOR.search(work) is not None
 
 

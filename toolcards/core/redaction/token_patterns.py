@@ -27,7 +27,7 @@ class Shape(NamedTuple):
 
     @property
     def least(self) -> int:
-        """Return the length of the body without which it is no token, not even at the end of a text."""
+        """Return the minimum length of the body, also where a text ends."""
         return min(self.enough, _CUT_PLAIN if self.plain else _CUT)
 
 
@@ -175,7 +175,7 @@ BEGINNING = re.compile(
 
 
 def match_token(hay: str, start: int, end: int) -> re.Match[str] | None:
-    """Return the token that begins there and is in the text up to `end`, or None.
+    """Return the token between this position and `end`, or None.
 
     A word in small letters with a plain prefix is not a token.
     """
@@ -200,7 +200,7 @@ _LEADS = [
 
 
 def list_anchored_starts(hay: str, anchor_start: int) -> list[int]:
-    """Return where a word begins that may be a token whose anchor stands at this position."""
+    """Return where the token with the anchor at this position may begin."""
     first = max(0, anchor_start - LONGEST_LEAD)
     leads = [lead for anchor, lead in _LEADS if anchor.match(hay, anchor_start)]
     return [match.start() for lead in leads for match in lead.finditer(hay, first, anchor_start)]
