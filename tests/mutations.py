@@ -58,6 +58,8 @@ MUTATIONS = [
     Mutation("the core has a clock", "imports", *new_module("toolcards/core", "import time")),
     Mutation("the core asks for today", "layers",
              *new_module("toolcards/core", "from datetime import datetime", "NOW = datetime.now()")),
+    Mutation("the gate changes a frozen value", "layers",
+             *new_module("toolcards/gate", "def stamp(fact):", '    object.__setattr__(fact, "at", 1.0)')),
     Mutation("an adapter imports the tables", "imports",
              *new_module("toolcards/adapters", "import toolcards.models")),
     Mutation("an adapter imports Channels", "imports", *new_module("toolcards/adapters", "import channels")),

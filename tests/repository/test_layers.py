@@ -104,6 +104,27 @@ def test_the_core_and_the_adapters_read_no_clock() -> None:
     ] == []
 
 
+def find_changed_frozen_values(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that set a field of a value past its class, unless the same function has created the value."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            created = {
+                target.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("object.__new__(")
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            for node in ast.walk(function):
+                is_setter = isinstance(node, ast.Call) and ast.unparse(node.func) == "object.__setattr__"
+                if is_setter and ast.unparse(node.args[0]) not in created:
+                    yield node.lineno
+
+
+def test_frozen_values_stay_frozen() -> None:
+    assert [f"{module}:{line}" for module, tree in list_modules() for line in find_changed_frozen_values(tree)] == []
+
+
 def test_the_client_needs_the_standard_library_and_the_framework_of_the_agent() -> None:
     allowed = {*sys.stdlib_module_names, *AGENT_FRAMEWORKS, "toolcards"}
     assert [
