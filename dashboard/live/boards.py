@@ -205,7 +205,7 @@ class RunsBoard(LiveBoard):
 
 
 class ChecklistBoard(LiveBoard):
-    """The connect page's checklist. A key that is made rings no bell, so it is looked at with every tick."""
+    """The connect page's checklist. Creating a key rings no bell, so the board is checked with every tick."""
 
     every = False
 

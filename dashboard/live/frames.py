@@ -79,7 +79,7 @@ def build_part(target: str, swap: str, html: str) -> str:
 def place_card(call: ToolCall, form: CardForm = CardForm.CARD, *, known_only: bool = False) -> str:
     """Return the part that puts a call on a board.
 
-    In this form; `known_only` where it is there already.
+    `known_only`: only on pages that have the call already.
     """
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
@@ -113,7 +113,7 @@ class Pacing:
 
 
 class FrameSlot:
-    """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog.
+    """The frame that is to be sent to one browser next. Bounded: a slow reader gets the latest state, never a backlog.
 
     The hub's ticks keep the pace; a reader takes each frame as soon as its browser has taken the one before.
     """
@@ -140,7 +140,7 @@ class FrameSlot:
     async def take(self) -> Frame | None:
         """Wait for something to send and return it.
 
-        None where only the whole board helps.
+        None if only the whole board brings the browser up to date.
         """
         await self._ready.wait()
         self._ready.clear()

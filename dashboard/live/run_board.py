@@ -22,8 +22,8 @@ _RUN, _SOURCE = PreparedSelect(Run, "WHERE id = %s"), PreparedSelect(Source, "WH
 class RunBoard(LiveBoard):
     """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
 
-    The view `head` is that of pages whose rest stands still. `latest`: the milliseconds up to now that the timeline
-    shows, 0 for the newest calls; `as_table` for its table.
+    The view `head` is for pages of which only the header changes. `latest`: the milliseconds up to now that the
+    timeline shows, 0 for the newest calls; `as_table`: as a table.
     """
 
     def __init__(self, run: int, view: str = "", call: int = 0, latest: int = 0, *, as_table: bool = False) -> None:

@@ -22,7 +22,7 @@ PAGE = 50
 WAITING = 200
 NO_RESULT = "no-result"  # in state bars: calls that ended with their run, with an unknown outcome
 _ACTIVE = ("running", "waiting")
-# Those of open calls come and go, so they come last: nothing stands after them.
+# Those of open calls come and go, so they come last: nothing follows them.
 _OPEN_STATES = ("approval-requested", "approval-responded", "input-available", "input-streaming")
 _BAR_ORDER = (*(state for state in map(str, ToolCallState) if state not in _OPEN_STATES), NO_RESULT, *_OPEN_STATES)
 _AGENTS = (  # an open page of the run reads them once a second

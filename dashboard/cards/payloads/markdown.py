@@ -31,7 +31,7 @@ _CODE = re.compile(
 def is_markdown(text: str, least: int = 2) -> bool:
     """Return whether the text looks like Markdown.
 
-    At least so many signs of Markdown, and none of source code.
+    It then has at least `least` signs of Markdown, and none of source code.
     """
     if len(text) > MAX_CHARACTERS or _CODE.search(_without_fences(text)):
         return False

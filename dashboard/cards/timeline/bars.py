@@ -1,4 +1,4 @@
-"""Where everything of a timeline stands: lanes, bars with their textures, names and the scale of the time."""
+"""The places of everything in a timeline: lanes, bars with their textures, names and the scale of the time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BarPart:
 
 @dataclass
 class TimelineBar:
-    """One call; `name` is its tool as far as there is room, and may stand on the bar."""
+    """One call; `name` is its tool as far as there is room, and may be on the bar."""
 
     call: ToolCall
     said: str
@@ -41,12 +41,12 @@ class TimelineBar:
     tool: str
     name: str = ""
     name_x: float = 0
-    name_on: str = ""  # the part that it stands on
+    name_on: str = ""  # the part that it is on
 
 
 @dataclass(frozen=True, slots=True)
 class LanePicture:
-    """Where a lane stands, and what distinguishes it."""
+    """The place of a lane, and what distinguishes it."""
 
     name: str
     title: str

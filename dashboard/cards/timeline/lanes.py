@@ -23,7 +23,7 @@ class TimedCall(NamedTuple):
 
 @dataclass
 class TimelineLane:
-    """One agent; its calls stand in as many rows as run at a time."""
+    """One agent; it has as many rows as calls that run at the same time."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ def find_end(card: Card, last: float) -> float:
 def build_lanes(timed_calls: list[TimedCall], agent: str, first: float, last: float) -> list[TimelineLane]:
     """Return the lanes in the order of a tree.
 
-    Each sub-agent stands below the lane that called it. `agent` names the run's own lane; `first` and `last` are the
+    Each sub-agent is below the lane that called it. `agent` names the run's own lane; `first` and `last` are the
     ends of the picture, in seconds.
     """
     lanes: dict[LaneKey, TimelineLane] = {}
@@ -108,7 +108,7 @@ def _find_parents(timed_calls: list[TimedCall], lanes: Iterable[LaneKey]) -> dic
 
 
 def _order_as_tree(lanes: dict[LaneKey, TimelineLane], parents: dict[LaneKey, LaneKey]) -> list[TimelineLane]:
-    """Return every lane once; agents may claim parents in a circle, whose lanes then stand on the ground."""
+    """Return every lane once; if agents claim parents in a circle, those lanes have no parent."""
     children: dict[LaneKey | None, list[LaneKey]] = {}
     for key in lanes:
         children.setdefault(parents.get(key), []).append(key)

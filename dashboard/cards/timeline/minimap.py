@@ -27,7 +27,7 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class MinimapLink:
-    """Some calls that follow each other: where their link stands, what it says, and where the timeline would begin."""
+    """Some calls that follow each other: where their link is, its text, and where the timeline would begin."""
 
     x: float
     width: float
