@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import pwd
@@ -10,15 +9,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.server import PATIENCE, ROOT, held_port, until
+from tests.support.server import PATIENCE, held_port, migrate, until
+from tests.support.shared import make_once, share_folder
 
 
 def find_program(name: str) -> str | None:
@@ -47,12 +45,9 @@ def _within_reach(program: str) -> str:
     return str(_copied(tools / real.relative_to(tools).parts[0]) / Path(*real.relative_to(tools).parts[1:]))
 
 
-@functools.cache
 def _copied(package: Path) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="toolcards-programs-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(0o755)
-    return Path(shutil.copytree(package, folder / package.name))
+    share_folder().chmod(0o755)
+    return make_once(f"programs-{package.name}", lambda folder: shutil.copytree(package, folder, dirs_exist_ok=True))
 
 
 def _postgres(name: str) -> str:
@@ -143,23 +138,21 @@ class Postgres:
         self._held.close()
 
 
-@functools.cache
 def _make_cluster(migrated: bool) -> Path:
     """Return the files of a stopped server, made once: initdb takes seconds, and so do our migrations."""
-    folder = Path(tempfile.mkdtemp(prefix="toolcards-postgres-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    cluster = Postgres(folder)
-    try:
-        if migrated:
-            cluster.create()
-            env = os.environ | {"TOOLCARDS_DATA_DIR": str(folder), "TOOLCARDS_DATABASE_URL": cluster.url}
-            command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
-            subprocess.run(command, env=env, check=True, timeout=3 * PATIENCE)
-        else:
-            cluster.initialize()
-    finally:
-        cluster.close()
-    return cluster.data
+
+    def make(folder: Path) -> None:
+        cluster = Postgres(folder)
+        try:
+            if migrated:
+                cluster.create()
+                migrate(folder, cluster.url)
+            else:
+                cluster.initialize()
+        finally:
+            cluster.close()
+
+    return make_once(f"postgres-{'migrated' if migrated else 'empty'}", make) / "postgres"
 
 
 @contextmanager
