@@ -297,19 +297,22 @@ class World:
     # ------------------------------------------------------------ what must hold
 
     def check_cards(self) -> None:
-        open_questions = Counter(call.call_id for call in ToolCall.objects.waiting().filter(run__name=self.run))
+        calls = {call.pk: call for call in ToolCall.objects.filter(run__name=self.run)}
+        rows = list(Approval.objects.filter(run__name=self.run))
+        open_questions = Counter(call.call_id for call in calls.values() if call.waiting)
         assert max(open_questions.values(), default=0) <= 1, "two inputs of one call wait for an answer"
-        for call in ToolCall.objects.filter(run__name=self.run):
+        args_sha256 = {row.id: row.args_sha256 for row in rows}
+        for call in calls.values():
             card = call.as_card()
             if card.decision is not None:
                 self.check_frozen(card)
             if card.waiting and card.approval is not None and card.has_input:
-                row = Approval.objects.get(id=card.approval.id)
                 assert card.approval.args_sha256 == digest(card.shown_input), "the page shows the digest of other bytes"
-                assert row.args_sha256 == card.approval.args_sha256
+                assert args_sha256[card.approval.id] == card.approval.args_sha256
+        by_permit = {row.permit: row for row in rows}
         for decision in self.permits:
-            row = Approval.objects.get(permit=decision["permit"]["id"])
-            if row.state == "approved" and row.call.state in TERMINAL:
+            row = by_permit[decision["permit"]["id"]]
+            if row.state == "approved" and calls[row.call_id].state in TERMINAL:
                 pytest.fail("a permit lives on after its call")
 
     def check_frozen(self, card: Card) -> None:
