@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.browser_pages import (
     NEEDS_BROWSER,
+    SCHEMES,
     STOP_THE_CLOCK,
     Open,
     armed,
@@ -275,9 +276,9 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
     for path in paths:
         page.goto(server.base + path)
         page.wait_for_selector("body[data-live=up]")
-        for scheme in ("light", "dark"):
+        for scheme, options in SCHEMES.items():
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            broken = axe_module.Axe().run(page).response["violations"]
+            broken = axe_module.Axe().run(page, options=options).response["violations"]
             entries += [
                 (path, scheme, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
                 for one in broken

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, expect, patient
+from tests.support.browser_pages import NEEDS_BROWSER, SCHEMES, Open, expect, patient
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -68,8 +68,8 @@ def test_the_page_of_a_link_is_readable_for_everybody(browser: Any, server: Serv
     page = patient(browser.new_context(viewport={"width": 390, "height": 800}, reduced_motion="reduce")).new_page()
     for path in (link, f"{server.base}/login/link/used/", f"{server.base}/login/"):
         page.goto(path)
-        for scheme in ("light", "dark"):
+        for scheme, options in SCHEMES.items():
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            assert not axe.run(page).response["violations"], path
+            assert not axe.run(page, options=options).response["violations"], path
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.context.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
+from tests.support.browser_pages import NEEDS_BROWSER, SCHEMES, Open, expect
 from tests.support.server import KEY, Server
 
 pytestmark = NEEDS_BROWSER
@@ -66,9 +66,9 @@ def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visi
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     ask(server, KEY, run, "REAL"), ask(server, server.twin, run, "IMPOSTOR " * 40)
     page = visit(f"/runs/{run.replace('/', '%2F')}/", viewport={"width": 390, "height": 800}, reduced_motion="reduce")
-    for scheme in ("light", "dark"):
+    for scheme, options in SCHEMES.items():
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert not axe.run(page).response["violations"]
+        assert not axe.run(page, options=options).response["violations"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -19,6 +19,11 @@ NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason
 QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # messages of the browser itself while a server is down
 
 Open = Callable[..., Any]
+# Options of the accessibility check in both color schemes: what is no color is the same page in the second one.
+SCHEMES: dict[str, dict[str, Any]] = {
+    "light": {"resultTypes": ["violations"]},
+    "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]},
+}
 
 
 def expect(subject: Any) -> Any:
