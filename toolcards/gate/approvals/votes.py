@@ -66,7 +66,7 @@ class CastVote(Command):
         memory = tx.load_run(row.run_id)
         card = approval_rows.get_card(memory, row)
         self.row, self.decisions = row, vote_rows.list_decisions(row.id)
-        if row.state != "pending" or self._is_repeated(row):
+        if row.state != "pending" or self._is_repeated(row, card):
             self.answer = self._answer_decided(row, card)
             return
         self._check(tx, row, card)
@@ -75,13 +75,19 @@ class CastVote(Command):
         self._cast(tx, memory, row, card, terms)
         self.answer = memory.board.cards[card.ordinal]
 
-    def _is_repeated(self, row: Approval) -> bool:
-        """Return whether the same person cast the same vote before."""
-        return self.decisions.get(self.person.pk) == self.ballot.decision
+    def _is_repeated(self, row: Approval, card: Card) -> bool:
+        """Return whether the same person cast the same vote before; another edit is another vote."""
+        if self.decisions.get(self.person.pk) != self.ballot.decision:
+            return False
+        return self.ballot.decision != "edit" or json.dumps(self._restore_edit(card)) == row.edited
+
+    def _restore_edit(self, card: Card) -> Any:
+        """Return the edited input with the secrets of which the person saw masks."""
+        return get_redactor().restore(self.ballot.edited_args, card.input)
 
     def _answer_decided(self, row: Approval, card: Card) -> Card:
         """Return the card for a repeated vote; raises TooLate or AlreadyDecided for any other."""
-        if self._is_repeated(row):
+        if self._is_repeated(row, card):
             return card
         if row.state in LATE_CODES:
             raise TooLate(f"Too late: this approval is {row.state}.", code=LATE_CODES[row.state], by=row.by_name)
@@ -203,7 +209,7 @@ class CastVote(Command):
 
     def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
         """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
-        edited = get_redactor().restore(self.ballot.edited_args, card.input)  # the person saw masks
+        edited = self._restore_edit(card)
         if has_mask(edited) and not has_mask(card.input):
             raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
         try:

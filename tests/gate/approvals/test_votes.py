@@ -1,0 +1,58 @@
+"""Votes of people, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolcards import gate
+from toolcards.client.common.canonical_json import digest
+from toolcards.core.calls.card import Card
+from toolcards.encryption import get_redactor
+from toolcards.models import Approval, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+FIRST, SECOND = {"command": "git push --dry-run"}, {"command": "git push --tags"}
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def ask(source: Any, policy: Any, quorum: int, **args: str) -> gate.Ballot:
+    """Return the ballot of a fresh question, as an edit without its input."""
+    terms = {"editable": ["/command"], "quorum": quorum}
+    policy({"default": "deny", "rules": [{"id": "ask", "effect": "ask", "match": {"tool": "bash"}, "ask": terms}]})
+    asked = {"command": "git push", **args}
+    approval = gate.decide(source, gate.DecisionRequest("r", "c", "bash", asked))["approval"]["id"]
+    return gate.Ballot(approval, "edit", ToolCall.objects.get().rev, digest(asked))
+
+
+@pytest.mark.parametrize("quorum", [1, 2])
+def test_another_edit_of_the_same_person_is_not_taken_for_the_first_one_again(
+    source: Any, policy: Any, a_person: Any, quorum: int
+) -> None:
+    ann, _, ballot = a_person("approver", "ann"), a_person("approver", "ben"), ask(source, policy, quorum)
+    gate.vote(ann, replace(ballot, edited_args=FIRST))
+    with pytest.raises(gate.RequestRefused) as refused:
+        gate.vote(ann, replace(ballot, edited_args=SECOND))
+    assert refused.value.code == ("already_decided" if quorum == 1 else "stale_rev")
+    again: Card = gate.vote(ann, replace(ballot, edited_args=FIRST))
+    assert FIRST in (again.input, again.approval and again.approval.edited)
+
+
+def test_a_person_corrects_an_edit_that_still_waits_for_others(source: Any, policy: Any, a_person: Any) -> None:
+    ann, ben, ballot = a_person("approver", "ann"), a_person("approver", "ben"), ask(source, policy, 2)
+    card: Card = gate.vote(ann, replace(ballot, edited_args=FIRST))
+    card = gate.vote(ann, replace(ballot, rev=card.rev, args_sha256=digest(FIRST), edited_args=SECOND))
+    assert card.approval is not None and card.approval.edited == SECOND and card.approval.have == 1
+    assert card.state == "approval-requested"
+    card = gate.vote(ben, replace(ballot, decision="approve", rev=card.rev, args_sha256=digest(SECOND)))
+    assert card.input == SECOND and Approval.objects.get().state == "approved"
+
+
+def test_the_same_edit_of_an_input_with_a_mask_is_the_same_again(source: Any, policy: Any, a_person: Any) -> None:
+    ann, ballot = a_person("approver", "ann"), ask(source, policy, 1, key=SECRET)
+    masked = get_redactor().value({"key": SECRET})["key"]
+    edit = replace(ballot, edited_args=FIRST | {"key": masked})
+    card: Card = gate.vote(ann, edit)
+    assert card.input == FIRST | {"key": SECRET} and gate.vote(ann, edit).input == card.input
