@@ -9,7 +9,8 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 
 from toolcards import feed, gate
-from toolcards.models import Approval, Source, ToolCall
+from toolcards.core.calls import facts as f
+from toolcards.models import Approval, Event, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAITING = 20
@@ -133,3 +134,35 @@ async def test_a_wait_finds_no_approval_of_another_agent(asks: None, source: Sou
     with pytest.raises(Approval.DoesNotExist):
         await feed.wait_for_answer(approval, 60, source=source.pk + 1)
     assert (await feed.wait_for_answer(approval, 0.2, source=source.pk)).state == "pending"
+
+
+async def follow_to_end(run: int, last: int) -> list[list[Event]]:
+    """Return the batches of a follower until it has the last event."""
+    batches: list[list[Event]] = []
+    async for batch in feed.follow_events(run):
+        batches.append(batch)
+        if batch and batch[-1].seq == last:
+            return batches
+    raise AssertionError("a follower never ends")
+
+
+@pytest.mark.parametrize("sizes", [[10] * 60, [300_000] * 40, [10] * 30 + [600_000] * 20, [10] * 17 + [1_500_000] * 2])
+async def test_a_follower_reads_every_event_once_and_large_ones_in_small_batches(a_run: Any, sizes: list[int]) -> None:
+    facts = [f.TextDelta("x" * size) for size in sizes]
+    run = await in_thread(a_run)("r", *facts)
+    batches = await asyncio.wait_for(follow_to_end(run.pk, run.seq), 60)
+    assert [event.seq for batch in batches for event in batch] == list(range(1, run.seq + 1))
+    for batch in batches:
+        assert sum(len(event.fact) for event in batch[feed.FIRST :]) <= feed.MAX_BATCH
+    if max(sizes) == 10:
+        assert len(batches) == 1
+
+
+async def test_the_list_of_events_is_whole_when_batches_are_cut(a_run: Any) -> None:
+    run = await in_thread(a_run)("r", *[f.TextDelta("x" * 300_000) for _ in range(40)])
+    seqs, after = [], 0
+    while batch := await feed.read_events(run.pk, after, 500):
+        assert len(batch) >= feed.FIRST or batch[-1].seq == run.seq
+        after = batch[-1].seq
+        seqs += [event.seq for event in batch]
+    assert seqs == list(range(1, run.seq + 1))

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db.models.functions import Length
 
 from toolcards.adapters import ADAPTERS
 from toolcards.clocks import clock
@@ -25,6 +26,8 @@ from toolcards.models.approvals import ApprovalStatus, select_statuses
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
+FIRST = 16  # events that are read whatever their size; fewer than these are all there are
+MAX_BATCH = 1 << 20  # characters of the facts of one batch beyond the first ones: a fact can have a megabyte
 
 
 async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
@@ -43,19 +46,26 @@ async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
             if batch:
                 after = batch[-1].seq
                 yield batch
-            if len(batch) < PAGE:
+            if len(batch) < FIRST:
                 await bell.wait(HEARTBEAT)
                 if not batch:
                     yield []
 
 
 async def read_events(run: int, after: int, most: int) -> list[Event]:
-    """Return at most `most` of the run's events after that position."""
+    """Return at most `most` of the run's events after that position; fewer than `FIRST` only at the end."""
     return await read_with_retries(lambda: _read_events(run, after, most))
 
 
 async def _read_events(run: int, after: int, most: int) -> list[Event]:
-    return [event async for event in Event.objects.after(run, after)[:most]]
+    events = [event async for event in Event.objects.after(run, after)[:FIRST]]
+    if len(events) < FIRST or sum(len(event.fact) for event in events) > MAX_BATCH:
+        return events
+    following, total, last = Event.objects.after(run, events[-1].seq), 0, 0
+    async for seq, size in following.annotate(size=Length("fact")).values_list("seq", "size")[: most - FIRST]:
+        total += size
+        last = seq if total <= MAX_BATCH else last
+    return [*events, *[event async for event in following.filter(seq__lte=last)]]
 
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:

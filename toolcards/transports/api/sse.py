@@ -278,6 +278,6 @@ async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> d
                     return {"events": events, "next": f"{last[0]}.{last[1]}"}
                 events.append({"event": stream_event.name, **stream_event.data})
                 last = event.seq, index  # sequence number, and index among its events
-        if len(batch) < BATCH:
+        if len(batch) < feed.FIRST:
             return {"events": events, "next": None}
         seq = batch[-1].seq
