@@ -53,7 +53,10 @@ async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
 
 
 async def read_events(run: int, after: int, most: int) -> list[Event]:
-    """Return at most `most` of the run's events after that position; fewer than `FIRST` only at the end."""
+    """Return at most `most` of the run's events after that position.
+
+    Fewer if they are large; fewer than `FIRST` only at the end.
+    """
     return await read_with_retries(lambda: _read_events(run, after, most))
 
 
