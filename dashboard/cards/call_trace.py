@@ -1,7 +1,7 @@
 """A run's step log as a page: each phase of each call in a line, read from the event log.
 
-Rows are written without the template engine, since a page has a thousand. All values are escaped where they are
-inserted.
+A page shows a window of them, so that it stays light. Rows are written without the template engine. All values are
+escaped where they are inserted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolcards.gate import TraceStep, iterate_steps
 from toolcards.models import Event, Run
 
 MAX_EVENTS = 20_000
-MAX_LINES = 1_000
+MAX_LINES = 100  # on a page
 
 _PHASE_LABELS = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
@@ -74,12 +74,24 @@ class TraceLine:
         return f'{link} <span class="muted">attempt {attempt}</span>' if attempt > 1 else link
 
 
-def list_trace_lines(run: Run) -> dict[str, Any]:
-    """Return the run's phases, oldest first."""
+def list_trace_lines(run: Run, skipped: int = 0) -> dict[str, Any]:
+    """Return a page of the run's phases, oldest first.
+
+    `skipped`: how many are on earlier pages.
+    """
     events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
     events = events.order_by("seq")[:MAX_EVENTS]
-    steps = list(islice(iterate_steps(events.iterator(chunk_size=500)), MAX_LINES + 1))  # the rest is not decrypted
-    return {"steps": [_build_line(run, step) for step in steps[:MAX_LINES]], "steps_cut": len(steps) > MAX_LINES}
+    all_steps = iterate_steps(events.iterator(chunk_size=500))
+    steps = list(islice(all_steps, skipped, skipped + MAX_LINES + 1))  # the rest is not decrypted
+    pages = {"earlier": max(0, skipped - MAX_LINES) if skipped else None}
+    pages["later"] = skipped + MAX_LINES if len(steps) > MAX_LINES else None
+    return {
+        "steps": [_build_line(run, step) for step in steps[:MAX_LINES]],
+        **{
+            name: None if first is None else url_helpers.build_run_url(run.name, run.source.name, tab="steps", skip=first)
+            for name, first in pages.items()
+        },
+    }  # fmt: skip
 
 
 def _build_line(run: Run, step: TraceStep) -> TraceLine:

@@ -33,6 +33,7 @@ class RunBoard(LiveBoard):
         self.runs = frozenset({run})
         self._texts = Narration(run) if not view and not call else None
         self._unsent: dict[int, TextBlock] = {}  # blocks that changed since everybody was sent them
+        self._newest_ordinal = 0  # of the calls whose text before them was sent
 
     def render_all(self) -> Frame:
         """Return the cards, the text between them, and the header."""
@@ -61,13 +62,26 @@ class RunBoard(LiveBoard):
         own_calls = [call for call in calls if call.run_id == self.run]
         if self.call:
             return self._render_call_parts(call for call in own_calls if call.ordinal == self.call)
-        return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
+        if self.view or not own_calls:
+            return {}
+        return self._render_earlier_texts(own_calls) | {str(call.ordinal): place_card(call) for call in own_calls}
+
+    def _render_earlier_texts(self, calls: list[ToolCall]) -> dict[str, str]:
+        """Return what the agent wrote before new calls: it would move them if it came later."""
+        newest = max(call.ordinal for call in calls)
+        if newest <= self._newest_ordinal:
+            return {}
+        self._newest_ordinal = newest
+        return self._render_unsent_texts()
 
     def render_throttled(self) -> dict[str, str]:
         """Return the header, new text and, if it is open, the timeline."""
+        return self._render_unsent_texts() | self._render_head()
+
+    def _render_unsent_texts(self) -> dict[str, str]:
         self._read_texts()
         unsent, self._unsent = self._unsent, {}
-        return _render_texts(unsent.values()) | self._render_head()
+        return _render_texts(unsent.values())
 
     def _read_texts(self) -> None:
         self._unsent |= {block.seq: block for block in self._texts.read()} if self._texts else {}

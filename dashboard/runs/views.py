@@ -61,7 +61,7 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     live: dict[str, str | int] = {"tab": "head"} if tab else {"since": run.seq}
     context["socket"] = url_helpers.build_run_socket_url(run, **live)
     if tab == "steps":
-        return context | call_trace.list_trace_lines(run)
+        return context | call_trace.list_trace_lines(run, read_query_number(request, "skip"))
     texts = narration.Narration(run.pk)
     texts.read()
     page = run_cards.build_run_page(run, texts.blocks.values(), before=before)

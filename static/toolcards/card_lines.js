@@ -1,6 +1,7 @@
 // On the page of a run, calls that are not among the newest are lines: one link in the article of the card. On the list
 // of all calls, every call is a line until the reader opens it, except those that come while they wait. A press puts the
 // card there. Cards that need not be cards any longer become lines when they are off screen.
+import {doAfterFrame} from './next_frame.js';
 import {isOnScreen, wasDrawn, watchSight} from './sight.js';
 
 const PAUSE = 300;  // milliseconds between a change and the look for cards to shorten
@@ -113,8 +114,9 @@ function updateLines() {
 const schedule = () => { scheduled ||= setTimeout(updateLines, PAUSE); };
 
 function handleChange() {
-  if (list.querySelectorAll('article.card:not([data-line])').length > MOST_CARDS) updateLines();
-  else schedule();
+  if (list.querySelectorAll('article.card:not([data-line])').length <= MOST_CARDS) schedule();
+  else if ('following' in list.dataset) doAfterFrame(updateLines);
+  else updateLines();
 }
 
 /** Open the call that the address names; one that is not on this page is on an earlier one. */

@@ -4,18 +4,12 @@ import {releaseHeldCards} from './held_cards.js';
 import {readPreference, storePreference} from './preferences.js';
 
 let isOn = false;
-let frame = 0;
 
 /** Return whether the reader follows what is new. */
 export const isFollowing = () => isOn;
 
-/** Go to the newest call in the next frame, on the page of a run. */
-function goToNewest() {
-  frame ||= requestAnimationFrame(() => {
-    frame = 0;
-    scrollTo({top: Number.MAX_SAFE_INTEGER});
-  });
-}
+/** Go to the newest call, on the page of a run. */
+const goToNewest = () => { scrollTo({top: Number.MAX_SAFE_INTEGER}); };
 
 /** Let the switch work, where the page has one. */
 export function startFollow() {
@@ -38,5 +32,6 @@ export function startFollow() {
     say(box.checked ? 'Following new calls.' : 'No longer following.');
     update();
   });
-  if (isRun) new MutationObserver(() => { if (isOn) goToNewest(); }).observe(list, {childList: true});
+  // After the layout of the frame in which the list grows and before it is drawn: what the reader sees only scrolls.
+  if (isRun) new ResizeObserver(() => { if (isOn) goToNewest(); }).observe(list);
 }

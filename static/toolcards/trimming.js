@@ -1,5 +1,6 @@
 // Keeps a list within its limit of cards. On the page of a run, nothing that the reader sees moves or goes: calls leave
 // above the screen, and if that is not enough, off screen before the newest ones, where a line says how many are missing.
+import {doAfterFrame} from './next_frame.js';
 import {isOnScreen, wasDrawn} from './sight.js';
 
 const MOST = 200;  // cards on a page
@@ -103,8 +104,8 @@ function linkOlderCalls(list) {
   link.hidden = false;
 }
 
-/** @param {HTMLElement} list */
-function trimRun(list) {
+function trimRun() {
+  const list = document.getElementById('board');
   const leaving = chooseLeaving([...list.children], Number(list.dataset.most), Number(list.dataset.whole));
   if (!leaving.size) return;
   for (const place of leaving) {
@@ -132,6 +133,7 @@ function trimOldest(list) {
  * @param {HTMLElement} list
  */
 export function trimBoard(list) {
-  if (list.dataset.board === 'run') trimRun(list);
-  else trimOldest(list);
+  if (list.dataset.board !== 'run') trimOldest(list);
+  else if ('following' in list.dataset) doAfterFrame(trimRun);
+  else trimRun();
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html import escape
+from html import escape, unescape
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from dashboard.cards import call_trace
 from dashboard.cards.call_trace import TraceLine
@@ -31,7 +32,28 @@ def test_events_after_the_last_line_are_not_decrypted(
     monkeypatch.setattr(Event, "readable_fact", property(lambda event: read.append(event.seq) or fact(event)))
     monkeypatch.setattr(call_trace, "MAX_LINES", 9)
     trace = call_trace.list_trace_lines(run)
-    assert (len(trace["steps"]), trace["steps_cut"]) == (lines, cut) and len(read) <= 9 + 2
+    assert (len(trace["steps"]), trace["later"] is not None) == (lines, cut) and len(read) <= 9 + 2
+    assert trace["earlier"] is None
+
+
+@pytest.mark.django_db
+def test_the_pages_of_a_run_show_each_step_once(
+    signed_in: Client, a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run("r", *[f.InputReady(f"c{number}", "Read", {}, True) for number in range(12)])
+    everything = [line.html for line in call_trace.list_trace_lines(run)["steps"]]
+    monkeypatch.setattr(call_trace, "MAX_LINES", 5)
+    seen, address, pages = [], f"{run.url}&tab=steps", 0
+    while address:
+        html = signed_in.get(address).content.decode()
+        rows = re.findall("<tr data-phase.*?</tr>\n", html, re.DOTALL)
+        assert 0 < len(rows) <= 5 and ('rel="prev"' in html) == (pages > 0)
+        seen += rows
+        later = re.search('href="([^"]*)" rel="next"', html)
+        address, pages = unescape(later[1]) if later else "", pages + 1
+    assert seen == everything and pages > 2
+    assert "No more steps" in signed_in.get(f"{run.url}&tab=steps&skip=999").content.decode()
+    assert "No steps" not in signed_in.get(f"{run.url}&tab=steps&skip=x").content.decode()
 
 
 def row_of(details: list[tuple[str, str]] | None = None, **fields: Any) -> str:

@@ -10,12 +10,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
+from dashboard.live.base_board import BoardNews
+from dashboard.live.run_board import RunBoard
 from tests.support.browser_sockets import watching
 from tests.support.gate_commands import RecordFacts
 from tests.support.server import PATIENCE
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit
-from toolcards.models import Run
+from toolcards.models import Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SHOWN = re.compile(r'data-call-id="(c\d)"|<div class="body [a-z]+">(\w+)')
@@ -43,3 +45,15 @@ async def test_the_socket_of_a_page_sends_what_came_after_the_page_was_drawn(
     assert await read_first(signed_in, address) == ["c1", "c3", "Hello", "head"]  # the text has ended
     for newer in ("999999", "x", "-1"):
         assert "head" in await read_first(signed_in, f"/ws/runs/drawn/?since={newer}")
+
+
+def test_text_before_a_new_call_comes_with_it(a_run: Callable[..., Run], source: Any) -> None:
+    run = a_run("said", f.InputReady("c1", "Read", {}, True))
+    board = RunBoard(run.pk)
+    board.render_all()
+    board.render_changes(BoardNews(runs=frozenset({run.pk})))  # the throttled parts are drawn again in a second
+    more = [f.TextDelta(text="Hello"), f.InputReady("c2", "Read", {}, True)]
+    group_commit.execute(RecordFacts(source, "said", more))
+    calls = list(ToolCall.objects.filter(run=run, call_id="c2").select_related("run", "run__source"))
+    frame = board.render_changes(BoardNews(calls=calls, runs=frozenset({run.pk})))
+    assert [call or text for call, text in SHOWN.findall(frame.text)] == ["Hello", "c2"]
