@@ -22,7 +22,7 @@ from toolcards.gate import TraceStep, iterate_steps
 from toolcards.models import Event, Run
 
 MAX_EVENTS = 20_000
-MAX_LINES = 100  # on a page
+MAX_LINES = 80  # on a page
 
 _PHASE_LABELS = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
@@ -83,15 +83,17 @@ def list_trace_lines(run: Run, skipped: int = 0) -> dict[str, Any]:
     events = events.order_by("seq")[:MAX_EVENTS]
     all_steps = iterate_steps(events.iterator(chunk_size=500))
     steps = list(islice(all_steps, skipped, skipped + MAX_LINES + 1))  # the rest is not decrypted
-    pages = {"earlier": max(0, skipped - MAX_LINES) if skipped else None}
-    pages["later"] = skipped + MAX_LINES if len(steps) > MAX_LINES else None
-    return {
-        "steps": [_build_line(run, step) for step in steps[:MAX_LINES]],
-        **{
-            name: None if first is None else url_helpers.build_run_url(run.name, run.source.name, tab="steps", skip=first)
-            for name, first in pages.items()
-        },
-    }  # fmt: skip
+    earlier = max(0, skipped - MAX_LINES) if skipped else None
+    later = skipped + MAX_LINES if len(steps) > MAX_LINES else None
+    lines = [_build_line(run, step) for step in steps[:MAX_LINES]]
+    return {"steps": lines, "earlier": _build_page_url(run, earlier), "later": _build_page_url(run, later)}
+
+
+def _build_page_url(run: Run, skipped: int | None) -> str:
+    """Return the address of a page of steps, "" for none."""
+    if skipped is None:
+        return ""
+    return url_helpers.build_run_url(run.name, run.source.name, tab="steps", skip=skipped)
 
 
 def _build_line(run: Run, step: TraceStep) -> TraceLine:

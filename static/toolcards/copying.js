@@ -1,4 +1,5 @@
-// Links to texts that a press copies. Without a clipboard (plain http, old browsers) the link opens the text.
+// Links to texts that a press copies, and buttons that copy a text of the page. Without a clipboard (plain http, old
+// browsers) the link opens the text, and the button selects it.
 import {say} from './announce.js';
 import {showNote} from './toast.js';
 
@@ -25,10 +26,28 @@ async function copyText(link) {
   say('Copied');
 }
 
-/** Copy the text of links with `data-copy` on a plain press. */
+/** @param {HTMLElement} button */
+async function copyPart(button) {
+  const part = document.getElementById(button.dataset.copyText);
+  try {
+    await navigator.clipboard.writeText(part.textContent);
+  } catch {
+    getSelection().selectAllChildren(part);
+    showNote('Selected. Press Ctrl+C to copy.');
+    say('Selected');
+    return;
+  }
+  showNote('Copied');
+  say('Copied');
+}
+
+/** Copy the text of links with `data-copy` on a plain press, and the parts that buttons with `data-copy-text` name. */
 export function startCopying() {
   document.addEventListener('click', event => {
-    const link = event.target instanceof Element && event.target.closest('a[data-copy]');
+    const target = event.target instanceof Element ? event.target : null;
+    const button = target?.closest('[data-copy-text]');
+    if (button instanceof HTMLElement) void copyPart(button);
+    const link = target?.closest('a[data-copy]');
     const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
     if (!(link instanceof HTMLAnchorElement) || !isPlain || !navigator.clipboard?.write) return;
     event.preventDefault();

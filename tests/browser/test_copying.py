@@ -42,3 +42,15 @@ def test_without_a_clipboard_a_press_opens_the_text(server: Server, visit: Open,
     page.click("text=Copy Markdown")
     page.wait_for_url("**/call.md")
     assert "### `Read`" in page.inner_text("body")
+
+
+def test_a_snippet_is_copied_whole_or_selected_where_there_is_no_clipboard(visit: Open) -> None:
+    page = visit("/connect/", permissions=CLIPBOARD)
+    snippet, copy = page.locator(".snippet pre").last, page.locator(".snippet [data-copy-text]").last
+    copy.click()
+    page.wait_for_selector("#toast:has-text('Copied')")
+    assert page.evaluate(READ) == snippet.text_content()
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+    copy.click()
+    page.wait_for_selector("#toast:has-text('Selected')")
+    assert page.evaluate("getSelection().toString().trim()") == snippet.inner_text().strip()

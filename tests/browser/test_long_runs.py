@@ -209,7 +209,7 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
     expect(page.locator("[data-minimap] a")).to_have_count(40)
     assert page.locator(".timeline svg a").count() <= 400
     page.goto(f"{server.base}{path_of(run)}?tab=steps")
-    assert page.locator(".phases tbody tr").count() == 100 and page.evaluate(COUNT_NODES) <= MOST_NODES
+    assert page.locator(".phases tbody tr").count() == 80 and page.evaluate(COUNT_NODES) <= MOST_NODES
 
 
 # ---------------------------------------------------------------- hidden tabs
