@@ -129,7 +129,8 @@ def _list_cells(call: ToolCall, card: Card) -> tuple[Any, ...]:
     return (
         call.public_id, card.call_id, " › ".join(card.agent_path), card.tool.name, card.tool.kind, payload["state"],
         card.cause, summarize(card), decision.get("effect"), decision.get("reason"), approval.get("state"),
-        (approval.get("by") or {}).get("name"), approval.get("reason"), card.error.message if card.error else None,
+        (approval.get("by") or {}).get("name"), approval.get("reason"),
+        strip_sequences(card.error.message) if card.error else None,
         times["started"], times["finished"], durations["writing"], durations["waiting"], durations["running"],
     )  # fmt: skip
 

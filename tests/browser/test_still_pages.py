@@ -9,18 +9,25 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, expect, let_pass, path_of, tell, waiting
+from tests.support.browser_pages import (
+    NEEDS_BROWSER,
+    SUM_SHIFTS,
+    WATCH_SHIFTS,
+    Open,
+    ask,
+    card,
+    done,
+    expect,
+    let_pass,
+    path_of,
+    tell,
+    waiting,
+    withdraw_all,
+)
 from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 
-# Sums the layout shifts from now on, those just after the reader's own input excepted.
-WATCH_SHIFTS = """
-window.shifts = [];
-new PerformanceObserver(list => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts.push(entry.value);
-}).observe({type: 'layout-shift'});
-"""
 HIDE_PAGE = """
 Object.defineProperty(document, 'hidden', {value: true, configurable: true});
 document.dispatchEvent(new Event('visibilitychange'));
@@ -31,12 +38,6 @@ WAIT_UNTIL_QUIET = """() => new Promise(resolve => {
   new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, 600); })
     .observe(document.getElementById('board'), {childList: true, subtree: true, attributes: true});
 })"""
-SUM_SHIFTS = "window.shifts.reduce((sum, value) => sum + value, 0)"
-
-
-def withdraw_all(server: Server) -> None:
-    for approval in waiting(server):
-        server.request("POST", f"/api/v1/approvals/{approval}/withdraw", {})
 
 
 def count_layouts(page: Any) -> float:
@@ -45,13 +46,6 @@ def count_layouts(page: Any) -> float:
     metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
     session.detach()
     return float(metrics["LayoutCount"])
-
-
-def done(call_id: str) -> list[dict[str, Any]]:
-    return [
-        {"type": "tool.input.available", "call_id": call_id, "tool": "Read", "input": {"path": call_id}},
-        {"type": "tool.output.available", "call_id": call_id, "output": "ok"},
-    ]
 
 
 def test_new_calls_on_the_page_of_all_calls_wait_behind_a_button(server: Server, visit: Open, run: str) -> None:
@@ -83,7 +77,7 @@ def test_a_short_list_on_a_phone_moves_nothing_as_its_runs_continue(server: Serv
     for number in range(1, 4):
         send(number, *done("c"))
     page.wait_for_selector("button[data-held='3']")
-    page.locator("button[data-held]").evaluate("button => button.click()")  # no input of the reader for the browser
+    page.locator("button[data-held]").click()  # rows go down on the reader's own press only
     page.wait_for_function("() => document.querySelectorAll('.run-row').length === 4")
     let_pass(page, 500)
     assert page.evaluate(SUM_SHIFTS) <= 0.02

@@ -107,6 +107,15 @@ class Desk:
 STOP_THE_CLOCK = "(() => { const at = performance.now(); performance.now = () => at; })()"
 GO_ON = "delete performance.now"
 
+# Sums the layout shifts from now on, those just after the reader's own input excepted.
+WATCH_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver(list => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts.push(entry.value);
+}).observe({type: 'layout-shift'});
+"""
+SUM_SHIFTS = "window.shifts.reduce((sum, value) => sum + value, 0)"
+
 
 def waiting(server: Server) -> list[str]:
     """Return the waiting approvals. Those of other tests may end at any time."""
@@ -145,3 +154,17 @@ def in_state(page: Any, state: str, call_id: str = "c1") -> None:
 
 def armed(page: Any, call_id: str = "c1") -> None:
     page.wait_for_selector(f"article[data-call-id='{call_id}'] button[value=approve]:not([aria-disabled])")
+
+
+def withdraw_all(server: Server) -> None:
+    """Withdraw every call that waits."""
+    for approval in waiting(server):
+        server.request("POST", f"/api/v1/approvals/{approval}/withdraw", {})
+
+
+def done(call_id: str) -> list[dict[str, Any]]:
+    """Return the frames of a call that ends well."""
+    return [
+        {"type": "tool.input.available", "call_id": call_id, "tool": "Read", "input": {"path": call_id}},
+        {"type": "tool.output.available", "call_id": call_id, "output": "ok"},
+    ]
