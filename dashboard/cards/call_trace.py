@@ -74,26 +74,26 @@ class TraceLine:
         return f'{link} <span class="muted">attempt {attempt}</span>' if attempt > 1 else link
 
 
-def list_trace_lines(run: Run, skipped: int = 0) -> dict[str, Any]:
+def list_trace_lines(run: Run, skip: int = 0) -> dict[str, Any]:
     """Return a page of the run's phases, oldest first.
 
-    `skipped`: how many are on earlier pages.
+    `skip`: how many are on earlier pages.
     """
     events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
     events = events.order_by("seq")[:MAX_EVENTS]
     all_steps = iterate_steps(events.iterator(chunk_size=500))
-    steps = list(islice(all_steps, skipped, skipped + MAX_LINES + 1))  # the rest is not decrypted
-    earlier = max(0, skipped - MAX_LINES) if skipped else None
-    later = skipped + MAX_LINES if len(steps) > MAX_LINES else None
+    steps = list(islice(all_steps, skip, skip + MAX_LINES + 1))  # the rest is not decrypted
+    earlier = max(0, skip - MAX_LINES) if skip else None
+    later = skip + MAX_LINES if len(steps) > MAX_LINES else None
     lines = [_build_line(run, step) for step in steps[:MAX_LINES]]
     return {"steps": lines, "earlier": _build_page_url(run, earlier), "later": _build_page_url(run, later)}
 
 
-def _build_page_url(run: Run, skipped: int | None) -> str:
+def _build_page_url(run: Run, skip: int | None) -> str:
     """Return the address of a page of steps, "" for none."""
-    if skipped is None:
+    if skip is None:
         return ""
-    return url_helpers.build_run_url(run.name, run.source.name, tab="steps", skip=skipped)
+    return url_helpers.build_run_url(run.name, run.source.name, tab="steps", skip=skip)
 
 
 def _build_line(run: Run, step: TraceStep) -> TraceLine:
