@@ -7,6 +7,7 @@ two minutes. So the script that a tool waits for answers earlier, and prints a d
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 from toolcards.connect import offline_probe
@@ -14,6 +15,7 @@ from toolcards.connect.base import CODING_GUIDE, Abilities, Change, Recipe, Targ
 from toolcards.connect.edits import hooks_file
 
 NAME = "cline"
+read_key = partial(hooks_file.read_key, name=NAME)
 GATE = "PreToolUse"
 REPORTS = (
     "TaskStart", "TaskResume", "UserPromptSubmit", "PostToolUse", "TaskComplete", "TaskError", "TaskCancel",
@@ -46,11 +48,6 @@ def undo(target: Target) -> list[Change]:
         path = hooks_folder(target) / event
         changes.append(Change(path, hooks_file.read_own_file(path, HINT), None, prune_root=target.home / ".cline"))
     return changes
-
-
-def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if it is missing."""
-    return hooks_file.read_key(target, NAME)
 
 
 def hooks_folder(target: Target) -> Path:

@@ -7,6 +7,7 @@ takes longer than its `timeoutSec`, lets it run. So the hook answers before that
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from toolcards.connect.edits import hooks_file
 from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "copilot"
+read_key = partial(hooks_file.read_key, name=NAME)
 GATE = "preToolUse"
 REPORTS = ("sessionStart", "userPromptSubmitted", "postToolUse", "postToolUseFailure", "agentStop", "sessionEnd")
 REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
@@ -36,11 +38,6 @@ def undo(target: Target) -> list[Change]:
     path = hooks_path(target)
     change = Change(path, hooks_file.read_own_file(path), None, prune_root=path.parents[1])
     return [hooks_file.plan_key(target, NAME, None), change]
-
-
-def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if it is missing."""
-    return hooks_file.read_key(target, NAME)
 
 
 def hooks_path(target: Target) -> Path:

@@ -7,6 +7,7 @@ holds; older ones ignore that field.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from toolcards.connect.edits import hooks_file
 from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "cursor"
+read_key = partial(hooks_file.read_key, name=NAME)
 GATES = ("beforeShellExecution", "beforeMCPExecution")
 REPORTS = ("beforeSubmitPrompt", "afterShellExecution", "afterMCPExecution", "afterFileEdit", "stop", "sessionEnd")
 REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
@@ -57,11 +59,6 @@ def undo(target: Target) -> list[Change]:
     is_empty = not after.keys() - {"version"}
     remaining = text if after == settings else None if is_empty else format_json(after, text)
     return [hooks_file.plan_key(target, NAME, None), Change(path, text, remaining)]
-
-
-def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if it is missing."""
-    return hooks_file.read_key(target, NAME)
 
 
 def hooks_path(target: Target) -> Path:

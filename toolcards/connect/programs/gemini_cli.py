@@ -7,6 +7,7 @@ takes longer than its `timeout`. So the hook answers before that, and its shell 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from toolcards.connect.edits import hooks_file
 from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "gemini-cli"
+read_key = partial(hooks_file.read_key, name=NAME)
 GATE = "BeforeTool"
 REPORTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
 REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
@@ -42,11 +44,6 @@ def undo(target: Target) -> list[Change]:
     after = hooks_file.remove_hooks(settings)
     remaining = text if after == settings else format_json(after, text) if after else None
     return [hooks_file.plan_key(target, NAME, None), Change(path, text, remaining)]
-
-
-def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if it is missing."""
-    return hooks_file.read_key(target, NAME)
 
 
 def settings_path(target: Target) -> Path:

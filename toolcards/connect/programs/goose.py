@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from toolcards.connect.edits import hooks_file
 from toolcards.connect.edits.hooks_file import HOLD, TIMEOUT
 
 NAME = "goose"
+read_key = partial(hooks_file.read_key, name=NAME)
 GATE = "PreToolUse"
 REPORTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
 REPORT_TIMEOUT = 3  # seconds; the hook itself gives up after one
@@ -35,11 +37,6 @@ def undo(target: Target) -> list[Change]:
     path = hooks_path(target)
     change = Change(path, hooks_file.read_own_file(path), None, prune_root=target.home)
     return [hooks_file.plan_key(target, NAME, None), change]
-
-
-def read_key(target: Target) -> str:
-    """Return the key in the key file, "" if it is missing."""
-    return hooks_file.read_key(target, NAME)
 
 
 def hooks_path(target: Target) -> Path:
