@@ -42,11 +42,22 @@ function handleMessage(event) {
   updateState();
 }
 
+/**
+ * Have the next connection name the waiting cards of the page, so that it brings what has become of them.
+ * @param {{url: string}} connection
+ */
+function nameShownCards(connection) {
+  const cards = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('#board article[data-waiting]'));
+  const shown = [...cards].map(card => `${card.id.slice(2)}.${card.dataset.seq}`).join('_');
+  connection.url = connection.url.replace(/&shown=[^&]*$/, '') + (shown && `&shown=${shown}`);
+}
+
 /** @param {CustomEvent} event */
 function handleClose(event) {
-  const element = /** @type {Element} */ (event.target);
+  const element = /** @type {HTMLElement} */ (event.target);
   const socket = sockets.get(element);
   if (!socket) return;
+  if (element.dataset.socket === 'me' && event.detail?.connection) nameShownCards(event.detail.connection);
   socket.isUp = false;
   updateState();
   const code = event.detail?.code;

@@ -249,3 +249,24 @@ def test_the_inbox_passes_the_accessibility_check(server: Server, visit: Open, r
         page.locator("#queue [data-pick]:checked").evaluate_all("boxes => boxes.forEach(box => box.click())")
         page.evaluate("document.querySelector('.inbox').classList.remove('listing')")
     assert not broken
+
+
+@pytest.mark.parametrize("path", ["/approvals/", "/", "/calls/"])
+def test_what_ended_while_the_live_link_was_down_does_not_wait_for_ever(
+    server: Server, visit: Open, run: str, path: str
+) -> None:
+    page = visit(path)
+    page.wait_for_selector("body[data-live=up]")
+    decision = ask(server, run, call_id=run)
+    if path == "/calls/":  # there, new calls wait behind a button
+        page.reload()
+    card(page, run).locator("button[value=deny]").first.wait_for(state="attached")
+    page.wait_for_selector("body[data-live=up]")
+    socket = "document.querySelector('[data-socket=me]')._htmx.ws.connection"
+    page.evaluate(
+        f"Object.assign({socket}.config, {{reconnectDelay: 4000, reconnectJitter: 0}}); {socket}.socket.close()"
+    )
+    page.wait_for_selector("body[data-live=down]")
+    server.request("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {})
+    page.wait_for_selector("body[data-live=up]")
+    expect(page.locator(f"article[data-call-id='{run}'][data-waiting]")).to_have_count(0)
