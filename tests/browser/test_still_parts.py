@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from tests.support.browser_pages import (
@@ -19,7 +20,7 @@ from tests.support.browser_pages import (
     tell,
     withdraw_all,
 )
-from tests.support.server import Server
+from tests.support.server import PATIENCE, Server, until
 
 pytestmark = NEEDS_BROWSER
 
@@ -33,10 +34,16 @@ WATCH_EMPTY_TIMES = """() => {
 }"""
 
 
+def send(socket: Any, frames: Iterable[dict[str, Any]], total: int) -> None:
+    """Send the frames, and wait until all `total` of the socket are stored: only then the run has a page."""
+    for frame in frames:
+        socket.send(json.dumps(frame))
+    until(lambda: json.loads(socket.recv(PATIENCE)).get("frames") == total)
+
+
 def test_a_duration_is_never_empty_while_the_header_of_a_run_is_renewed(server: Server, visit: Open, run: str) -> None:
     with server.socket(protocol="native", run=run, mode="observe") as socket:
-        for frame in done("a"):
-            socket.send(json.dumps(frame))
+        send(socket, done("a"), 2)
         page = visit(path_of(run))
         expect(page.locator("#run-head time[data-since]")).not_to_be_empty()
         page.evaluate(WATCH_EMPTY_TIMES)
@@ -51,8 +58,7 @@ def test_the_counts_of_ended_calls_stand_before_those_of_open_ones(server: Serve
     running = {"type": "tool.input.available", "call_id": "open", "tool": "Read", "input": {}}
     failed = [done("bad")[0], {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it broke"}}]
     with server.socket(protocol="native", run=run, mode="observe") as socket:
-        for frame in (running, *failed, *done("a")):
-            socket.send(json.dumps(frame))
+        send(socket, (running, *failed, *done("a")), 5)
         page = visit(f"{path_of(run)}?tab=steps")
         legend = page.locator("#run-head .legend > span")
         expect(legend).to_have_text(["Done 1", "Failed 1", "Running 1"])
@@ -67,8 +73,7 @@ def test_an_overview_that_comes_moves_nothing_of_the_timeline(server: Server, vi
         return [frame | {"agent_path": [f"worker-{n % 3}"]} for frame in done(f"c{n}")]
 
     with server.socket(protocol="native", run=run, mode="observe") as socket:
-        for frame in [frame for n in range(299) for frame in call(n)]:
-            socket.send(json.dumps(frame))
+        send(socket, [frame for n in range(299) for frame in call(n)], 598)
         page = visit(f"{path_of(run)}?tab=timeline", viewport={"width": 1280, "height": 800})
         expect(page.locator("#run-head b").first).to_have_text("299 calls")
         assert page.locator("[data-minimap]").count() == 0

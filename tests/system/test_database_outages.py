@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -184,17 +185,29 @@ _runs = iter(range(10**9))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(story=cuts)
 def test_frames_are_written_once_wherever_a_commit_is_cut(server: Server, cutter: Cutter, story: list[str]) -> None:
-    """One commit each: the connection ends before PostgreSQL has the COMMIT, or after it, or not at all."""
-    run = f"cut-{next(_runs)}"
-    with server.socket(protocol="native", run=run, mode="observe") as agent:
-        cutter.cuts.clear()  # of a story that failed
-        cutter.cuts.extend(story)
-        for number, _ in enumerate(story, 1):
-            agent.send(json.dumps({"type": "text.delta", "text": f"[{number}]"}))
-            until(lambda number=number: json.loads(agent.recv(PATIENCE)).get("frames") == number)  # type: ignore[misc]
-    assert not cutter.cuts
-    events = server.get(f"/api/v1/runs/{run}/events?limit=200")["events"]
-    assert [event["text"] for event in events if "text" in event] == [f"[{n}]" for n in range(1, len(story) + 1)]
+    """One commit each: the connection ends before PostgreSQL has the COMMIT, or after it, or not at all.
+
+    On a busy machine, the server may give a write up before it has another connection. Then the story begins again.
+    """
+    for _ in range(3):
+        run, stored = f"cut-{next(_runs)}", 0
+        with server.socket(protocol="native", run=run, mode="observe") as agent, suppress(ConnectionClosed):
+            cutter.cuts.clear()  # of a story that failed
+            cutter.cuts.extend(story)
+            for number in range(1, len(story) + 1):
+                agent.send(json.dumps({"type": "text.delta", "text": f"[{number}]"}))
+                until(lambda number=number: json.loads(agent.recv(PATIENCE)).get("frames") == number)  # type: ignore[misc]
+                stored = number
+        texts = [f"[{number}]" for number in range(1, len(story) + 1)]
+        address = f"/api/v1/runs/{run}/events?limit=200"
+        until(lambda address=address: server.request("GET", address)[0] in (200, 404))  # type: ignore[misc]
+        events = server.request("GET", address)[1].get("events", [])
+        found_texts = [event["text"] for event in events if "text" in event]
+        if stored == len(story):
+            assert not cutter.cuts and found_texts == texts
+            return
+        assert found_texts in (texts[:stored], texts[: stored + 1])  # at most the frame without an answer
+    raise AssertionError("the server gave up three times")
 
 
 def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutter: Cutter, voter: Voter) -> None:

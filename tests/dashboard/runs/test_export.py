@@ -105,7 +105,7 @@ def test_the_html_file_keeps_the_marks_of_inputs_and_drops_the_colors_of_outputs
     ready = f.InputReady("c", "Bash", {"command": "ls"}, True), f.InputReady("d", "Bash", {"command": red}, True)
     run = a_run("r", *ready, f.OutputReady("c", red), f.OutputFailed("d", red))
     html = download(viewer, ToolCall.objects.filter(run=run).first(), "run.html")
-    assert ",red," in download(viewer, ToolCall.objects.filter(run=run).last(), "calls.csv")
+    assert ',"red",' in download(viewer, ToolCall.objects.filter(run=run).last(), "calls.csv")
     assert "<pre>red</pre>" in html and "Error: red<" in html and html.count("[31m") == 2  # summary and input
 
 
