@@ -101,6 +101,15 @@ def get_outage(part: str) -> Outage | None:
     return _outages.get(part)
 
 
+def is_failing(part: str) -> bool:
+    """Return whether the last try of the part failed.
+
+    False for an outage that is only kept open until its calm time has passed.
+    """
+    outage = _outages.get(part)
+    return outage is not None and outage.failed >= _last_success.get(part, 0.0)
+
+
 def list_outages() -> list[Outage]:
     """Return all outages, the longest first."""
     return sorted(_outages.values(), key=lambda outage: outage.started)

@@ -79,6 +79,27 @@ def test_a_batch_that_finds_the_database_away_is_not_tried_piece_by_piece(known_
     assert all(is_transient(work.error) for work in works)
 
 
+class FailingOnce(Failing):
+    """Work that finds the database away at its first try."""
+
+    def apply(self, tx: Any) -> None:
+        if not self.tries:
+            super().apply(tx)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_work_is_retried_as_soon_as_other_work_was_written(known_outages: None) -> None:
+    """An outage that came back stays open for a calm time, in which writes work."""
+    for _ in range(2):
+        outages.report_failure(outages.WRITING, "known")
+        group_commit.execute(Waiting())
+    assert outages.get_outage(outages.WRITING) is not None
+    assert not outages.is_failing(outages.WRITING)
+    tries: list[Any] = []
+    group_commit.execute(FailingOnce(tries))
+    assert len(tries) == 1
+
+
 class Waiting(Command):
     """Work that says for how many milliseconds it waits for a lock."""
 

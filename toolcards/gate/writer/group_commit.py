@@ -2,7 +2,7 @@
 
 `submit` hands work to the writer thread, `execute` runs it in a transaction of its own on the calling thread. If one
 work of a transaction is refused, the works are repeated one by one, so that the others are not lost. A busy database
-is retried. If it stays unavailable, that is an outage: each work is tried once and fails at once until one succeeds.
+is retried. If it stays unavailable, that is an outage: until a work succeeds, each is tried once.
 
 Longer than most modules: the queue, the thread and its repeats share one state, and are read together.
 """
@@ -29,7 +29,7 @@ from toolcards.models.write_guard import allow_log_writes
 log = logging.getLogger(__name__)
 GATHER = 0.004  # seconds to wait for more work, unless some is urgent
 GATHER_URGENT = 0.001  # seconds that urgent work waits for as many others as the last commits had
-PATIENCE = 5.0  # seconds to retry when the database fails; none during a known outage
+PATIENCE = 5.0  # seconds to retry when the database fails; none while writes fail
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two tries
 QUIET_TRIES = 3  # a database that is busy for a moment is not an outage
 BACKLOG = 20_000  # frames received but not committed; above it, sockets are not read
@@ -125,9 +125,9 @@ def commit(works: list[Any]) -> None:
     Then finish each of them.
     """
     with _commit_lock:
-        is_known_outage = outages.get_outage(outages.WRITING) is not None
-        deadline = time.monotonic() + (0 if is_known_outage else PATIENCE)
-        with limit_lock_waits(LONGEST_PAUSE) if is_known_outage else contextlib.nullcontext():
+        is_failing = outages.is_failing(outages.WRITING)
+        deadline = time.monotonic() + (0 if is_failing else PATIENCE)
+        with limit_lock_waits(LONGEST_PAUSE) if is_failing else contextlib.nullcontext():
             failures = [_write(works, deadline)] * len(works)
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
                 failures = _write_each(works, deadline)
