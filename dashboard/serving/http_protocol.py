@@ -259,7 +259,10 @@ class HttpProtocol(KeepAliveProtocol):
         answer is lost.
         """
         cycle, self._over, self._size = self.cycle, True, 0
-        answering = cycle is not None and cycle.response_started and not cycle.response_complete
+        # While requests wait in the pipeline, an earlier one is being answered.
+        answering = bool(self.pipeline) or (
+            cycle is not None and cycle.response_started and not cycle.response_complete
+        )
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()

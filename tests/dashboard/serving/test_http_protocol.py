@@ -287,6 +287,14 @@ def test_pipelined_requests_are_answered_in_order_and_only_so_many_wait(server: 
     assert heard.count(b"HTTP/1.1 200 ") < 5_000 and lives(server)
 
 
+def test_a_broken_request_behind_pipelined_ones_ends_the_connection_without_an_error(server: Server) -> None:
+    page = post(b"/login/", HEAD, method=b"GET")
+    with Wire(server, page * 2 + b"no request\r\n\r\n") as wire:
+        wire.rest()
+    assert lives(server)
+    assert "Traceback" not in (server.data / "server.log").read_text()
+
+
 # ---------------------------------------------------------------- sockets
 
 
