@@ -48,7 +48,7 @@ format: ## let ruff and djade tidy the code
 shell: ## a Django shell
 	@$(BOOTSTRAP) shell
 
-lock: ## pin the dependencies anew, with hashes
+lock: ## pin the dependencies again, with hashes
 	@$(BOOTSTRAP) lock $(ARGS)
 
 vendor: ## fetch the browser libraries named in static/vendor/vendor.json (needs npm)
