@@ -58,13 +58,13 @@ def build_overview() -> dict[str, Any]:
     hour = timezone.now() - timedelta(hours=1)
     started_calls = count_started_calls(hour)
     bars = count_by_minute(started_calls)
-    tiles, hidden_runs = list_run_tiles()
+    tiles, active_runs = list_run_tiles()
     effects, states = Counter[str](), Counter[str]()
     for call in started_calls:
         effects[call.effect] += call.calls
         states[call.state] += call.calls
     return {
-        "tiles": tiles, "left": hidden_runs, "active": any(tile.row.run.status in _ACTIVE for tile in tiles),
+        "tiles": tiles, "active": active_runs,
         "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": effects.total(),
         "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
         "shares": compute_state_bar(states),
@@ -128,7 +128,7 @@ tile_order = TileOrder()
 
 
 def list_run_tiles() -> tuple[list[RunTile], int]:
-    """Return the tiles of active runs, and how many runs have none.
+    """Return the tiles of active and recent runs, and the number of active runs.
 
     A run keeps its place while it is active.
     """
@@ -139,7 +139,7 @@ def list_run_tiles() -> tuple[list[RunTile], int]:
     by_pk = Run.objects.select_related("source").in_bulk(places)
     rows = build_run_rows([by_pk[pk] for pk in places if pk in by_pk])
     tiles = [RunTile(row, _find_current_call(row.run.pk)) for row in rows]
-    return tiles, len(set(active) - set(places))
+    return tiles, len(active)
 
 
 def _find_current_call(run: int) -> ToolCall | None:

@@ -104,7 +104,7 @@ def test_a_tile_whose_run_is_gone_is_filled_and_no_other_moves() -> None:
 def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_run: Callable[..., Run]) -> None:
     a_run("going", f.InputReady("c1", "Bash", {"command": "make test"}, True))
     html = viewer.get("/").content.decode()
-    assert "Active runs" in html and "make test" in html.split('class="tile"')[1].split("</li>")[0]
+    assert "1 active" in html and "make test" in html.split('class="tile"')[1].split("</li>")[0]
 
 
 def test_calls_that_the_database_counts_by_minute_are_those_of_each_call(a_run: Callable[..., Run]) -> None:
