@@ -7,14 +7,17 @@ with the real programs and libraries (`tests/clients/`), and `docs/` explains ea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts.access import KEYS, needs
+from dashboard.help.views import Document, load_document
 from dashboard.sources import checklist
 from toolcards.connect import RECIPES, Abilities, Recipe, Snippet, snippet_text
 from toolcards.models import AgentKey, Source
@@ -48,6 +51,18 @@ class ConnectMethod:
             ("stream", self.can.stream),
         )
         return tuple((word, *_parse_grade(grade_text)) for word, grade_text in words)
+
+    @property
+    def guide_document(self) -> Document:
+        """Return the document with the details."""
+        return load_document(Path(self.guide).stem)
+
+    @property
+    def guide_link(self) -> str:
+        """Return the address of its help page, at the section of this method if it has one."""
+        document = self.guide_document
+        section = next((section for section, title in document.sections if title.startswith(self.title)), "")
+        return reverse("help-document", args=[document.name]) + (f"#{section}" if section else "")
 
 
 def _parse_grade(grade_text: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.sources import checklist, views
+from dashboard.sources.connect import METHODS, ConnectMethod
 from tests.support.browser_sockets import text_with, watching
 from tests.support.gate_commands import RecordFacts
 from toolcards.connect import RECIPES
@@ -243,3 +244,11 @@ def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source
     assert badges.list_badges([source.pk])[source.pk] == []
     with allow_log_writes():
         ToolCall.objects.filter(tool="forgotten").update(tool=OFFLINE_TOOL)
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method.guide], ids=lambda method: method.slug)
+def test_the_guide_of_each_method_is_a_help_page(method: ConnectMethod, admin: Client) -> None:
+    address, _, section = method.guide_link.partition("#")
+    page = admin.get(address)
+    assert page.status_code == 200
+    assert f'id="{section}"' in page.content.decode() or not section
