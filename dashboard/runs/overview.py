@@ -128,7 +128,7 @@ tile_order = TileOrder()
 
 
 def list_run_tiles() -> tuple[list[RunTile], int]:
-    """Return the tiles of active and recent runs, and the number of active runs.
+    """Return the tiles of runs, and how many runs are active.
 
     A run keeps its place while it is active.
     """

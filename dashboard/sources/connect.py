@@ -59,7 +59,7 @@ class ConnectMethod:
 
     @property
     def guide_link(self) -> str:
-        """Return the address of its help page, at the section of this method if it has one."""
+        """Return the address of its section, or of the document."""
         document = self.guide_document
         section = next((section for section, title in document.sections if title.startswith(self.title)), "")
         return reverse("help-document", args=[document.name]) + (f"#{section}" if section else "")
