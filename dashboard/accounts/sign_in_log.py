@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from toolcards.audit.trail import Act, write_acts
 
 MAX_NAME = 150  # characters
+FRESH_SECONDS = 300.0  # since the sign-in, for acts that require a fresh one
 SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
 
 
@@ -25,6 +26,11 @@ def find_sign_in_time(session: Any, person: Any) -> float:
     """Return when the session was signed in (epoch seconds), 0 if never."""
     latest = getattr(person, "last_login", None)
     return min(float(session.get(SIGN_IN_TIME_KEY, 0)), latest.timestamp() if latest else 0.0)
+
+
+def is_freshly_signed_in(request: HttpRequest) -> bool:
+    """Return whether this session was signed in recently."""
+    return time.time() - get_sign_in_time(request) <= FRESH_SECONDS
 
 
 @receiver(signals.user_logged_in)

@@ -20,8 +20,8 @@ from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import get_signed_in_person, needs
 from dashboard.accounts.audit_signals import save_person
 from dashboard.accounts.forms import OwnPasswordForm
+from dashboard.accounts.sign_in_log import is_freshly_signed_in
 from dashboard.form_fields import NamesField
-from dashboard.policy.emergency import is_freshly_signed_in
 
 RIGHT = "auth.change_user"
 MAX_PEOPLE = 500

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from dashboard.accounts import roles
 from dashboard.accounts.audit_signals import save_person
-from dashboard.policy.emergency import is_freshly_signed_in
+from dashboard.accounts.sign_in_log import is_freshly_signed_in
 
 SUPERUSER_FIELDS = ("is_superuser", "user_permissions")
 

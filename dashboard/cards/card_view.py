@@ -16,6 +16,7 @@ from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
+from dashboard.inbox.order import compute_place
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
@@ -370,8 +371,5 @@ class CardView:
 
     @property
     def queue(self) -> int:
-        """Return the call's place in the inbox.
-
-        Calls with a higher risk come first; within a risk, the oldest come first.
-        """
-        return self.risk.rank * 10**13 + self.requested_ms
+        """Return the call's place in the inbox."""
+        return compute_place(self.risk, self.requested_ms)

@@ -17,11 +17,11 @@ from django.views.decorators.http import require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
+from dashboard.cards.page_parts import build_part
 from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.inbox import groups
 from dashboard.inbox.forms import BallotForm
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
-from dashboard.live.frames import build_part
 from toolcards import gate
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card

@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 from dashboard.cards.card_view import CardView
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.risk.assessment import Risk
+from dashboard.inbox.order import compute_place
 from dashboard.policy.rules.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.shell.script import read_line
@@ -173,7 +174,7 @@ def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:
         if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or CardApproval()).has_edited:
             by_key[_compute_group_key(item)].append(item)
     call_groups = [_build_group(key, same) for key, same in by_key.items() if len(same) >= MIN_GROUP_SIZE]
-    return sorted(call_groups, key=lambda group: group.risk.rank)
+    return sorted(call_groups, key=lambda group: compute_place(group.risk))
 
 
 def group_by_run(items: Iterable[GroupItem]) -> list[RunGroup]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,12 +19,11 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering
-from dashboard.cards.risk.assessment import LEVELS, assess_call_risk
+from dashboard.cards.page_parts import PageState
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
-from dashboard.inbox import answers, groups, history
+from dashboard.inbox import answers, groups, history, order
 from dashboard.inbox.forms import BallotForm
-from dashboard.live.frames import PageState
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -62,7 +60,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     """Show all waiting calls, by risk and then by age."""
     calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
     context = {
-        "levels": group_by_risk(calls),
+        "levels": order.group_by_risk(calls),
         "shown": PageState.write_calls(calls),
         "queue": summarize_queue(),
         "reasons": groups.list_recent_reasons(),
@@ -71,26 +69,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }
     return render(request, "approvals/inbox.html", context)
-
-
-@dataclass(frozen=True, slots=True)
-class RiskGroup:
-    """Calls of one level of risk; `start` is the group's first place in the queue."""
-
-    word: str
-    start: int
-    calls: list[ToolCall]
-
-
-def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
-    """Return the calls by their risk.
-
-    Includes empty groups, since calls may arrive while the page is open.
-    """
-    by_level: dict[str, list[ToolCall]] = {level: [] for level in LEVELS}
-    for call in calls:
-        by_level[assess_call_risk(call).level].append(call)
-    return [RiskGroup(f"{level.title()} risk", rank * 10**13, by_level[level]) for rank, level in enumerate(LEVELS)]
 
 
 def summarize_queue() -> QueueSummary:

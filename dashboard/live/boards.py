@@ -8,11 +8,12 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
+from dashboard.cards.page_parts import build_part, place_card
 from dashboard.inbox import groups
 from dashboard.inbox import views as inbox_views
 from dashboard.live import status_banner, waiting_badge
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
-from dashboard.live.frames import Frame, build_part, place_card
+from dashboard.live.frames import Frame
 from dashboard.live.statistics_board import StatisticsBoard
 from dashboard.runs import overview, tables
 from dashboard.runs.filters import CallFilters, RunFilters

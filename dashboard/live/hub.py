@@ -17,10 +17,11 @@ from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
 
+from dashboard.cards.page_parts import NEW_PAGE, PageState
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import NEW_PAGE, FrameSlot, Pacing, PageState, join_frames, render_answered
+from dashboard.live.frames import FrameSlot, Pacing, join_frames, render_answered
 from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen

@@ -7,10 +7,12 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dashboard.cards import event_log, rendering
+from dashboard.cards import rendering
+from dashboard.cards.page_parts import build_part, place_card
 from dashboard.cards.timeline.timeline import build_timeline
+from dashboard.cards.trace import event_log
 from dashboard.live.base_board import LiveBoard
-from dashboard.live.frames import Frame, build_part, place_card
+from dashboard.live.frames import Frame
 from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
 from toolcards.models import Run, Source, ToolCall

@@ -14,12 +14,13 @@ from channels.consumer import AsyncConsumer
 from django.urls import re_path
 
 from dashboard import url_helpers
+from dashboard.cards.page_parts import NEW_PAGE, PageState, build_part
 from dashboard.cards.timeline.window import TimeWindow
 from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.boards import BOARDS, StatusBoard
-from dashboard.live.frames import NEW_PAGE, Frame, PageState, build_part
+from dashboard.live.frames import Frame
 from dashboard.live.run_board import RunBoard
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown

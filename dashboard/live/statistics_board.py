@@ -14,8 +14,9 @@ from django.db import connections
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
+from dashboard.cards.page_parts import build_part
 from dashboard.live.base_board import BoardNews, LiveBoard
-from dashboard.live.frames import Frame, build_part
+from dashboard.live.frames import Frame
 from dashboard.runs.call_statistics import CallStatistics, TableChoice
 from toolcards.database import report_outage
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from typing import Any
 
 from django.contrib import messages
@@ -13,8 +12,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VIEW, api, fault, needs
+from dashboard.accounts.sign_in_log import is_freshly_signed_in
 from dashboard.form_fields import read_json
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
@@ -23,7 +22,6 @@ from toolcards.models import BreakGlass, KillSwitch
 
 THROW = "toolcards.throw_killswitch"
 BREAK = "toolcards.break_glass"
-FRESH = 300.0  # seconds since the sign-in
 MAX_DECISIONS = 200
 DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate has a lower limit
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
@@ -88,11 +86,6 @@ def _parse_minutes(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise gate.InvalidRequest("Minutes must be a number above 0.", code="invalid_minutes")
     return float(min(value, LARGEST))
-
-
-def is_freshly_signed_in(request: HttpRequest) -> bool:
-    """Return whether this session was signed in recently."""
-    return time.time() - sign_in_log.get_sign_in_time(request) <= FRESH
 
 
 def list_passed_decisions(row: BreakGlass) -> list[AuditRow]:

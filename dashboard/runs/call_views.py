@@ -9,8 +9,9 @@ from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import event_log, labels, rendering
+from dashboard.cards import labels, rendering
 from dashboard.cards.payloads import media
+from dashboard.cards.trace import event_log
 from dashboard.runs import saved_filters, tables
 from dashboard.runs.filters import CallFilters
 from dashboard.runs.views import read_query_number

@@ -11,8 +11,9 @@ from django.db import connection
 from django.db.models import Count
 
 from dashboard import url_helpers
-from dashboard.cards import labels, safe_text, skipped_frames
+from dashboard.cards import labels, safe_text
 from dashboard.cards.rendering import CardForm
+from dashboard.cards.trace import skipped_frames
 from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import call_trace
 from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.timeline.window import TimeWindow
+from dashboard.cards.trace import step_log
 from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source
@@ -61,7 +61,7 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     live: dict[str, str | int] = {"tab": "head"} if tab else {"since": run.seq}
     context["socket"] = url_helpers.build_run_socket_url(run, **live)
     if tab == "steps":
-        return context | call_trace.list_trace_lines(run, read_query_number(request, "skip"))
+        return context | step_log.list_trace_lines(run, read_query_number(request, "skip"))
     texts = narration.Narration(run.pk)
     texts.read()
     page = run_cards.build_run_page(run, texts.blocks.values(), before=before)

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from django.template.loader import get_template
+from uvicorn.importer import import_from_string
 from uvicorn.supervisors import Multiprocess
 
 from dashboard.environment import Environment
@@ -188,9 +189,9 @@ def _call_when_listening(server_socket: socket.socket, ready: Ready) -> None:
 
 def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal. For development: bodies are spooled, without back-pressure."""
-    from dashboard.asgi import application
     from dashboard.serving.daphne_server import DaphneServer  # installs Twisted's reactor, so only import it here
 
+    application = import_from_string(APPLICATION)
     server_socket.listen(2048)
     server_socket.set_inheritable(True)
     lifespan = _Lifespan(application)

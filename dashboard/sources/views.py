@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import KEYS, needs
-from dashboard.cards import skipped_frames as skipped
+from dashboard.cards.trace import skipped_frames as skipped
 from dashboard.sources.forms import KeyForm
 from toolcards import connect, gate, hooks
 from toolcards.adapters import ADAPTERS

@@ -49,7 +49,7 @@ class Risk:
 
     @property
     def rank(self) -> int:
-        """Return the position of its group in the inbox, from 0."""
+        """Return its position among the levels, 0 for the highest risk."""
         return LEVELS.index(self.level)
 
 

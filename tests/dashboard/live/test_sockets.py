@@ -18,11 +18,12 @@ from django.utils import timezone
 
 from dashboard.asgi import application
 from dashboard.cards import rendering
+from dashboard.cards.page_parts import MAX_PARTS
 from dashboard.live import boards, hub, queries
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
-from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, join_frames
+from dashboard.live.frames import Frame, FrameSlot, join_frames
 from dashboard.live.run_board import RunBoard
 from dashboard.live.sockets import is_own_origin
 from dashboard.runs.run_cards import PAGE

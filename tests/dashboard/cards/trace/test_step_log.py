@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.cards import call_trace
-from dashboard.cards.call_trace import TraceLine
+from dashboard.cards.trace import step_log
+from dashboard.cards.trace.step_log import TraceLine
 from toolcards.core.calls import facts as f
 from toolcards.gate import TraceStep
 from toolcards.models import Event, Run
@@ -30,8 +30,8 @@ def test_events_after_the_last_line_are_not_decrypted(
     run, read = a_run("r", *facts), []
     fact = Event.readable_fact.fget
     monkeypatch.setattr(Event, "readable_fact", property(lambda event: read.append(event.seq) or fact(event)))
-    monkeypatch.setattr(call_trace, "MAX_LINES", 9)
-    trace = call_trace.list_trace_lines(run)
+    monkeypatch.setattr(step_log, "MAX_LINES", 9)
+    trace = step_log.list_trace_lines(run)
     assert (len(trace["steps"]), bool(trace["later"])) == (lines, cut) and len(read) <= 9 + 2
     assert trace["earlier"] == ""
 
@@ -41,8 +41,8 @@ def test_the_pages_of_a_run_show_each_step_once(
     signed_in: Client, a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = a_run("r", *[f.InputReady(f"c{number}", "Read", {}, True) for number in range(12)])
-    everything = [line.html for line in call_trace.list_trace_lines(run)["steps"]]
-    monkeypatch.setattr(call_trace, "MAX_LINES", 5)
+    everything = [line.html for line in step_log.list_trace_lines(run)["steps"]]
+    monkeypatch.setattr(step_log, "MAX_LINES", 5)
     seen, address, pages = [], f"{run.url}&tab=steps", 0
     while address:
         html = signed_in.get(address).content.decode()

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.cards.skipped_frames import describe_skipped_frames
+from dashboard.cards.trace.skipped_frames import describe_skipped_frames
 from dashboard.live.run_board import RunBoard
 from tests.support.gate_commands import RecordFacts
 from toolcards.adapters import ADAPTERS

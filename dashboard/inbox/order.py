@@ -1,0 +1,43 @@
+"""The order of the inbox: calls with a higher risk come first; within a risk, the oldest come first.
+
+Each card carries its place as `data-queue`, by which page scripts insert calls that begin to wait. Cards are rendered
+once for all pages, so `dashboard.cards.card_view` asks here; nothing else of the cards knows the inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dashboard.cards.risk.assessment import LEVELS, Risk, assess_call_risk
+from toolcards.models import ToolCall
+
+PLACES_PER_LEVEL = 10**13  # more than the milliseconds of any time
+
+
+@dataclass(frozen=True, slots=True)
+class RiskGroup:
+    """Calls of one level of risk; `start` is the group's first place in the queue."""
+
+    word: str
+    start: int
+    calls: list[ToolCall]
+
+
+def compute_place(risk: Risk, requested_ms: int = 0) -> int:
+    """Return the place in the inbox of a call; smaller places come first.
+
+    `requested_ms`: when its approval was requested, in milliseconds. 0 is the first place of its risk.
+    """
+    return risk.rank * PLACES_PER_LEVEL + requested_ms
+
+
+def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
+    """Return the calls by their risk.
+
+    Includes empty groups, since calls may arrive while the page is open.
+    """
+    by_level: dict[str, list[ToolCall]] = {level: [] for level in LEVELS}
+    for call in calls:
+        by_level[assess_call_risk(call).level].append(call)
+    return [RiskGroup(f"{level.title()} risk", compute_place(Risk(level)), by_level[level]) for level in LEVELS]
