@@ -25,6 +25,7 @@ CHECKS = {
     "types": ["python", "-m", "mypy"],
     "style": ["python", "-m", "ruff", "check", "."],
     "layers": ["python", *PYTEST, "tests/repository/test_layers.py"],
+    "rooms": ["python", *PYTEST, "tests/repository/test_architecture.py"],
     "log": ["python", *PYTEST, "tests/models/test_write_guard.py", "-m", "not postgres"],
     "pages": ["python", *PYTEST, "tests/repository/test_doors.py", "-k", "names_its_permission or without_a_guard"],
 }
@@ -69,6 +70,9 @@ MUTATIONS = [
     Mutation("the cards import the live sockets", "imports",
              *new_module("dashboard/cards", "import dashboard.live.hub")),
     Mutation("a room of the dashboard has no place", "imports", *new_module("dashboard", "import json")),
+    Mutation("a room is crowded", "rooms", "toolcards/gate/writer/mutation.py", '"""One."""\n',
+             more=tuple((f"toolcards/gate/writer/mutation_{number}.py", '"""One more."""\n') for number in range(12))),
+    Mutation("a room is not in the map", "rooms", "dashboard/runs/mutation/__init__.py", '"""A room."""\n'),
     Mutation("a unit is on no floor", "imports", *new_module("toolcards", "import json")),
     Mutation("a transport imports a command", "imports",
              *new_module("toolcards/transports", "import toolcards.management.commands")),
@@ -156,6 +160,7 @@ def applied(mutation: Mutation, tree: Path) -> Iterator[None]:
     before: dict[Path, str | None] = {}
     for path, text, old in [(mutation.path, mutation.text, mutation.old), *((*each, "") for each in mutation.more)]:
         file = tree / path
+        file.parent.mkdir(parents=True, exist_ok=True)
         source = file.read_text() if file.exists() else None
         before[file] = source
         if old and old not in (source or ""):

@@ -11,8 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from toolcards import files, outages
-from toolcards.causes import find_cause
-from toolcards.outages import BELL, READING, WRITING
+from toolcards.outages import BELL, READING, WRITING, find_cause
 
 
 class Clock:

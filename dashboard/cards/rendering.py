@@ -13,8 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.cards.card_html import CardHtml
-from dashboard.cards.card_line import render_card_line
+from dashboard.cards.card_html import CardHtml, render_card_line
 from dashboard.cards.card_view import CardView
 from dashboard.cards.plain_card import is_plain, render_plain_card
 from toolcards.core.calls.card import ToolCallState

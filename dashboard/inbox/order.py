@@ -25,9 +25,10 @@ class RiskGroup:
 
 
 def compute_place(risk: Risk, requested_ms: int = 0) -> int:
-    """Return the place in the inbox of a call; smaller places come first.
+    """Return the place of a call in the inbox.
 
-    `requested_ms`: when its approval was requested, in milliseconds. 0 is the first place of its risk.
+    The smallest is first. `requested_ms`: when its approval was requested, in milliseconds; 0 is the first place of its
+    risk.
     """
     return risk.rank * PLACES_PER_LEVEL + requested_ms
 

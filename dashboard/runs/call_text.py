@@ -20,7 +20,7 @@ from dashboard.cards import safe_text
 from dashboard.runs.export import describe_call
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.models import ToolCall
 
 _BACKTICKS = re.compile("`+")

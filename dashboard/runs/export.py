@@ -24,7 +24,7 @@ from dashboard.cards import labels, safe_text
 from dashboard.runs import tables
 from toolcards.core.calls.call_json import build_call_json, summarize
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.models import Run, ToolCall
 from toolcards.transports.api.read_api import load_cards
 

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
-from toolcards.core.calls.search_signature import list_needle_bits, list_needles
+from toolcards.core.text.search_signature import list_needle_bits, list_needles
 from toolcards.models import Run, ToolCall, search_index
 
 SEARCHED = 20_000  # calls that one page of a search decrypts

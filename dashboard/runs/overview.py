@@ -21,7 +21,7 @@ from dashboard.cards import labels
 from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar, get_shown_state
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
-from toolcards.core.calls.terminal_sequences import flatten_text
+from toolcards.core.text.terminal_sequences import flatten_text
 from toolcards.models import Run, ToolCall
 
 FIRST_WAITING_CALLS = 3

@@ -8,7 +8,7 @@ import pytest
 from django.forms.models import model_to_dict
 
 from toolcards import gate
-from toolcards.gate.writer import approval_rows, vote_rows
+from toolcards.gate.writer import approval_rows
 from toolcards.models import Approval, Source, ToolCall, Vote
 from toolcards.models.prepared import PreparedSelect
 from toolcards.models.write_guard import allow_log_writes
@@ -49,11 +49,11 @@ def test_another_source_and_impossible_ids_find_nothing(approval: Approval) -> N
 
 def test_a_second_vote_of_a_person_replaces_the_first(approval: Approval, an_approver: Any) -> None:
     for decision, note in (("approve", "yes"), ("deny", "no")):
-        vote_rows.write_vote(
+        approval_rows.write_vote(
             approval_id=approval.id, person_id=an_approver.pk, decision=decision, reason="", note=note,
             client_decision_id="", at=1.0,
         )  # fmt: skip
-    assert vote_rows.list_decisions(approval.id) == {an_approver.pk: "deny"}
+    assert approval_rows.list_decisions(approval.id) == {an_approver.pk: "deny"}
     assert [vote.note for vote in Vote.objects.all()] == ["no"]
-    vote_rows.delete_votes(approval.id)
+    approval_rows.delete_votes(approval.id)
     assert not Vote.objects.exists()

@@ -10,7 +10,7 @@ import pytest
 
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.program_catalog import EFFECTS
+from toolcards.core.policy.shell.catalogs import EFFECTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")

@@ -25,9 +25,9 @@ from toolcards import outages
 from toolcards.audit import anchor_line, witnesses
 from toolcards.audit.anchor_line import GENESIS, Anchor, End, InvalidAnchor
 from toolcards.audit.rows import AuditRow, is_of_first_version
-from toolcards.causes import is_system_fault
 from toolcards.encryption import derive_key
 from toolcards.files import replace_file
+from toolcards.outages import is_system_fault
 
 log = logging.getLogger(__name__)
 EVERY_ROWS = 200

@@ -14,8 +14,8 @@ from django.db.models import F
 
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
+from toolcards.gate import memo
 from toolcards.gate.refusals import InvalidRequest
-from toolcards.gate.writer import memo
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction

@@ -14,8 +14,8 @@ from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
+from toolcards.gate import memo
 from toolcards.gate.decisions import eligibility
-from toolcards.gate.writer import memo
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, PolicyVersion, Source, ToolCall
 

@@ -9,7 +9,7 @@ from django.db import models
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 from toolcards.core.calls.card_codec import load_card, measure_card
 from toolcards.core.calls.facts import InputDelta
-from toolcards.core.calls.text_rope import Rope
+from toolcards.core.text.text_rope import Rope
 from toolcards.encryption import SealedText, UnreadableText, get_redactor
 from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE, Event, Run
 from toolcards.models.write_guard import LogModel, LogQuerySet

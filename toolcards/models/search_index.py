@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from django.db import models
 
-from toolcards.core.calls.search_signature import BITS
+from toolcards.core.text.search_signature import BITS
 from toolcards.encryption import SealedText, UnreadableText
 
 CAPACITY = 4_096  # calls of a segment

@@ -13,8 +13,8 @@ from django.conf import settings
 
 from toolcards.client.common import error_codes
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.terminal_sequences import strip_sequences
 from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
+from toolcards.core.text.terminal_sequences import strip_sequences
 
 TITLE_MOST, TEXT_MOST = 150, 800
 _RETRY = {True: "Retrying may succeed.", False: "Retrying will not help.", None: ""}

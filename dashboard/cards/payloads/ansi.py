@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from dashboard.cards.safe_text import mark_html
-from toolcards.core.calls.terminal_sequences import SEQUENCE
+from toolcards.core.text.terminal_sequences import SEQUENCE
 
 SPANS = 2_000  # of one text; the remaining text has no colors
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")

@@ -13,7 +13,7 @@ from dashboard.cards.payloads import ansi, markdown, media, patch
 from dashboard.cards.payloads.payload_view import PayloadView, format_value
 from dashboard.cards.payloads.tree import Tree
 from dashboard.cards.safe_text import mark_html
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 
 MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
 MAX_INPUT_NODES, MAX_INPUT_DEPTH = MAX_CHARACTERS // 4, 64  # more than an input of that size, and of any depth, has

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
 
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 
 MAX_CHARACTERS = 2_000  # characters of a body in a card that is pushed
 MAX_CHARACTERS_WAITING = 24_000  # larger: a person must be able to read what they approve

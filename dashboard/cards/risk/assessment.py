@@ -23,7 +23,7 @@ from dashboard.cards.risk.hints import (
 from dashboard.cards.risk.values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.shell.tool_catalog import CommandTool, find_tool
+from toolcards.core.policy.shell.catalogs import CommandTool, find_tool
 from toolcards.core.redaction.masks import has_mask
 from toolcards.models import ToolCall
 

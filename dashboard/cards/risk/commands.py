@@ -22,8 +22,8 @@ from dashboard.cards.risk.hints import (
 )
 from dashboard.cards.risk.values import find_written_hints, is_destructive_sql, is_secret_place
 from toolcards.core.policy.shell.analysis import analyze_command
+from toolcards.core.policy.shell.catalogs import find_program, strip_program_name
 from toolcards.core.policy.shell.parser import MAX_BYTES
-from toolcards.core.policy.shell.program_catalog import find_program, strip_program_name
 from toolcards.core.policy.shell.script import Likelihood, Script, read_command
 from toolcards.core.policy.shell.wrappers import unwrap_command
 from toolcards.core.redaction.masks import replace_masks

@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.cards import labels
 from dashboard.cards.payloads import payload_view
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, ToolCall
 

@@ -12,7 +12,7 @@ from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time, summarize
 from toolcards.core.calls.card import Card, CardTool
-from toolcards.core.calls.text_rope import Rope
+from toolcards.core.text.text_rope import Rope
 
 CONTRACT = """
 id run call_id agent_path step tool state cause soft preliminary awaiting_client input input_text original_input

@@ -16,8 +16,8 @@ from toolcards.core.calls import card as lifecycle
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import KINDS
 from toolcards.core.calls.card_codec import dump_card, load_card
-from toolcards.core.calls.text_rope import Rope
 from toolcards.core.runs.run_state import RunState
+from toolcards.core.text.text_rope import Rope
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 30))

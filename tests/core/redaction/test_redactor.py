@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool
-from toolcards.core.calls.text_rope import Rope
 from toolcards.core.redaction.masks import has_mask
 from toolcards.core.redaction.redactor import Redactor, StreamRedactor
 from toolcards.core.redaction.sensitive_names import classify_name
+from toolcards.core.text.text_rope import Rope
 
 HIDE = Redactor(b"a key of the tests")
 S = "Zx9vK3qLm7"  # the planted secret

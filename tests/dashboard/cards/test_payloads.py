@@ -21,7 +21,7 @@ from dashboard.cards.payloads.body import render_body
 from dashboard.cards.safe_text import mark_text
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import CardApproval, CardError, CardTool, ToolCallState
-from toolcards.core.calls.terminal_sequences import strip_sequences
+from toolcards.core.text.terminal_sequences import strip_sequences
 
 S = ToolCallState
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()

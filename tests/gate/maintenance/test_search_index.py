@@ -21,7 +21,7 @@ from tests.support.gate_commands import RecordFacts
 from tests.support.server import Server, until
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.search_signature import list_needle_bits
+from toolcards.core.text.search_signature import list_needle_bits
 from toolcards.encryption import UnreadableText
 from toolcards.gate.maintenance import search_index as writing
 from toolcards.gate.writer import group_commit

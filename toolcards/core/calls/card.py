@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcards.client.common.tool_kinds import KINDS as KINDS
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.text_rope import EMPTY, Rope
+from toolcards.core.text.text_rope import EMPTY, Rope
 
 
 class ToolCallState(StrEnum):

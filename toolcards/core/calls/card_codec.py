@@ -18,8 +18,8 @@ from toolcards.core.calls.card import (
     ToolCallState,
 )
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.shared_json import SHARED, encode_record, encode_value
-from toolcards.core.calls.text_rope import Rope
+from toolcards.core.text.shared_json import SHARED, encode_record, encode_value
+from toolcards.core.text.text_rope import Rope
 
 _PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
 _DEFAULTS = Card("").__dict__

@@ -11,7 +11,7 @@ from typing import Any
 from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.json_prefix import is_json_prefix
+from toolcards.core.text.json_prefix import is_json_prefix
 
 _CHECKED_LENGTH = 16_384  # characters of streamed text; a longer text is compared when it is complete
 

@@ -17,7 +17,7 @@ from toolcards.core.policy.matching.conditions import (
 )
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Rule
-from toolcards.core.policy.shell.tool_catalog import explain_other_arguments
+from toolcards.core.policy.shell.catalogs import explain_other_arguments
 
 MAX_CHARACTERS = 2_000  # characters of all values; longer texts are rarely equal
 

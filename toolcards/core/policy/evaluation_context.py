@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from toolcards.client.common.canonical_json import MAX_NODES
 from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool
 from toolcards.core.policy.shell.script import Script, read_command
-from toolcards.core.policy.shell.tool_catalog import explain_other_arguments, find_tool
 
 # About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
 MAX_STEPS = 500_000

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.text_rope import Rope
 from toolcards.core.redaction.detectors import CLOSE, DOT, OPEN, UNDECIDED, find_secrets, has_candidates, looks_random
 from toolcards.core.redaction.masks import MASK, restore_text
 from toolcards.core.redaction.secret_members import announces_secret, list_secret_members, mask_schemas
 from toolcards.core.redaction.sensitive_names import classify_name, is_secret_value
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
+from toolcards.core.text.text_rope import Rope
 
 MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a streamed text that are searched again with the next piece

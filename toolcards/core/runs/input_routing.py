@@ -11,9 +11,9 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.identity import contradicts, delta_contradicts, extends, is_frozen, late_text
 from toolcards.core.calls.reducer import find_row
-from toolcards.core.calls.text_rope import EMPTY
 from toolcards.core.calls.transitions import NEXT
 from toolcards.core.runs.run_context import RunContext
+from toolcards.core.text.text_rope import EMPTY
 
 Routed = tuple[int, f.AnyFact]
 CHANGED_ANOMALY = "changed-after-decision"  # the anomaly of a decided call that got another tool or input

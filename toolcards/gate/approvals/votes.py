@@ -31,7 +31,7 @@ from toolcards.gate.decisions.eligibility import list_identities, load_terms
 from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
-from toolcards.gate.writer import approval_rows, audit_entries, vote_rows
+from toolcards.gate.writer import approval_rows, audit_entries
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -65,7 +65,7 @@ class CastVote(Command):
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         card = approval_rows.get_card(memory, row)
-        self.row, self.decisions = row, vote_rows.list_decisions(row.id)
+        self.row, self.decisions = row, approval_rows.list_decisions(row.id)
         if row.state != "pending" or self._is_repeated(row, card):
             self.answer = self._answer_decided(row, card)
             return
@@ -122,7 +122,7 @@ class CastVote(Command):
             raise NotAllowed("You do not have permission to vote.")
         if not terms.may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")
-        if not terms.allow_requester and vote_rows.get_owner(row.run_id) == self.person.pk:
+        if not terms.allow_requester and approval_rows.get_owner(row.run_id) == self.person.pk:
             raise NotAllowed("The agent works for you, so someone else must answer.", code="self_approval")
         needs_reason = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
         if needs_reason and not self.ballot.reason.strip():
@@ -140,10 +140,10 @@ class CastVote(Command):
         ballot, is_approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
         if ballot.decision == "edit":
             self._edit(memory, row, card, terms, tx.now)
-            vote_rows.delete_votes(row.id)  # earlier votes were on another input
+            approval_rows.delete_votes(row.id)  # earlier votes were on another input
             self.decisions.clear()
         self.decisions[self.person.pk] = ballot.decision
-        vote_rows.write_vote(
+        approval_rows.write_vote(
             approval_id=row.id, person_id=self.person.pk, decision=ballot.decision, reason=ballot.reason,
             note=ballot.note, client_decision_id=ballot.client_decision_id, at=tx.now,
         )  # fmt: skip

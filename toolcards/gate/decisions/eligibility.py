@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
-from toolcards.gate.writer import memo
+from toolcards.gate import memo
 from toolcards.models import Approval, Source
 
 _SELECT_GROUPS = (

@@ -16,10 +16,9 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
 from toolcards.core.policy.grants import make_agent_scope
 from toolcards.core.policy.language import document
-from toolcards.gate import policy_store
+from toolcards.gate import memo, policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.refusals import InvalidRequest, NotFound
-from toolcards.gate.writer import memo
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run

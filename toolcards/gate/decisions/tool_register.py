@@ -17,7 +17,7 @@ from django.db import transaction
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.input_repair import Offer
-from toolcards.gate.writer import memo
+from toolcards.gate import memo
 from toolcards.models import SeenTool
 from toolcards.models.prepared import PreparedSelect
 

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.expressions import RawSQL
 
-from toolcards.core.calls.search_signature import BITS, build_call_text, compute_bits
+from toolcards.core.text.search_signature import BITS, build_call_text, compute_bits
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction

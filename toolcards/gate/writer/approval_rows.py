@@ -1,4 +1,4 @@
-"""The rows of approvals, which follow the approvals and permits of the cards.
+"""The rows of approvals, which follow the approvals and permits of the cards, and of the votes on them.
 
 Reads and writes are SQL that is composed once, because every decision, poll, claim and vote needs some of it.
 """
@@ -13,9 +13,10 @@ from django.db import connection
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
 from toolcards.encryption import SealedText, get_redactor
+from toolcards.gate import memo
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.models import Approval
+from toolcards.models import Approval, Vote
 from toolcards.models.prepared import PreparedSelect
 
 _OF_SOURCE = "AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
@@ -191,3 +192,54 @@ def _columns(ask: CardApproval) -> dict[str, Any]:
         "reason": clean_text(get_redactor().text(ask.reason)), "expires_at": ask.expires_at,
         "args_sha256": ask.args_sha256,
     }  # fmt: skip
+
+
+# ---------------------------------------------------------------- votes
+
+
+_VOTE_FIELDS: dict[str, Any] = {field.attname: field for field in Vote._meta.concrete_fields if not field.primary_key}
+_VOTE_COLUMNS = list(_VOTE_FIELDS)
+_WRITE_VOTE = (
+    f"INSERT INTO toolcards_vote ({', '.join(_VOTE_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_VOTE_COLUMNS))})"  # noqa: S608
+    " ON CONFLICT (approval_id, person_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _VOTE_COLUMNS if name not in {"approval_id", "person_id"})
+)
+_SELECT_OWNER = "SELECT owner_id FROM toolcards_source WHERE id = (SELECT source_id FROM toolcards_run WHERE id = %s)"
+
+
+def list_decisions(approval: str) -> dict[int, str]:
+    """Return the votes on the approval, by the person's pk."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT person_id, decision FROM toolcards_vote WHERE approval_id = %s", [approval])
+        return dict(cursor.fetchall())
+
+
+def write_vote(**columns: Any) -> None:
+    """Write the person's vote, in place of an earlier one.
+
+    `columns`: all of the row but its key.
+    """
+    values = [prepare_value(field, columns[name]) for name, field in _VOTE_FIELDS.items()]
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE_VOTE, values)
+
+
+def delete_votes(approval: str) -> None:
+    """Delete all votes on the approval."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM toolcards_vote WHERE approval_id = %s", [approval])
+
+
+def get_owner(run: int) -> int | None:
+    """Return the pk of the person that the run's agent serves.
+
+    None without one.
+    """
+    return memo.recall((get_owner, run), lambda: _select_owner(run))
+
+
+def _select_owner(run: int) -> int | None:
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_OWNER, [run])
+        row = cursor.fetchone()
+    return row[0] if row else None

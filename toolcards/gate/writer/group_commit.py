@@ -22,7 +22,8 @@ from django.db import OperationalError, connection, transaction
 from toolcards import doorbell, outages
 from toolcards.clocks import clock
 from toolcards.database import is_transient, limit_lock_waits
-from toolcards.gate.writer import commit_marks, memo, timekeeping
+from toolcards.gate import memo
+from toolcards.gate.writer import commit_marks, timekeeping
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models.write_guard import allow_log_writes
 

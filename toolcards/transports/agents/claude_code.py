@@ -21,13 +21,15 @@ from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.transports import shutdown
-from toolcards.transports.agents.claude_code_input import HookInput, find_gating_event, parse_hook
-from toolcards.transports.agents.claude_code_output import (
+from toolcards.transports.agents.claude_code_hooks import (
     DENIALS,
     SILENT,
+    HookInput,
     deny_pre_tool_use,
+    find_gating_event,
     format_permission_request,
     format_pre_tool_use,
+    parse_hook,
 )
 from toolcards.transports.agents.frame_intake import Intake
 from toolcards.transports.api import auth

@@ -19,8 +19,7 @@ from channels.layers import get_channel_layer
 from django.db import connection
 
 from toolcards import gate, outages
-from toolcards.causes import UNKNOWN, Cause, find_cause
-from toolcards.outages import BELL, READING, SENDING, WRITING
+from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, find_cause
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take

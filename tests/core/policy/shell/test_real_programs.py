@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.shell_samples import read_lines
 from tests.support.shell_tracer import BASH, Workshop, run_all
-from toolcards.core.policy.shell.program_catalog import find_program
+from toolcards.core.policy.shell.catalogs import find_program
 from toolcards.core.policy.shell.script import Likelihood, read_line
 
 REAL = read_lines("installed")

@@ -12,7 +12,7 @@ from toolcards.core.calls.facts.approval_facts import Actor, ApprovalFact
 from toolcards.core.calls.facts.input_facts import InputDelta, InputFact
 from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 from toolcards.core.calls.facts.run_facts import RunFact
-from toolcards.core.calls.shared_json import SHARED, encode_record
+from toolcards.core.text.shared_json import SHARED, encode_record
 
 CallFact: TypeAlias = InputFact | ApprovalFact | OutcomeFact
 AnyFact: TypeAlias = CallFact | RunFact

@@ -9,7 +9,7 @@ from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, CardTool, ToolCallState
 from toolcards.core.calls.identity import is_frozen
-from toolcards.core.calls.text_rope import EMPTY, Rope
+from toolcards.core.text.text_rope import EMPTY, Rope
 
 S = ToolCallState
 GENERIC_ERRORS = {"", "An error occurred."}  # error texts without information; a later one may replace them

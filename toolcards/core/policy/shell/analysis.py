@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from toolcards.core.policy.shell.arguments import Arguments, may_mean_option, read_arguments
-from toolcards.core.policy.shell.globs import NO_GLOBS, Globs
-from toolcards.core.policy.shell.nested_commands import find_nested_commands, may_expansion_change_meaning
-from toolcards.core.policy.shell.parser import ParsedCommand
-from toolcards.core.policy.shell.program_catalog import (
+from toolcards.core.policy.shell.catalogs import (
     EFFECTS,
     ProgramForm,
     find_program,
     is_plain_name,
     strip_program_name,
 )
+from toolcards.core.policy.shell.globs import NO_GLOBS, Globs
+from toolcards.core.policy.shell.nested_commands import find_nested_commands, may_expansion_change_meaning
+from toolcards.core.policy.shell.parser import ParsedCommand
 
 MAX_DEPTH = 6
 ALL_EFFECTS = frozenset(EFFECTS)

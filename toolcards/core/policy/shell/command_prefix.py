@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from toolcards.core.policy.shell.analysis import match_program
-from toolcards.core.policy.shell.globs import may_expand_to
-from toolcards.core.policy.shell.parser import parse_line
-from toolcards.core.policy.shell.program_catalog import (
+from toolcards.core.policy.shell.catalogs import (
     EFFECTS,
     ProgramForm,
     list_names,
     load_programs,
     strip_program_name,
 )
+from toolcards.core.policy.shell.globs import may_expand_to
+from toolcards.core.policy.shell.parser import parse_line
 
 _TOKEN = re.compile(r"[a-z0-9_.+-]+")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from toolcards.core.policy.shell.catalogs import EFFECTS, load_programs
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
-from toolcards.core.policy.shell.program_catalog import EFFECTS, load_programs
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
 
 ONLY_LOOKS = "none"

@@ -22,10 +22,10 @@ from toolcards.core.policy.shell.analysis import (
     match_program,
 )
 from toolcards.core.policy.shell.arguments import read_arguments
+from toolcards.core.policy.shell.catalogs import EFFECTS, list_names, strip_program_name
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, find_program_names
 from toolcards.core.policy.shell.globs import GLOB_SIGNS, NO_GLOBS, Globs, may_expand_to
 from toolcards.core.policy.shell.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
-from toolcards.core.policy.shell.program_catalog import EFFECTS, list_names, strip_program_name
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
 

@@ -9,7 +9,7 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 
 from toolcards.models import AgentKey, Run
-from toolcards.transports.agents import claude_code_input
+from toolcards.transports.agents import claude_code_hooks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOOKS = "/api/v1/hooks/claude-code"
@@ -161,4 +161,4 @@ async def test_without_a_good_key_nothing_is_said_about_a_call(call: Any, policy
     ],
 )  # fmt: skip
 def test_what_may_be_a_gating_input_is_known_by_its_own_name(body: bytes, event: str) -> None:
-    assert claude_code_input.find_gating_event(body) == event
+    assert claude_code_hooks.find_gating_event(body) == event

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.calls.search_signature import (
+from toolcards.core.text.search_signature import (
     BITS,
     EVERY_BIT,
     LONGEST,

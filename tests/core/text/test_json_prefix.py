@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcards.client.common.json_text import is_same_json
-from toolcards.core.calls.json_prefix import is_json_prefix
+from toolcards.core.text.json_prefix import is_json_prefix
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(

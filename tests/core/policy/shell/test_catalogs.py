@@ -7,10 +7,16 @@ from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
+from toolcards.core.policy.shell.catalogs import (
+    ProgramCatalog,
+    explain_other_arguments,
+    find_program,
+    list_names,
+    load_programs,
+    load_tools,
+)
 from toolcards.core.policy.shell.command_prefix import explain_partial_allow
-from toolcards.core.policy.shell.program_catalog import ProgramCatalog, find_program, list_names, load_programs
 from toolcards.core.policy.shell.program_forms import InvalidCatalog
-from toolcards.core.policy.shell.tool_catalog import explain_other_arguments, load_tools
 
 SHELL = ("Bash", "/command")
 

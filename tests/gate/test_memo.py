@@ -9,9 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from toolcards import gate
-from toolcards.gate import emergency
+from toolcards.gate import emergency, memo
 from toolcards.gate.decisions.decision_request import DecideCall
-from toolcards.gate.writer import group_commit, memo
+from toolcards.gate.writer import group_commit
 from toolcards.models import KillSwitch, Source
 
 pytestmark = pytest.mark.django_db

@@ -3,9 +3,9 @@
 import json
 
 from toolcards.core.calls import facts as f
-from toolcards.core.calls import shared_json
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.card_codec import dump_card, load_card
+from toolcards.core.text import shared_json
 
 
 def test_a_value_is_encoded_once_and_an_equal_one_for_itself():

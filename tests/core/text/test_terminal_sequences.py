@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcards.core.calls.terminal_sequences import flatten_text, strip_sequences
+from toolcards.core.text.terminal_sequences import flatten_text, strip_sequences
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Texts and their JSON, whatever they mean: ropes, prefixes, signatures for search, terminal sequences."""
