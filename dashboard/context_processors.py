@@ -12,9 +12,9 @@ from dashboard.live import status_banner, waiting_badge
 
 
 def add_site_status(request: HttpRequest) -> dict[str, Any]:
-    """Return `waiting` (a count), `standing` (the banner) and `program` (a command)."""
+    """Return `waiting` (a count), `banner` and `program` (a command)."""
     return {
         "program": PROGRAM,
         "waiting": SimpleLazyObject(waiting_badge.read_badge),
-        "standing": SimpleLazyObject(status_banner.read_banner),
+        "banner": SimpleLazyObject(status_banner.read_banner),
     }

@@ -51,6 +51,7 @@ class WordList:
         }
         self.any_phrase = re.compile("|".join(f"(?:{each.pattern})" for each in self.phrases.values()), re.IGNORECASE)
         self.values: set[str] = set(data["values"])
+        self.fields = set(data["names"].pop("fields").split())
         self.names = {name for words in data["names"].values() for name in words.split()}
         self.skipped_files: tuple[str, ...] = tuple(data["skip"]["files"])
         self.schema_files: set[str] = set(data["skip"]["schemas"])
@@ -163,13 +164,14 @@ def find_names(words: WordList, path: str, tree: ast.Module) -> Iterator[Offense
         for target in (
             [item.target] if isinstance(item, ast.AnnAssign) else item.targets if isinstance(item, ast.Assign) else []
         )
-    }  # fields are serialized, or columns: other rules speak about them
+    }
     field_names = {name for node in ast.walk(tree) if id(node) in fields for _, name in bound_names(node)}
     for node in ast.walk(tree):
         for kind, name in bound_names(node):
             is_field = id(node) in fields or (kind == "attribute" and name in field_names)
             is_special_method = name.startswith("__")
-            if not is_field and not is_special_method and name.strip("_").lower() in words.names:
+            is_stored = is_field and name in words.fields
+            if not is_stored and not is_special_method and name.strip("_").lower() in words.names:
                 line: int = getattr(node, "lineno", 0)
                 yield Offense(path, line, f"name: {name.strip('_').lower()}", f"{kind} {name}")
 

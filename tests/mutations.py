@@ -108,6 +108,8 @@ MUTATIONS = [
     Mutation("a template has a word of the list", "language", "templates/mutation.html", "<p>Nobody is told.</p>\n"),
     Mutation("a function is a participle", "language",
              *new_module("dashboard", "def told() -> None:", '    """Notify."""')),
+    Mutation("a field is a participle", "language",
+             *new_module("dashboard", "class Notice:", '    """A notice."""', "", '    said: str = ""')),
     Mutation("a class name is used twice", "language",
              *new_module("dashboard", "class Transaction:", '    """Another one."""')),
     Mutation("a function of a page has no types", "types", *new_module("dashboard", "def render_it(value):",

@@ -93,7 +93,7 @@ def _render_people(request: HttpRequest, form: InviteForm, *, message: str = "",
     rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:MAX_PEOPLE]
     context = {
         "rows": [(row, keeping.get_role(row), keeping.list_other_groups(row)) for row in rows],
-        "form": form, "fresh": is_freshly_signed_in(request), "told": message,
+        "form": form, "fresh": is_freshly_signed_in(request), "error": message,
     }  # fmt: skip
     return render(request, "people/people.html", context, status=status)
 
@@ -177,7 +177,7 @@ def _render_person(
     context = {
         "person": person, "role": keeping.get_role(person), "groups": initial["groups"],
         "seen": keeping.compute_state_digest(person),
-        "form": form or PersonForm(initial=initial), "link": link, "told": message,
+        "form": form or PersonForm(initial=initial), "link": link, "error": message,
         "fresh": is_freshly_signed_in(request),
         "only_admin": keeping.is_only_admin(person),
         "protected": not keeping.can_change(get_signed_in_person(request), person),

@@ -72,11 +72,11 @@ class AgentKeyAdmin(admin.ModelAdmin):
     list_select_related = ("source",)
     search_fields = ("prefix", "source__name")
     actions = ("revoke",)
-    _shown = ("source", "prefix", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
+    _fields_of_existing = ("source", "prefix", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
 
     def get_fields(self, request: HttpRequest, obj: AgentKey | None = None) -> tuple[str, ...]:
         """Return a form for a new key, read-only fields otherwise."""
-        return ("name", "scopes") if obj is None else self._shown
+        return ("name", "scopes") if obj is None else self._fields_of_existing
 
     def has_change_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
         """Refuse: keys are revoked and replaced."""

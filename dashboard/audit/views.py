@@ -39,7 +39,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
-        "given": filters,
+        "filters": filters,
         "verified": verification.get_last_result(),
         "since": _count_new_rows(verification.get_last_result()),
         "copies": _list_copies(),

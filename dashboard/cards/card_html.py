@@ -144,11 +144,11 @@ class CardHtml:
             body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,
             pictures_url=f"{url}pictures/{part}/",
         )  # fmt: skip
-        if not body.left:
+        if not body.hidden_count:
             return html
         return (
             f'{html}<p class="more"><a href="{url}">Show all {body.size}'
-            f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
+            f' characters</a> <span class="muted">{body.hidden_count} not shown here</span></p>'
         )
 
     @property

@@ -296,7 +296,8 @@ class CardView:
         """
         if self.proposed and self.proposed[-1][0] == "…":
             return "part of the change not shown"
-        return f"{self.input.left:,} characters not shown" if self.input and self.input.left else ""
+        hidden_count = self.input.hidden_count if self.input else 0
+        return f"{hidden_count:,} characters not shown" if hidden_count else ""
 
     @property
     def editable_json(self) -> str:
@@ -337,7 +338,7 @@ class CardView:
     @property
     def durations(self) -> str:
         """Return the phases and their durations in words."""
-        return ", ".join(segment.said for segment in self.segments)
+        return ", ".join(segment.description for segment in self.segments)
 
     @property
     def duration(self) -> float | None:

@@ -22,7 +22,7 @@ class Segment:
     part: str
     x: float
     width: float
-    said: str
+    description: str
 
 
 def compute_segments(card: Card) -> list[Segment]:

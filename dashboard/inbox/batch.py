@@ -37,12 +37,12 @@ MISSING_FIELDS_TEXT = "Say approval, decision, rev and args_sha256."
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of one vote. `said`: the gate's message if it did not count; `call`: missing if it was deleted."""
+    """The result of one vote. `message`: the gate's message if it did not count; `call`: missing if it was deleted."""
 
     approval: str
     status: int
     code: str = ""
-    said: str = ""
+    message: str = ""
     card: Card | None = None
     call: ToolCall | None = None
 
@@ -60,7 +60,7 @@ class BatchResult:
         """Return the result as JSON."""
         if self.status == 200:
             return {"approval": self.approval, "status": 200, "state": self.state, "rev": self.card and self.card.rev}
-        return {"approval": self.approval, "status": self.status, "code": self.code, "message": self.said}
+        return {"approval": self.approval, "status": self.status, "code": self.code, "message": self.message}
 
 
 class MixedBatch(Exception):
@@ -126,7 +126,7 @@ def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -
     """Return the changed parts of the page: results, remaining groups, answered cards."""
     token = get_token(request)
     results_html = render_to_string("approvals/_results.html", {"results": results, "line": line})
-    groups_html = render_to_string("approvals/_alike.html", groups.build_groups_context(), request)
+    groups_html = render_to_string("approvals/_groups.html", groups.build_groups_context(), request)
     changed = (rendering.render_for_reader(result.call, token=token) for result in results if result.call is not None)
     card_parts = (build_part("#board", "renew", str(card)) for card in changed)
     return (
@@ -204,7 +204,7 @@ def _reload_result(pk: str, result: BatchResult) -> BatchResult:
     """Return the result with the call's current card."""
     call = _load_calls([pk]).get(pk)
     card = call.as_shown_card() if call else None
-    return BatchResult(pk, result.status, result.code, result.said, card, call)
+    return BatchResult(pk, result.status, result.code, result.message, card, call)
 
 
 def _load_calls(approvals: Iterable[str]) -> dict[str, ToolCall]:

@@ -74,7 +74,7 @@ class CallGroup:
     items: list[GroupItem]
     differs: list[str]
     same: list[tuple[str, str]]
-    left: int = 0  # more calls, which are not listed
+    hidden_count: int = 0  # more calls, which are not listed
 
     @property
     def tool(self) -> str:
@@ -154,7 +154,7 @@ def render_groups() -> str:
     global _cached_groups
     now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:MAX_CALLS])
     if now != _cached_groups[0] or not now:
-        _cached_groups = (now, render_to_string("approvals/_alike.html", build_groups_context()))
+        _cached_groups = (now, render_to_string("approvals/_groups.html", build_groups_context()))
     return _cached_groups[1]
 
 

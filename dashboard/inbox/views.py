@@ -147,8 +147,8 @@ def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, mess
     """Explain why a vote did not count, with the current card."""
     if is_htmx_request(request):
         return render_fresh_card(request, call, notice=message, status=status)
-    context = {"call": call, "told": message, "status": status, "next": find_return_path(request)}
-    return render(request, "approvals/told.html", context, status=status)
+    context = {"call": call, "message": message, "status": status, "next": find_return_path(request)}
+    return render(request, "approvals/rejected.html", context, status=status)
 
 
 def render_fresh_card(request: HttpRequest, call: ToolCall, *, notice: str = "", status: int = 200) -> HttpResponse:

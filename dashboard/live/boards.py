@@ -77,8 +77,8 @@ class StatusBoard(LiveBoard):
 
     @staticmethod
     def _render_banner() -> dict[str, str]:
-        html = render_to_string("emergency/_standing.html", {"standing": status_banner.read_banner()})
-        return {"standing": build_part("#standing", "innerMorph", html.strip())}
+        html = render_to_string("emergency/_banner.html", {"banner": status_banner.read_banner()})
+        return {"banner": build_part("#standing", "innerMorph", html.strip())}
 
 
 class CallsBoard(LiveBoard):
@@ -131,18 +131,18 @@ class InboxBoard(WaitingBoard):
         calls = tables.list_waiting_calls()
         parts = {call.public_id: place_card(call) for call in calls} | self.render_throttled()
         frame = Frame(parts, {call.public_id: call.seq for call in calls})
-        if frame.parts["alike"] != self._sent_groups:
+        if frame.parts["groups"] != self._sent_groups:
             self._sent_groups = ""
         return frame
 
     def render_changes(self, news: BoardNews) -> Frame:
         """Return the changed parts, without groups that all watchers have."""
         frame = super().render_changes(news)
-        groups_part = frame.parts.get("alike")
+        groups_part = frame.parts.get("groups")
         if groups_part is None:
             return frame
         if groups_part == self._sent_groups:
-            return Frame({name: html for name, html in frame.parts.items() if name != "alike"})
+            return Frame({name: html for name, html in frame.parts.items() if name != "groups"})
         self._sent_groups = groups_part
         return frame
 
@@ -151,7 +151,7 @@ class InboxBoard(WaitingBoard):
         html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
             "head": build_part("#waiting-line", "outerMorph", html.strip()),
-            "alike": build_part("#batch", "innerMorph", groups.render_groups()),
+            "groups": build_part("#batch", "innerMorph", groups.render_groups()),
         }
 
 

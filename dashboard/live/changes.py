@@ -29,14 +29,14 @@ Boards = Mapping[Hashable, LiveBoard]
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """The result of a tick: a frame per board, requested whole boards, and runs to read again.
+    """The result of a tick: a frame per board, requested whole boards, and `unfinished` runs, to read again.
 
     `spent`: seconds of CPU.
     """
 
     frames: dict[Hashable, Frame]
     wholes: dict[Hashable, Frame]
-    again: frozenset[int]
+    unfinished: frozenset[int]
     spent: float
 
 

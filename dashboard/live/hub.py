@@ -144,7 +144,7 @@ class Hub:
         fresh = {key for watcher in new for key in watcher.boards}
         runs = {run for run in rung if run >= 0}
         result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
-        self._rung |= result.again
+        self._rung |= result.unfinished
         frame_count = len(new)
         for key, frame in result.frames.items():
             watchers = self.watchers.get(key, set()) if frame else set()

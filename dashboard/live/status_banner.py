@@ -32,7 +32,7 @@ class BannerOutage:
     part: str
     title: str
     consequence: str
-    since: float
+    started: float
 
 
 def read_banner() -> dict[str, Any]:

@@ -32,7 +32,7 @@ def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200,
     review = view_models.review_draft()
     context = {
         "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
-        "packs": PRESETS, "told": message,
+        "packs": PRESETS, "error": message,
         "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
         "default_form": DefaultForm(initial=_get_default_values(review.document)),
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),

@@ -81,7 +81,7 @@ class RuleTrial:
     effect: str
     sentence: str
     monitor: bool
-    matched: bool
+    is_match: bool
     clauses: tuple[ConditionResult, ...]
 
     @property
@@ -117,13 +117,13 @@ def try_call(policy: RuleSet, question: PolicyRequest) -> Trial:
     sentences = {rule.id: rule.sentence for rule in policy.rules}
     trials = [_build_rule_trial(entry, sentences) for entry in decision.trace]
     winners = [rule for rule in trials if rule.rule in decision.rules]
-    enforced = [rule for rule in trials if rule.matched and not rule.monitor and rule not in winners]
+    enforced = [rule for rule in trials if rule.is_match and not rule.monitor and rule not in winners]
     return Trial(
         decision=decision,
         winners=winners,
         overruled=enforced,
-        watching=[rule for rule in trials if rule.matched and rule.monitor],
-        nearest=_find_nearest([rule for rule in trials if not rule.matched]),
+        watching=[rule for rule in trials if rule.is_match and rule.monitor],
+        nearest=_find_nearest([rule for rule in trials if not rule.is_match]),
     )
 
 

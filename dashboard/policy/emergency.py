@@ -58,7 +58,7 @@ def breakglass(request: HttpRequest) -> HttpResponse:
         except RequestRefused as refused:
             error, status = refused.message, refused.status
     rows = [(row, list_passed_decisions(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
-    context = {"rows": rows, "fresh": is_freshly_signed_in(request), "told": error, "given": request.POST}
+    context = {"rows": rows, "fresh": is_freshly_signed_in(request), "error": error, "entered": request.POST}
     return render(request, "emergency/breakglass.html", context, status=status)
 
 

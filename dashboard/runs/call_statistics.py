@@ -211,16 +211,16 @@ SORT_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a page, the highest first; `left_out` more are not shown. `counted`: the number of calls."""
+    """The rows of a page, the highest first; `left_out` more are not shown. `call_count`: the number of calls."""
 
     rows: list[CallStatistics]
     left_out: int
-    counted: int
+    call_count: int
 
     @property
     def footer(self) -> dict[str, int]:
         """Return what the line below the rows says."""
-        return {"counted": self.counted, "limit": MAX_CALLS, "left_out": self.left_out}
+        return {"counted": self.call_count, "limit": MAX_CALLS, "left_out": self.left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,5 +270,5 @@ def _build_context(choice: TableChoice) -> dict[str, Any]:
         "rows": table.rows, "order": order, "range": choice.range,
         "ranges": [(name, label, urlencode({"range": name, "sort": order})) for name, label in RANGE_LABELS.items()],
         "orders": links, "board": urlencode({"board": choice.page, "range": choice.range, "sort": order}),
-        "any": bool(table.counted) or ToolCall.objects.exists(),
+        "any": bool(table.call_count) or ToolCall.objects.exists(),
     }  # fmt: skip

@@ -65,7 +65,7 @@ def build_overview() -> dict[str, Any]:
         states[call.state] += call.calls
     return {
         "tiles": tiles, "active": active_runs,
-        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": effects.total(),
+        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "call_count": effects.total(),
         "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
         "shares": compute_state_bar(states),
         "failed": [_describe_failure(call) for call in find_failed_calls()],
@@ -261,4 +261,4 @@ def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
     message = flatten_text(card.error.message if card.error else card.denied, MAX_MESSAGE)
     text = message or labels.describe_missing_reason(card)
-    return {"call": call, "label": labels.get_label(card), "said": text, "at": call.finished_at}
+    return {"call": call, "label": labels.get_label(card), "message": text, "at": call.finished_at}

@@ -35,7 +35,7 @@ FAREWELL = 10.0  # seconds until a closed connection is aborted if its peer read
 class ReadPhase(Enum):
     """The part of a request that is being read."""
 
-    REST = "nothing: the request is whole, and the next has not begun"
+    BETWEEN = "nothing: the request is whole, and the next has not begun"
     HEAD = "a head, or the wait for the first one"
     BODY = "a body"
 
@@ -95,7 +95,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
-        if self._phase is ReadPhase.REST and not self._over:
+        if self._phase is ReadPhase.BETWEEN and not self._over:
             self._enter(ReadPhase.HEAD)
         self._last_byte_time = self.loop.time()
         self._size += len(data)
@@ -125,7 +125,7 @@ class HttpProtocol(KeepAliveProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection and its peer over to the WebSocket protocol."""
         self._sleep()
-        self._over, self._phase = True, ReadPhase.REST
+        self._over, self._phase = True, ReadPhase.BETWEEN
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
@@ -163,7 +163,7 @@ class HttpProtocol(KeepAliveProtocol):
     def on_message_complete(self) -> None:
         """See httptools. After an early answer, a complete body keeps the connection."""
         was_answered = self._answered_early
-        self._phase, self._answered_early = ReadPhase.REST, False
+        self._phase, self._answered_early = ReadPhase.BETWEEN, False
         super().on_message_complete()
         if was_answered and not self.transport.is_closing():
             self.start_idle_timer()
@@ -232,7 +232,7 @@ class HttpProtocol(KeepAliveProtocol):
         stalled = math.inf if is_known else self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
             return min(stalled, self._phase_start + limits.head_seconds)
-        if self._phase is ReadPhase.REST:
+        if self._phase is ReadPhase.BETWEEN:
             return stalled
         if self._answered_early:
             return min(max(self._phase_start, self._last_byte_time) + LINGER, self._phase_start + LONGEST_LINGER)
@@ -278,7 +278,7 @@ class HttpProtocol(KeepAliveProtocol):
         """Close for a newer connection, unless the server is working: see UnknownPeers.enter."""
         if self.transport.get_protocol() is not self or (self.answering and self._phase is not ReadPhase.BODY):
             return False
-        if not self._over and self._phase is not ReadPhase.REST:  # no request to answer between two requests
+        if not self._over and self._phase is not ReadPhase.BETWEEN:  # no request to answer between two requests
             self._end(TOO_MANY)
         self._close()
         return True

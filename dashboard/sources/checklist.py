@@ -12,12 +12,12 @@ from toolcards.sources.capabilities import build_handed_over_filter
 
 @dataclass(frozen=True, slots=True)
 class ChecklistStep:
-    """One line: `at` is when it was done, `then` the next action, `url` the page that shows it."""
+    """One line: `at` is when it was done, `next_action` what to do for it, `url` the page that shows it."""
 
     name: str
     word: str
     at: datetime | None
-    then: str
+    next_action: str
     url: str = ""
 
 

@@ -14,9 +14,9 @@ CACHE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Subscribers:
-    """The enabled webhooks, and the pk and lowest severity of each browser; `until`: when to look again."""
+    """The enabled webhooks, and the pk and lowest severity of each browser; `valid_until`: when to read again."""
 
-    until: float
+    valid_until: float
     webhooks: list[Webhook]
     browsers: list[tuple[int, str]]
 
@@ -49,7 +49,7 @@ def has_listeners() -> bool:
 
 def _load() -> Subscribers:
     global _cache
-    if _cache is None or _cache.until < time.monotonic():
+    if _cache is None or _cache.valid_until < time.monotonic():
         browsers = PushBrowser.objects.filter(person__is_active=True).order_by("pk").values_list("pk", "severity")
         _cache = Subscribers(time.monotonic() + CACHE_SECONDS, list(Webhook.objects.live()), list(browsers))
     return _cache

@@ -27,11 +27,11 @@ def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str
     `part` is "in" or "out", `kind` the tool's kind, `dom` the id of the fold it is in; pictures are at
     `{pictures_url}{number}/`.
     """
-    if view.size > MAX_CHARACTERS and not view.left:
+    if view.size > MAX_CHARACTERS and not view.hidden_count:
         return render_plain_text(view.text) if part == "in" else render_text(view.text)
     pictures = media.list_pictures(value)
-    excerpt = _Excerpt(len(view.text), keeps_pictures=part == "out").cut(value) if view.left else value
-    html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.left).render()
+    excerpt = _Excerpt(len(view.text), keeps_pictures=part == "out").cut(value) if view.hidden_count else value
+    html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.hidden_count).render()
     return html + _render_raw(view.text, dom) if differs else html
 
 

@@ -20,10 +20,10 @@ TAIL_CHARACTERS = 1_200  # of an input that is being written
 
 @dataclass(frozen=True, slots=True)
 class PayloadView:
-    """A value and the start of its text: `left` characters did not fit."""
+    """A value and the start of its text: `hidden_count` characters did not fit."""
 
     text: str = ""
-    left: int = 0
+    hidden_count: int = 0
     size: int = 0
     lines: int = 0
     hint: str = ""  # one line about the content
@@ -37,7 +37,7 @@ def build_payload_view(value: Any, cap: int | None) -> PayloadView:
     text = format_value(value)
     excerpt = text if cap is None else text[:cap]
     return PayloadView(
-        text=excerpt, left=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
+        text=excerpt, hidden_count=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
         hint=_build_hint(value, text), word=_get_type_word(value), empty=not value and value is not True,
         value=value,
     )  # fmt: skip
@@ -47,7 +47,7 @@ def get_tail(text: str) -> PayloadView:
     """Return the end of a text that is still streaming."""
     return PayloadView(
         text=text[-TAIL_CHARACTERS:],
-        left=max(0, len(text) - TAIL_CHARACTERS),
+        hidden_count=max(0, len(text) - TAIL_CHARACTERS),
         size=len(text),
         lines=text.count("\n") + 1,
     )

@@ -33,7 +33,7 @@ class TimelineBar:
     """One call; `name` is its tool as far as there is room, and may be on the bar."""
 
     call: ToolCall
-    said: str
+    description: str
     y: float
     pieces: list[BarPart]
     end: float

@@ -96,6 +96,6 @@ def _render_bar(bar: TimelineBar) -> str:
             f"{escape(bar.name)}</text>"
         )
     return (
-        f'<a href="/calls/{escape(bar.call.public_id)}/" aria-label="{escape(bar.said)}">'
+        f'<a href="/calls/{escape(bar.call.public_id)}/" aria-label="{escape(bar.description)}">'
         f'<rect x="{x:g}" y="{bar.y:.0f}" width="{bar.end - x:.1f}" height="{BAR}" rx="2"/>{name}</a>'
     )

@@ -23,7 +23,7 @@ class EventLine:
     at: float
     seq: int
     text: str
-    said: str = ""
+    quote: str = ""
     st: str = ""
     applied: bool = True
     count: int = 1

@@ -15,7 +15,7 @@ class SkippedFramesView:
 
     sentence: str
     kinds: list[tuple[str, int]]
-    rest: int
+    other_count: int
 
 
 def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:

@@ -37,7 +37,7 @@ _WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
 class Suggestion:
     """One rung: a rule with the conditions `match`.
 
-    `count` past calls match it, `mine` of them by this agent, `here` of them in this run.
+    `count` past calls match it, `mine` of them by this agent, `in_run` of them in this run.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Suggestion:
     match: dict[str, Any]
     count: int = 0
     mine: int = 0
-    here: int = 0
+    in_run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CountedSuggestions:
     """All rungs for a call, narrow first; `partial` if there was no time to count all calls."""
 
     rungs: list[Suggestion]
-    seen: int
+    examined: int
     partial: bool
 
 
@@ -194,7 +194,7 @@ def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> 
             by_agent.update(rung_names)
         if call.question.run == like.run.name:
             by_run.update(rung_names)
-    counts = [replace(r, count=every[r.name], mine=by_agent[r.name], here=by_run[r.name]) for r in suggestions]
+    counts = [replace(r, count=every[r.name], mine=by_agent[r.name], in_run=by_run[r.name]) for r in suggestions]
     return CountedSuggestions(counts, examined, partial)
 
 

@@ -39,7 +39,7 @@ def edit_text(request: HttpRequest) -> HttpResponse:
         return _handle_text(request, form.cleaned_data, digest(draft))
     message = "; ".join(str(error) for errors in form.errors.values() for error in errors)
     return _render_editor(
-        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": message}, [], 422
+        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "error": message}, [], 422
     )
 
 
@@ -55,7 +55,7 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
         return _render_editor(request, context | {"checked": True}, _build_warnings(warnings, form_data["text"], read))
     if form_data["based_on"] != current:
         message = "The draft has changed since you opened this text. Save again to put yours in its place."
-        return _render_editor(request, context | {"based_on": current, "told": message}, [], 409)
+        return _render_editor(request, context | {"based_on": current, "error": message}, [], 409)
     policy_draft.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
     messages.success(request, "The draft says what the text says. It counts once you activate it.")
     return redirect("policy-draft")

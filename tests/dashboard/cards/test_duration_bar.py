@@ -23,8 +23,8 @@ def parts_of(card: Card) -> list[str]:
 def test_a_waiting_call_shows_that_it_waits_wide_and_without_a_length() -> None:
     card = a_card(S.APPROVAL_REQUESTED, times=Milestones(started=10.0, available=12.0, requested=12.0))
     written, waiting = duration_bar.compute_segments(card)
-    assert (written.part, written.said) == ("write", "writing 2.0 s")
-    assert (waiting.part, waiting.said) == ("wait", "waiting") and waiting.width >= 50
+    assert (written.part, written.description) == ("write", "writing 2.0 s")
+    assert (waiting.part, waiting.description) == ("wait", "waiting") and waiting.width >= 50
 
 
 def test_a_call_that_was_never_written_slowly_waits_on_the_whole_line() -> None:
@@ -40,7 +40,8 @@ def test_the_picture_of_a_waiting_call_says_so_to_screen_readers() -> None:
 def test_a_call_that_stops_while_it_waits_has_waited_and_not_run() -> None:
     times = Milestones(started=1.0, available=2.0, requested=2.0, finished=9.0)
     card = a_card(S.OUTPUT_ERROR, times=times, soft=True, cause="aborted")
-    assert [segment.said for segment in duration_bar.compute_segments(card)] == ["writing 1.0 s", "waiting 7.0 s"]
+    segments = duration_bar.compute_segments(card)
+    assert [segment.description for segment in segments] == ["writing 1.0 s", "waiting 7.0 s"]
 
 
 def test_an_answered_call_shows_three_phases_and_a_denied_one_does_not_run() -> None:

@@ -297,13 +297,13 @@ def test_open_pages_get_groups_when_they_have_changed(edits: Any, a_call: Any, m
     edits(2)
     board = boards.InboxBoard()
     news = BoardNews(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
-    assert "2 similar calls" in board.render_all().parts["alike"]
-    assert "alike" in board.render_changes(news).parts and "alike" not in board.render_changes(news).parts
+    assert "2 similar calls" in board.render_all().parts["groups"]
+    assert "groups" in board.render_changes(news).parts and "groups" not in board.render_changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
-    assert "3 similar calls" in board.render_all().parts["alike"]  # a new watcher gets it first
-    text = board.render_changes(news).parts["alike"]
+    assert "3 similar calls" in board.render_all().parts["groups"]  # a new watcher gets it first
+    text = board.render_changes(news).parts["groups"]
     assert "3 similar calls" in text and "csrfmiddlewaretoken" not in text
-    assert "alike" not in board.render_changes(news).parts
+    assert "groups" not in board.render_changes(news).parts
 
 
 # ---------------------------------------------------------------- quick reasons

@@ -129,7 +129,7 @@ def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
     ):
         happen()
         board._checked_at = 0.0
-        assert ('data-outage="writing"' in board.render_changes(BoardNews()).parts["standing"]) is shown
+        assert ('data-outage="writing"' in board.render_changes(BoardNews()).parts["banner"]) is shown
 
 
 # ---------------------------------------------------------------- the anchor's file

@@ -182,7 +182,8 @@ def _read_tool(answer: Mapping[str, Any], question: CallRequest) -> Tool:
     if not isinstance(tool, Mapping) or not _get_text(tool, "name") or not isinstance(tool.get("source"), str):
         raise AnswerMismatch("it names no tool")
     name, source = _get_text(tool, "name"), _get_text(tool, "source")
-    if (name != submitted.name and name not in question.offered) or (submitted.source and source != submitted.source):
+    is_allowed = name == submitted.name or name in question.offered_names
+    if not is_allowed or (submitted.source and source != submitted.source):
         raise AnswerMismatch("it is for another tool")
     return replace(submitted, name=name, source=source)
 

@@ -41,7 +41,7 @@ class Tool:
 class CallRequest:
     """One question: may this call run?
 
-    `args` is the JSON value exactly as it is sent. `offered` names the tools that may replace it
+    `args` is the JSON value exactly as it is sent. `offered_names` are the tools that may replace it
     if the server repairs the name; if empty, no other tool may.
     """
 
@@ -51,7 +51,7 @@ class CallRequest:
     args: Any
     args_sha256: str
     attempt: int = 1
-    offered: frozenset[str] = frozenset()
+    offered_names: frozenset[str] = frozenset()
 
     @classmethod
     def about(

@@ -86,7 +86,7 @@ class _PrefixNode:
     """Rules whose words end here, and the next words of other rules."""
 
     rules: list[Rule] = field(default_factory=list)
-    then: dict[str, _PrefixNode] = field(default_factory=dict)
+    children: dict[str, _PrefixNode] = field(default_factory=dict)
 
 
 class _CommandIndex:
@@ -101,7 +101,7 @@ class _CommandIndex:
         for name, *words in heads:
             node = self.programs.setdefault(name, _PrefixNode())
             for word in words:
-                node = node.then.setdefault(word, _PrefixNode())
+                node = node.children.setdefault(word, _PrefixNode())
             node.rules.append(rule)
 
     def find_rules(self, context: EvaluationContext, path: tuple[str, ...]) -> list[Rule]:
@@ -124,14 +124,14 @@ class _CommandIndex:
 
 
 def _list_subtree_rules(node: _PrefixNode) -> list[Rule]:
-    return [*node.rules, *(rule for below in node.then.values() for rule in _list_subtree_rules(below))]
+    return [*node.rules, *(rule for below in node.children.values() for rule in _list_subtree_rules(below))]
 
 
 def _match_branches(word: str, node: _PrefixNode) -> Iterable[str]:
     """Return the next words of rules that this word may expand to."""
     if GLOB_SIGNS.search(word) is None:
-        return (word,) if word in node.then else ()
-    return [next_word for next_word in node.then if may_expand_to(word, next_word)]
+        return (word,) if word in node.children else ()
+    return [next_word for next_word in node.children if may_expand_to(word, next_word)]
 
 
 def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: EvaluationContext) -> list[Rule]:
@@ -144,14 +144,14 @@ def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: Evaluation
     while pending:
         node, places = pending.pop()
         matching_rules += node.rules
-        if not node.then:
+        if not node.children:
             continue
         context.step(len(words) >> 8)  # 0 for a command of normal length
         after: dict[str, set[int]] = {}
         for place in list_reachable_positions(words, places):
             for word in _match_branches(words[place], node) if place < len(words) else ():
                 after.setdefault(word, set()).add(place + 1)
-        pending += [(node.then[word], reached) for word, reached in after.items()]
+        pending += [(node.children[word], reached) for word, reached in after.items()]
     return matching_rules
 
 

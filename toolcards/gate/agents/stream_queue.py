@@ -38,7 +38,7 @@ class CommitReport:
     frames: int
     decisions: list[dict[str, Any]] = field(default_factory=list)
     approvals: list[dict[str, str]] = field(default_factory=list)  # opened by the agent, and can be answered here
-    refused: int = 0  # frames whose sequence numbers have too many gaps
+    refused_frames: int = 0  # frames whose sequence numbers have too many gaps
 
 
 # What a frame brings (facts, one piece of input, or the mark of an unknown kind), the time of arrival in epoch seconds,

@@ -159,7 +159,7 @@ class AgentSocket(AsyncConsumer):
         if report.frames > self._acked:
             self._ack, self._acked = report, report.frames
         self._outbox += [{"type": "decision", **decision} for decision in report.decisions]
-        if report.refused:
+        if report.refused_frames:
             self._send_error(TOO_MANY_GAPS)
         self._outbox_event.set()
         if self._replying is None and self._end is None:

@@ -187,9 +187,9 @@ class Intake:
 
     def _committed(self, report: gate.CommitReport) -> None:
         """Count the frames that the gate refused, then call `on_commit`."""
-        if report.refused:
-            self.accepted_count -= report.refused
-            self.refused_count += report.refused
+        if report.refused_frames:
+            self.accepted_count -= report.refused_frames
+            self.refused_count += report.refused_frames
             self.first_error = self.first_error or TOO_MANY_GAPS
         if self._on_commit is not None:
             self._on_commit(report)

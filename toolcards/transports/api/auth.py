@@ -57,7 +57,7 @@ class _CachedCaller:
     """The result of a search: valid until a monotonic time, or until another change of keys."""
 
     caller: Caller | None
-    until: float
+    valid_until: float
     changes: int
 
 
@@ -122,7 +122,7 @@ def _count_failure() -> Problem:
 
 async def _get_caller(digest: str) -> Caller | None:
     cached, changes = _callers.get(digest), get_key_changes()
-    if cached is not None and cached.until > time.monotonic() and cached.changes == changes:
+    if cached is not None and cached.valid_until > time.monotonic() and cached.changes == changes:
         return cached.caller
     search = _searches.get((digest, changes))
     if search is None or search.get_loop() is not asyncio.get_running_loop():

@@ -67,7 +67,7 @@ def test_whatever_the_clocks_say_a_bar_is_inside_the_picture(
     )
     (bar,) = draw(a_card(state, times=times), first=1.7e9 - 5e5, last=1.7e9 + 5e5)
     assert bar.pieces and all(LEFT_MARGIN <= piece.x <= RIGHT and piece.width > 0 for piece in bar.pieces)
-    assert bar.end <= RIGHT + 3 and "-" not in bar.said.rsplit(";", 1)[1]
+    assert bar.end <= RIGHT + 3 and "-" not in bar.description.rsplit(";", 1)[1]
 
 
 @pytest.mark.parametrize("length", [0.0, -5.0])
@@ -95,5 +95,5 @@ def test_bars_of_a_lane_that_agents_share_say_whose_they_are() -> None:
         a_card(S.OUTPUT_AVAILABLE, agent_path=("main", f"a{n}"), times=Milestones(started=1.0, finished=2.0))
         for n in range(70)
     ]
-    labels = [bar.said for bar in draw(*cards, first=0.0, last=3.0)]
+    labels = [bar.description for bar in draw(*cards, first=0.0, last=3.0)]
     assert sum(label.startswith("main › a") for label in labels) == 11

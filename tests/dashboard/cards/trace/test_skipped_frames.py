@@ -114,5 +114,5 @@ def test_many_kinds_are_named_in_part_and_counted_whole() -> None:
     words = describe_skipped_frames(frames_of("a", *(f"k{n}" for n in range(70)), "a"))
     assert words is not None
     assert words.sentence == "72 frames of more than 50 unknown kinds were skipped"
-    assert words.kinds[0] == ("a", 2) and len(words.kinds) == 10 and words.rest == 72 - 11
+    assert words.kinds[0] == ("a", 2) and len(words.kinds) == 10 and words.other_count == 72 - 11
     assert describe_skipped_frames(SkippedFrames()) is None

@@ -201,7 +201,7 @@ def test_the_ladder_tells_the_calls_of_this_run_from_those_of_all(admin: Client,
     for number in range(3):
         a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push"}, run="other" if number else "this")
     tool_call = admin.get(f"/calls/{ToolCall.objects.get(run__name='this').public_id}/rule/").context["ladder"].rungs
-    assert {(rung.count, rung.here) for rung in tool_call if rung.name == "exact"} == {(3, 1)}
+    assert {(rung.count, rung.in_run) for rung in tool_call if rung.name == "exact"} == {(3, 1)}
 
 
 def test_the_ladder_counts_calls_of_the_tool_on_a_busy_server(
@@ -219,7 +219,7 @@ def test_the_ladder_counts_calls_of_the_tool_on_a_busy_server(
     monkeypatch.setattr(suggestions, "LOOKED_AT", Span(calls=10, days=30))
     answer = admin.get(f"/calls/{call.public_id}/rule/", {"rung": "exact", "effect": "deny", "scope": "all"})
     exact = next(rung for rung in answer.context["ladder"].rungs if rung.name == "exact")
-    assert (exact.count, exact.here) == (2, 1) and answer.context["ladder"].seen == 10
+    assert (exact.count, exact.in_run) == (2, 1) and answer.context["ladder"].examined == 10
 
 
 def test_calls_of_the_run_come_before_newer_ones_of_the_tool(a_run: Any) -> None:

@@ -223,7 +223,7 @@ def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
 
 def _find_named_effects(form: ProgramForm, arguments: Arguments) -> frozenset[str]:
     named_effects = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
-    taken_effects = _guess_effects(form, arguments.taken) if arguments.taken else NO_EFFECTS
+    taken_effects = _guess_effects(form, arguments.option_values) if arguments.option_values else NO_EFFECTS
     return named_effects | taken_effects | _find_marked_effects(form, tuple(word for _, word in arguments.operands))
 
 

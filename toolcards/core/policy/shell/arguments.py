@@ -39,7 +39,8 @@ class Arguments:
     """The arguments of a program: options with their values, operands with their positions, and unknown words.
 
     `commands`: where each command after an option such as `-exec` begins and ends. `varies`: one of the unknown words
-    may expand to options. `taken`: values that look like options; some versions of the program read them as options.
+    may expand to options. `option_values`: values that look like options; some versions of the
+    program read them as options.
     """
 
     options: list[tuple[str, str]] = field(default_factory=list)
@@ -47,7 +48,7 @@ class Arguments:
     unknown: list[str] = field(default_factory=list)
     commands: list[tuple[int, int]] = field(default_factory=list)
     varies: bool = False
-    taken: list[str] = field(default_factory=list)
+    option_values: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
@@ -170,7 +171,7 @@ class _ArgumentReader:
             return
         value = self.words[self.position]
         if self.style != "find" and len(value) > 1 and value[0] == "-":
-            self.arguments.taken.append(value)
+            self.arguments.option_values.append(value)
         self.arguments.options.append((name, value))
         self.position += 1
 

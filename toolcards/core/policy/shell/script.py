@@ -42,7 +42,7 @@ class CommandSegment:
     """One command of a line. `text` is its exact spelling, `words` what the program receives.
 
     `opaque` is why the line could not be read; then `text` is the entire line and `glimpses` what is visible of its
-    commands. `moved`: an earlier command has changed the folder. `line` is the entire line.
+    commands. `folder_changed`: an earlier command has changed the folder. `line` is the entire line.
     """
 
     text: str
@@ -50,7 +50,7 @@ class CommandSegment:
     globs: Globs = NO_GLOBS
     opaque: str = ""
     line: str = ""
-    moved: bool = False
+    folder_changed: bool = False
     glimpses: tuple[tuple[str, ...], ...] = ()
     writes: bool = False
 
@@ -104,7 +104,7 @@ class CommandSegment:
             return self.opaque
         if not self.analysis.looks:
             return self.analysis.why or "it does not only look"
-        if self.moved and depends_on_folder(self.words):
+        if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
         return ""
 
@@ -114,7 +114,7 @@ class CommandSegment:
 
     def explain_refusal(self, prefix: CommandPrefix) -> str:
         """Return why a rule with this prefix is not enough, or ""."""
-        if not self.doubt or self.moved or self.opaque:
+        if not self.doubt or self.folder_changed or self.opaque:
             return self.doubt
         return _explain_unspelled_words(self.words, self.globs, len(prefix.words))
 
@@ -235,7 +235,7 @@ def read_line(line: str) -> Script:
 def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
     has_moved = False
     for number, command in enumerate(commands, 1):
-        segment = CommandSegment(command.text, command.words, command.globs, line=line, moved=has_moved)
+        segment = CommandSegment(command.text, command.words, command.globs, line=line, folder_changed=has_moved)
         yield segment
         has_moved = has_moved or (number < len(commands) and any(map(changes_folder, segment.views)))
 
