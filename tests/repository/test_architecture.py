@@ -22,6 +22,12 @@ ROOMS = sorted(
     for path in (ROOT / site).rglob("__init__.py")
     if path.parent.name not in GIVEN_PACKAGES
 )
+# Tests of more than one module: of the repository, of whole servers, in browsers, with real agent programs.
+OTHER_TESTS = {
+    "bench", "browser", "chaos", "clients", "packaging", "page_scripts", "repository", "scripts", "support", "system",
+    "traces",
+}  # fmt: skip
+TEST_FOLDERS = sorted({path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")})
 
 
 @pytest.mark.parametrize("place", ROWS)
@@ -51,3 +57,9 @@ def test_every_room_says_what_it_is_for(room: Path) -> None:
 )
 def test_every_file_that_is_named_exists(path: str) -> None:
     assert any((ROOT / base / path).is_file() for base in (".", "toolcards"))
+
+
+@pytest.mark.parametrize("folder", TEST_FOLDERS, ids=str)
+def test_every_folder_of_tests_mirrors_a_room(folder: Path) -> None:
+    is_room = any((ROOT / site / folder).is_dir() for site in (".", "toolcards"))
+    assert is_room or folder.parts[0] in OTHER_TESTS
