@@ -83,6 +83,7 @@ class Environment(BaseSettings):
     max_body: int = Field(8 << 20, gt=0)
     max_args: int = Field(256 << 10, gt=0)
     max_depth: int = Field(32, gt=0)
+    max_waiting: int = Field(1_000, gt=0)  # calls of one agent that wait for people
 
     # Limits on peers: seconds, and numbers per address
     head_seconds: float = Field(10, gt=0)

@@ -61,6 +61,12 @@ class InvalidRequest(RequestRefused):
     status, code = 422, "invalid_args"
 
 
+class TooManyWaiting(RequestRefused):
+    """Too many calls of the agent wait for people; it may ask again later."""
+
+    status, code = 429, "slow_down"
+
+
 class Undecryptable(RequestRefused):
     """The data cannot be decrypted: its key is neither the current key nor among the older keys."""
 

@@ -18,7 +18,8 @@ from toolcards.gate.decisions.evaluation import USE_TTL, can_ask_again, evaluate
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
 from toolcards.gate.decisions.responses import build_decision
-from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
+from toolcards.gate.decisions.waiting_limit import TOO_MANY_WAITING
+from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate, TooManyWaiting
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import RunCommand
@@ -193,6 +194,8 @@ class DecideCall(RunCommand):
         if isinstance(decision, PluginInquiry):
             self.answer = decision
             return
+        if decision and decision["reason"] and decision["reason"]["code"] == TOO_MANY_WAITING:
+            raise TooManyWaiting(decision["reason"]["text"])  # nothing is written: the same request can follow
         card = memory.board.cards[card.ordinal]
         if decision is None:
             raise TooLate("This call has already ended.", code="used")

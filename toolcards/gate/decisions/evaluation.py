@@ -24,6 +24,7 @@ from toolcards.gate.decisions.eligibility import count_eligible_voters, list_ask
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
+from toolcards.gate.decisions.waiting_limit import limit_waiting
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -69,6 +70,7 @@ def evaluate_call(
     schema_sha256 = str((extras or {}).get("schema_sha256", ""))
     tool_snapshot = _snapshot_tool(memory, card, schema_sha256)
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
+    decision = limit_waiting(tx, memory.row.source_id, decision)
     tx.record(memory, build_decision_fact(card, decision, args_sha256, now, tool_snapshot), card)
     _record_usage(decision, now)
     if decision.effect == Effect.DENY:

@@ -72,6 +72,7 @@ class Transaction:
         self.runs_with_answers: set[int] = set()  # runs with an approval that changed
         self.changed_approvals: list[tuple[RunMemory, int]] = []  # by this work: of these ordinals
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
+        self.waiting_by_source: dict[int, int] = {}  # calls that wait for people, of the sources that ask here
         self.affects_every_run = False  # a kill switch or break-glass change affects all runs
         self.outbox = outbox_writer.PayloadOutbox()
         self.trace_steps: list[tuple[str, call_trace.TraceStep]] = []

@@ -45,9 +45,9 @@ def convert_refusal(refusal: RequestRefused) -> Problem:
     """Return the gate's refusal as a problem."""
     details = dict(refusal.details)
     detail = details.pop("detail", None)
-    return Problem(
-        refusal.status, refusal.code, refusal.message, **(detail if isinstance(detail, dict) else {}), **details
-    )
+    details |= detail if isinstance(detail, dict) else {}
+    headers = {"Retry-After": str(RETRY_AFTER)} if refusal.status == 429 else {}
+    return Problem(refusal.status, refusal.code, refusal.message, headers=headers, **details)
 
 
 def convert_bad_frame(error: BadFrame) -> Problem:
