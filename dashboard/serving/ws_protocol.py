@@ -12,7 +12,7 @@ from asyncio import BaseTransport
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import apply_mask  # type: ignore[attr-defined]
+from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
@@ -67,6 +67,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         answer = self.conn.data_to_send()
         if not self.close_sent:
             self.transport.write(b"".join(answer))
+
+    def send_receive_event_to_app(self) -> None:
+        """See uvicorn, which logs a traceback for a text that is not UTF-8."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            self.frames = [b"".join(self.frames)]
+            try:
+                self.frames[0].decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.logger.info("a socket sent text that is not UTF-8 and was closed")
+                self.conn.send_close(CloseCode.INVALID_DATA)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     async def receive(self) -> Any:
         """See uvicorn. Resume reading once the peer is known."""

@@ -406,3 +406,15 @@ def test_an_approval_and_a_withdrawal_at_once_have_one_end(site: Server, people:
 def test_after_these_too_the_trail_is_whole(site: Server) -> None:
     completed = site.manage("audit", "verify")
     assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+def test_names_that_are_not_utf_8_are_no_other_runs_names(server: Server) -> None:
+    name = "not-utf-8-%EF%BF%BD"  # the sign that stands in for bytes that cannot be decoded
+    status, _, _ = server.request("POST", f"/api/v1/ingest?protocol=native&run={name}", [{"type": "run.started"}])
+    assert status == 200
+    for broken in ("not-utf-8-%FF", "not-utf-8-%FE", "not-utf-8-%ED%A0%80"):
+        for method, path in (("GET", ""), ("GET", "/calls"), ("GET", "/events"), ("POST", "/beat"), ("POST", "/end")):
+            assert server.request(method, f"/api/v1/runs/{broken}{path}")[0] == 404
+        status, refusal, _ = server.request("POST", f"/api/v1/ingest?protocol=native&run={broken}", [])
+        assert (status, refusal["error"]["code"]) == (400, "bad_query")
+    assert server.get(f"/api/v1/runs/{name}")["status"] == "truncated"

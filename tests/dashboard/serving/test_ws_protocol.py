@@ -218,3 +218,13 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
 def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> None:
     command = [sys.executable, "-c", "import dashboard.serving; import django.apps; assert not django.apps.apps.ready"]
     subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE)
+
+
+def test_text_that_is_not_utf_8_ends_the_connection_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="uvicorn.error"):
+        pieces = [frame(b"first"), frame(b"half \xc3", 0x01), frame(b"( of it", 0x80), frame(b"never read")]
+        entries, written, closed, _ = asyncio.run(outcome(WebSocketProtocol, pieces))
+    assert entries == ["first", "websocket.disconnect"] and closed
+    assert written.endswith(b"\x88\x02" + (1007).to_bytes(2, "big"))
+    (record,) = [record for record in caplog.records if "UTF-8" in record.getMessage()]
+    assert record.levelname == "INFO" and record.exc_info is None

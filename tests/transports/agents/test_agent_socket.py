@@ -99,6 +99,7 @@ async def test_a_chunk_of_the_ai_sdks_sockets_sent_again_is_applied_once(agent: 
         ({"protocol": "morse"}, 4400),
         ({"mode": "watch"}, 4400),
         ({"run": "a\nb"}, 4400),
+        ({"run": b"\xff"}, 4400),
         ({"run": "x" * 201}, 4400),
         ({"key": "tck_wrong"}, 4401),
         ({"key": ""}, 4401),

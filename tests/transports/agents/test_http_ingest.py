@@ -77,6 +77,8 @@ async def test_anomalies_are_counted(call: Any) -> None:
         ({"path": "/api/v1/ingest?run=r"}, 400, "unknown_protocol"),
         ({"path": "/api/v1/ingest?protocol=morse"}, 400, "unknown_protocol"),
         ({"path": "/api/v1/ingest?protocol=native&run=a%0Ab"}, 400, "bad_run"),
+        ({"path": "/api/v1/ingest?protocol=native&run=%FF"}, 400, "bad_query"),
+        ({"path": "/api/v1/ingest?protocol=native&run=%ED%A0%80"}, 400, "bad_query"),
         ({"path": "/api/v1/ingest?protocol=native&mode=both"}, 400, "bad_mode"),
         ({"body": ""}, 400, "not_json"),
         ({"body": "nonsense"}, 400, "not_json"),

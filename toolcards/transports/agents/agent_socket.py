@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 from typing import Any
-from urllib.parse import parse_qs
 
 from channels.consumer import AsyncConsumer
 from django.conf import settings
@@ -31,6 +30,7 @@ from toolcards.transports.agents.frame_intake import (
 from toolcards.transports.api import auth, origins
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
+from toolcards.transports.api.asgi_messages import parse_parameters
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import AgentConnection
 
@@ -72,8 +72,7 @@ class AgentSocket(AsyncConsumer):
     async def _admit(self, scope: Any) -> Intake:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origins.check_agent_origin(scope)
-        query = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
-        options = {name: values[-1] for name, values in query.items()}
+        options = parse_parameters(scope["query_string"])
         caller = await auth.authenticate_agent(headers.get(b"authorization", ""), "ingest")
         admit(scope)
         adapter = get_adapter(options.get("protocol", ""))

@@ -12,9 +12,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs
 
 from toolcards import gate
 from toolcards.adapters import Adapter, BadFrame
@@ -85,13 +83,6 @@ def _build_internal_problem(error: Exception) -> Problem:
     return Problem(500, "internal", "Internal error. Send the request again.")
 
 
-@lru_cache(maxsize=4096)
-def _parse_query(query: bytes) -> dict[str, str]:
-    """Return the last value of each parameter. The result is shared: do not change it."""
-    parameters = parse_qs(query.decode("utf-8", "replace"), keep_blank_values=True)
-    return {name: values[-1] for name, values in parameters.items()}
-
-
 class IngestRequest:
     """One POST to /api/v1/ingest."""
 
@@ -113,7 +104,7 @@ class IngestRequest:
         caller = await auth.authenticate_agent(authorization, "ingest")
         admit(self._scope, streams=True)
         splitter = build_splitter(content_type)
-        query = _parse_query(self._scope["query_string"])
+        query = asgi_messages.parse_parameters(self._scope["query_string"])
         adapter = get_adapter(query.get("protocol", ""))
         run, mode = check_run_name(query.get("run", "")), parse_mode(query.get("mode", ""), "observe", caller)
         stream_name = check_stream_name(query.get("stream", ""))

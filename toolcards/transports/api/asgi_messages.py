@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, unquote
 
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
@@ -13,7 +14,7 @@ from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import WHOLE_ANSWER
-from toolcards.transports.api.api_errors import Problem, build_restarting
+from toolcards.transports.api.api_errors import Problem, build_not_found, build_restarting
 
 HEADERS = {
     "Cache-Control": "no-store, private",
@@ -43,6 +44,27 @@ def get_raw_path(scope: Any) -> str:
     """Return the path as it was sent, percent-encoded, without the query."""
     raw = scope.get("raw_path")
     return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
+
+
+@lru_cache(maxsize=4096)
+def parse_parameters(query: bytes) -> dict[str, str]:
+    """Return the last value of each parameter of a query. The result is shared: do not change it.
+
+    Raises Problem 400 (socket 4400): two names that are not UTF-8 must not become the same one.
+    """
+    try:
+        parameters = parse_qs(query.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise Problem(400, "bad_query", "The query must be UTF-8, percent-encoded.") from None
+    return {name: values[-1] for name, values in parameters.items()}
+
+
+def decode_path_part(part: str) -> str:
+    """Return a percent-encoded part of a path; raises Problem 404 for one that is not UTF-8."""
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise build_not_found() from None
 
 
 def read_headers(scope: Any, *names: bytes) -> list[str]:

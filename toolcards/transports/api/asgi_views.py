@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from io import BytesIO
 from typing import Any
-from urllib.parse import unquote
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost, SynchronousOnlyOperation
@@ -37,6 +36,7 @@ from toolcards.transports.api.asgi_messages import (
     BodyTooLarge,
     build_error_response,
     build_response,
+    decode_path_part,
     read_body,
     respond,
     respond_early,
@@ -122,13 +122,13 @@ class DirectView:
         request = MachineRequest(scope)
         try:
             await self._check(request)
+            arguments = {name: decode_path_part(part) for name, part in path_parts.items()}
             if self.view.reads:
                 request.body = await read_body(scope, receive, begin=self._keeps_beginning)
         except Problem as problem:
             response = await self._build_too_large_response(scope, problem) or build_error_response(problem)
             await respond_early(scope, receive, send, response)
             return
-        arguments = {name: unquote(part) for name, part in path_parts.items()}
         watch = _DisconnectWatch(receive)
         try:
             await self._run_view(request, send, arguments)
