@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from channels.db import database_sync_to_async as in_thread
 
+from tests.support.gate_commands import RecordFacts
 from tests.support.server import PATIENCE
-from toolcards import gate
+from toolcards import feed, gate
 from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit
 from toolcards.models import Event, Run
 from toolcards.transports.api import sse
 from toolcards.transports.api.sse import EventReplay, StreamEvent, coalesce
@@ -238,3 +242,35 @@ def test_a_card_that_is_being_written_shows_no_beginning_of_a_secret(a_run: Any)
     for one in replay_events():
         shown = one.data.get("call", {}).get("input_text") or ""
         assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3)), shown
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_pages_show_what_was_stored_before_the_first_one_once_and_in_order(
+    seed: int, a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(feed, "MAX_BATCH", chance.choice([1, 3_000, 20_000]))
+    monkeypatch.setattr(sse, "BATCH", chance.choice([feed.FIRST, 30, 500]))
+    written: list[int] = []
+
+    def write() -> list[Any]:
+        """Return new facts; the model knows which ones are stored."""
+        written.extend(range(len(written), len(written) + chance.randrange(40)))
+        return [f.TextDelta(text=f"[{number}]" + " x" * chance.choice([0, 0, 10, 2_000])) for number in written[known:]]
+
+    known, facts = 0, [f.TextDelta(text="[start]"), *[f.TextDelta(text=f"[{-number}]") for number in range(1, 60)]]
+    run = await in_thread(a_run)("r", *facts)
+    seen: list[str] = []
+    cursor: tuple[float, ...] | None = None
+    for page_number in range(1_000):
+        page = await sse.read_page(run, cursor, chance.randint(1, 50))
+        seen += [event["text"].partition("]")[0][1:] for event in page["events"] if event["event"] == "text"]
+        if page["next"] is None:
+            break
+        cursor = tuple(int(part) for part in page["next"].split("."))
+        if page_number < 20 and chance.random() < 0.7:
+            new_facts = write()
+            await in_thread(group_commit.execute)(RecordFacts(source, "r", new_facts))
+            known = len(written)
+    expected = ["start", *[str(-number) for number in range(1, 60)], *map(str, written)]
+    assert seen == expected
