@@ -20,6 +20,8 @@ from toolcards.models.sources import Source
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
 CANNOT_BE_OPENED = "cannot-be-opened"  # the anomaly of data without its key, or that this version cannot read
+# How the name of a run begins while retention deletes it. No sender can use the first character.
+BEING_DELETED = "\x7f being deleted "
 # What parsing a damaged text, or one of another release, can raise.
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -99,6 +101,11 @@ class Run(LogModel):
     def url(self) -> str:
         """The path of the run's page; `source` must be loaded."""
         return get_run_path(self.name, self.source.name)
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Whether retention has begun to delete the run."""
+        return self.name.startswith(BEING_DELETED)
 
     @property
     def count_by_state(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from toolcards.gate.writer.bulk_sql import SEARCH_COLUMNS, get_search_values
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Event, Run, ToolCall
+from toolcards.models.runs import BEING_DELETED
 
 
 def rebuild(*, check: bool = False) -> list[str]:
@@ -25,7 +26,7 @@ def rebuild(*, check: bool = False) -> list[str]:
     `check`: only compare.
     """
     faults: list[str] = []
-    for run in Run.objects.order_by("pk").iterator():
+    for run in Run.objects.exclude(name__startswith=BEING_DELETED).order_by("pk").iterator():
         try:
             run_faults = list(find_differences(run)) and _confirm_differences(run.pk)
         except DecryptionError as error:

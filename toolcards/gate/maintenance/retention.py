@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from toolcards.audit.trail import Act
 from toolcards.gate.agents import idempotency
@@ -22,6 +23,7 @@ from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, Run, ToolCall
+from toolcards.models.runs import BEING_DELETED
 from toolcards.models.write_guard import allow_event_changes
 
 CHUNK = 1_000  # rows that one transaction deletes
@@ -122,7 +124,11 @@ def _delete_run(pk: int, before: datetime) -> Counter[str]:
 
 
 class DeleteRun(Command):
-    """Delete the next rows of the run. The answer is whether it is deleted, None if it must stay."""
+    """Delete the next rows of the run. The answer is whether it is deleted, None if it must stay.
+
+    The first step takes its name away, so that an agent that returns in the middle begins a new run instead of adding
+    to the rest of this one.
+    """
 
     def __init__(self, run: int, before: datetime, counts: Counter[str]) -> None:
         super().__init__()
@@ -132,18 +138,28 @@ class DeleteRun(Command):
         """See group_commit.Work."""
         self.answer = None
         row = Run.objects.select_for_update().filter(pk=self.run).first()
-        if row is None or row.status in ("running", "waiting") or not row.ended_at or row.ended_at >= self.before:
+        if row is None or not (row.is_being_deleted or self._retire(tx, row)):
             return
         self.answer = False
-        run_cache.discard(row.pk)
         calls = list(ToolCall.objects.filter(run=row).order_by("pk").values_list("pk", flat=True)[:CALLS])
         if calls:
             ToolCall.objects.filter(pk__in=calls).delete()
         elif not self._events():
             row.delete()
-            detail = {"deleted": dict(self.counts), "ended_at": row.ended_at.isoformat()}
-            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
             self.answer = True
+
+    def _retire(self, tx: Transaction, row: Run) -> bool:
+        """Take the run's name away if it is due; return whether it is."""
+        if row.status in ("running", "waiting") or not row.ended_at or row.ended_at >= self.before:
+            return False
+        detail = {"deleted": dict(self.counts), "ended_at": row.ended_at.isoformat()}
+        tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+        row.name = f"{BEING_DELETED}{row.pk}: {row.name}"[:200]
+        row.seq = -1  # no cached copy of the run is valid any longer, in any process
+        row.scrubbed_at = row.scrubbed_at or timezone.now()  # it is not masked, too
+        row.save(update_fields=["name", "seq", "scrubbed_at"])
+        run_cache.discard(row.pk)
+        return True
 
     def _events(self) -> int:
         with allow_event_changes(), connection.cursor() as cursor:
