@@ -128,6 +128,16 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert has_mask(ToolCall.objects.get(call_id="twice").as_card().input)
 
 
+def test_a_run_that_comes_back_while_it_is_read_is_not_reported_as_broken(leaky: Run, source: Source) -> None:
+    listed = Run.objects.get(pk=leaky.pk)
+    group_commit.execute(RecordFacts(source, "leaky", [f.RunStarted(), f.TextDelta(text=f"again {GITHUB}")]))
+    assert run_masking.mask_run(listed, dry_run=False) is run_masking.MaskResult.CHANGED
+    assert not AuditRow.objects.filter(act="retention").exists()
+    group_commit.execute(RecordFacts(source, "leaky", [f.RunEnded()]))
+    gate.run_retention(time.time() + 2 * DAY)
+    assert [secret for secret in PLANTED if secret in everything()] == []
+
+
 def test_the_second_time_there_is_nothing_to_do(leaky: Run) -> None:
     gate.run_retention()
     before = everything()

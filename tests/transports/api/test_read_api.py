@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -109,6 +110,29 @@ def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, s
     a_run("few", *few)
     a_run("many", *many)
     assert cost("few") == cost("many")
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_pages_of_large_calls_are_shorter_and_leave_none_out(
+    seed: int, call: Any, a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_api, "MAX_PAGE", 20_000)
+    chance = random.Random(seed)
+    sizes = [chance.choice([0, 100, 3_000, 12_000, 50_000]) for _ in range(chance.choice([0, 1, 25]))]
+    facts = [
+        (f.InputReady(f"c{n}", "bash", {}, True), f.OutputReady(f"c{n}", "x" * size)) for n, size in enumerate(sizes)
+    ]
+    await in_thread(a_run)("r", *(fact for pair in facts for fact in pair))
+    limit, pages, cursor = chance.choice([1, 4, 200]), [], ""
+    while True:
+        _, listing, _ = await call("GET", f"/api/v1/runs/r/calls?limit={limit}{cursor}")
+        pages.append([len(entry["output"]) for entry in listing["calls"]])
+        if listing["next"] is None:
+            break
+        cursor = f"&cursor={listing['next']}"
+    assert [size for page in pages for size in page] == sizes
+    assert all(1 <= len(page) <= limit and (len(page) == 1 or sum(page) <= 20_000) for page in pages if sizes)
+    assert limit != 200 or len(pages) <= 1 + sum(sizes) // 5_000
 
 
 @pytest.mark.parametrize("limit", ["100000", "0", "-5"])

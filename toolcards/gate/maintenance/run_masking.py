@@ -58,6 +58,8 @@ def mask_run(run: Run, *, dry_run: bool) -> MaskResult:
     except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
         plan, fault = None, str(error)
     if plan is None or fault:
+        if not Run.objects.filter(pk=run.pk, seq=run.seq, status=run.status).exists():
+            return MaskResult.CHANGED  # its agent came back while it was read
         if not dry_run:
             _refused_runs[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)

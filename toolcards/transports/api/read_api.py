@@ -5,11 +5,13 @@ Each answer takes a fixed number of queries, on a thread of the pool.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Q
+from django.db.models.functions import Length
 from django.http import StreamingHttpResponse
 
 from toolcards.core.calls.call_json import build_call_json, format_time
@@ -25,6 +27,7 @@ from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
 
 MAX_LIMIT = 200
+MAX_PAGE = 4 << 20  # characters of a page's calls as stored, beyond its first one
 STATES = frozenset(ToolCallState)
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 APPROVAL_STATES = (
@@ -154,10 +157,23 @@ def list_calls(caller: Caller, name: str, query: Any) -> dict[str, Any]:
         calls = calls.filter(state=state)
     if cursor:
         calls = calls.filter(ordinal__gt=cursor[0])
-    page = list(calls[: limit + 1])
-    more = str(page[limit - 1].ordinal) if len(page) > limit else None
-    pairs = zip(page[:limit], load_cards(page[:limit]), strict=True)
+    ordinals, has_more = _list_fitting_calls(calls, limit)
+    page = list(calls.filter(ordinal__lte=ordinals[-1])) if ordinals else []
+    more = str(ordinals[-1]) if has_more else None
+    pairs = zip(page, load_cards(page), strict=True)
     return {"calls": [build_call_json(card, run=run.name, id=call.public_id) for call, card in pairs], "next": more}
+
+
+def _list_fitting_calls(calls: Any, limit: int) -> tuple[list[int], bool]:
+    """Return the ordinals of a page's calls, and whether more follow.
+
+    A page ends at `limit` calls, or earlier with large ones: 200 outputs can have as many megabytes.
+    """
+    rows = list(calls.annotate(size=Length("card") + Length("text")).values_list("ordinal", "size")[: limit + 1])
+    totals = itertools.accumulate(size for _, size in rows[:limit])
+    fitting = 1 + sum(total <= MAX_PAGE for total in itertools.islice(totals, 1, None))
+    ordinals = [ordinal for ordinal, _ in rows[:fitting]]
+    return ordinals, len(rows) > len(ordinals)
 
 
 def load_cards(calls: list[ToolCall]) -> list[Card]:
