@@ -178,7 +178,7 @@ def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
 
 def describe_reason_need(condition: str) -> str:
     """Return when a rule needs a reason (`condition`: always, on_deny, never)."""
-    return {"always": "needed", "on_deny": "needed to deny"}.get(condition, "optional")
+    return {"always": "required", "on_deny": "required to deny"}.get(condition, "optional")
 
 
 def describe_missing_reason(card: Card) -> str:

@@ -177,7 +177,7 @@ def render_vote_form(html: CardHtml) -> str:
 
 _RISK_CHECK = """
     <label class="check unscripted needs-vote">
-      <input type="checkbox" name="sure" required> High risk: I have read it and approve (not needed to deny)
+      <input type="checkbox" name="sure" required> High risk: I have read it and approve (not required to deny)
     </label>
   """
 
@@ -234,7 +234,7 @@ def _render_grants(kinds: list[str]) -> str:
 
 def _render_editor(view: CardView, editable: list[str]) -> str:
     if "" in editable:
-        parts = "\n                All of it may change.\n              "
+        parts = "\n                You can change all of it.\n              "
     else:
         names = "".join(f"<code>{mark_html(name)}</code> " for name in editable)
         parts = f"\n                May change: {names}\n              "

@@ -42,9 +42,7 @@ class WebhookForm(forms.Form):
     name = forms.CharField(max_length=200)
     format = forms.ChoiceField(label="Type", choices=FORMATS)
     url = forms.CharField(label="URL", max_length=2000, required=False)
-    to = forms.CharField(
-        label="Mail to", max_length=1000, required=False, help_text="Addresses, with commas between them."
-    )
+    to = forms.CharField(label="Email to", max_length=1000, required=False, help_text="Comma-separated addresses.")
     events = forms.MultipleChoiceField(
         label="Events", choices=[(name, EVENT_WORDS[name]) for name in EVENTS], required=False,
         widget=forms.CheckboxSelectMultiple, help_text="None selected = all.",

@@ -94,8 +94,8 @@ def _describe_answer(card: Card) -> str:
     if card.denied_by or str(card.state) == "output-denied":
         return "denied"
     if card.waiting:
-        return "asked about"
-    return {"allow": "allowed", "deny": "denied", "ask": "asked about"}.get(
+        return "ask"
+    return {"allow": "allowed", "deny": "denied", "ask": "ask"}.get(
         card.decision.effect if card.decision else "", "not judged"
     )
 

@@ -29,19 +29,21 @@ def list_steps(source: str) -> list[ChecklistStep]:
     approvals = approvals.select_related("run__source")
     first_held, first_released = approvals.first(), approvals.filter(build_handed_over_filter()).first()
     return [
-        ChecklistStep("key", "Key made", key.created_at if key else None, "Make one here, or let the command make it."),
         ChecklistStep(
-            "event", "First event seen", run.started_at if run else None,
+            "key", "Key created", key.created_at if key else None, "Create one here, or let the command create it."
+        ),
+        ChecklistStep(
+            "event", "First event received", run.started_at if run else None,
             "Start your agent, or wait for the probe.", _link_to_run(run),
         ),
         ChecklistStep(
             "held", "Call held", _to_datetime(first_held.requested_at if first_held else None),
-            "The probe asks; so does your agent where the policy says ask.",
+            "The probe asks for approval. So does your agent, for calls that the policy asks about.",
             _link_to_run(first_held and first_held.run),
         ),
         ChecklistStep(
-            "released", "Answered and released", _to_datetime(first_released.decided_at if first_released else None),
-            "Approve or deny it under Approvals.", _link_to_run(first_released and first_released.run),
+            "released", "Decision delivered", _to_datetime(first_released.decided_at if first_released else None),
+            "Approve or deny the held call.", _link_to_run(first_released and first_released.run),
         ),
     ]  # fmt: skip
 

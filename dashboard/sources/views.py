@@ -70,7 +70,7 @@ class SourceRow:
         if not self.modes:
             return "not seen yet"
         if len(self.modes) > 1:
-            return "gates some, observes some"
+            return "partly gated"
         return "gates" if "gate" in self.modes else "observes"
 
 
@@ -242,11 +242,11 @@ class AbilityRow:
 
 
 _ROWS = (
-    (proofs.OBSERVE, "Its calls are seen", "no call of it has come in."),
-    (proofs.GATE, "Its calls can be held", "no call of it was held until a person had answered."),
-    (proofs.EDIT, "Edited arguments run", "edit the arguments of a call that waits, and approve it."),
-    (proofs.STREAM, "Arguments stream", "no arguments were seen while they were written."),
-    (proofs.FAILS, "Without this server", "not known; the probe tests it where it can."),
+    (proofs.OBSERVE, "Observes calls", "no call has been received yet."),
+    (proofs.GATE, "Holds calls for approval", "no call has been held and answered yet."),
+    (proofs.EDIT, "Runs edited arguments", "edit the arguments of a waiting call, then approve it."),
+    (proofs.STREAM, "Streams arguments", "no arguments have been received while they were written."),
+    (proofs.FAILS, "If this server is down", "the probe tests it where it can."),
 )
 
 

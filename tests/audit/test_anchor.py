@@ -620,7 +620,7 @@ def test_a_server_that_was_attacked_while_it_was_down(installed: tuple[Server, C
     assert server.manage("audit", "verify").returncode == 0  # a first start raises no alarm
     serve()  # nor does a second
     completed = server.manage("audit", "verify")
-    assert completed.returncode == 0 and "is whole" in completed.stdout
+    assert completed.returncode == 0 and "intact" in completed.stdout
     shown_text = {name: (server.data / name).read_text() for name in FILES}
 
     run("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")

@@ -345,7 +345,7 @@ def test_the_page_shows_when_the_trail_was_verified_and_the_result(
     rows = verifying.verify_and_store().rows
     write_acts(Act("later"))
     page = client.get("/settings/audit/").content.decode()
-    assert 'data-verified="yes"' in page and f"{rows} rows, verified" in page and "; 1 new since" in page
+    assert 'data-verified="yes"' in page and f"{rows} entries, verified" in page and "; 1 new since" in page
     sql("UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3")
     assert 'data-verified="yes"' in client.get("/settings/audit/").content.decode()  # not verified again
     assert 'data-verified="no"' in client.post("/settings/audit/verify/").content.decode()

@@ -46,7 +46,7 @@ def test_a_person_is_invited_changed_and_deactivated_without_scripts(browser: An
         page.get_by_role("button", name="Save").click()
     expect(page.locator("dd code")).to_have_text(["night", "sre"])
     with page.expect_navigation():
-        page.get_by_role("button", name="Switch off").click()
+        page.get_by_role("button", name="Deactivate").click()
     expect(page.locator(".flash")).to_contain_text("deactivated")
     guest.goto(f"{server.base}/approvals/")
     assert "/login/" in guest.url

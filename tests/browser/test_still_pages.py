@@ -392,6 +392,19 @@ def test_a_run_fits_on_a_phone_with_its_status_calls_and_duration(
     assert row.bounding_box()["height"] <= 112
 
 
+@pytest.mark.parametrize("width", [860, 1280, 1920])
+def test_a_run_is_one_line_on_a_wide_screen_and_its_status_is_not_cut(
+    server: Server, visit: Open, run: str, width: int
+) -> None:
+    ask(server, run)
+    page = visit("/runs/", viewport={"width": width, "height": 800})
+    row = page.locator(f".run-row:has-text('{run}')")
+    expect(row.locator(".badge")).to_have_text("Needs approval")
+    assert row.locator("td").first.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+    assert row.bounding_box()["height"] <= (46 if width >= 1100 else 60)
+    withdraw_all(server)
+
+
 @pytest.mark.parametrize("path", ["/", "/approvals/", "/runs/", "/calls/", "/sources/"])
 def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
     server: Server, visit: Open, run: str, path: str
@@ -400,6 +413,7 @@ def test_no_page_scrolls_sideways_on_the_smallest_phone_and_every_tab_fits(
     tell(server, run, {"type": "tool.input.available", "call_id": "failed", "tool": "t" * 140, "input": {}}, failure)
     ask(server, run, call_id=f"{run}-1")
     page = visit(path, viewport={"width": 320, "height": 640})
+    page.evaluate("document.querySelectorAll('.failures time').forEach(time => { time.textContent = '59 min ago'; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     last = page.locator(".side .nav:not(.second) a").last.bounding_box()
     assert last["x"] + last["width"] <= 320

@@ -53,7 +53,7 @@ class VerificationResult:
 
 
 _TITLES = {
-    "whole": "The audit trail is whole",
+    "whole": "Audit trail intact",
     "broken": "The audit trail is broken",
     "behind": "The audit trail is behind its anchor",
     "unanchored": "The end of the audit trail cannot be trusted",

@@ -19,7 +19,7 @@ from toolcards.gate.decisions import eligibility
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, PolicyVersion, Source, ToolCall
 
-FIRST_RUN_AUTHOR = "first run"
+FIRST_RUN_AUTHOR = "setup"
 
 
 class NoActivePolicy(Exception):

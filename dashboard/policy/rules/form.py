@@ -14,7 +14,7 @@ from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.gate import policy_draft
 
-MODES = (("enforce", "On"), ("monitor", "Watch only: noted on cards, changes nothing"), ("off", "Off"))
+MODES = (("enforce", "On"), ("monitor", "Watch only: shown on cards, no effect"), ("off", "Off"))
 SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high", "critical"))
 
 # field of the form -> its path in the rule
@@ -51,12 +51,12 @@ class RuleForm(forms.Form):
         help_text="One per line.",
     )
     source = NamesField(required=False, label="MCP server or package", help_text="For example github.")
-    agent = NamesField(required=False, label="Agent", help_text="For asking and denying, sub-agents count too.")
+    agent = NamesField(required=False, label="Agent", help_text="Ask and deny rules also cover its sub-agents.")
     reason = forms.CharField(
         required=False, max_length=2000, label="Reason", help_text="Shown on the card and sent to the agent."
     )
     suggest = forms.CharField(
-        required=False, max_length=2000, label="Suggestion", help_text="What the agent may do instead."
+        required=False, max_length=2000, label="Suggestion", help_text="What the agent can do instead."
     )
     severity = forms.ChoiceField(choices=SEVERITIES, initial="medium", required=False)
     mode = forms.ChoiceField(choices=MODES, initial="enforce", required=False, label="Status")

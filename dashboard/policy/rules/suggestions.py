@@ -74,7 +74,7 @@ def suggest_rules(card: Card) -> list[Suggestion]:
     suggestions.append(Suggestion("tool", f"any call of {card.tool.name}", tool))
     kinds = tool_kinds.find_kinds(card.tool.name, card.tool.source, claimed_kind=card.tool.kind)
     if len(kinds) == 1 and kinds != ("other",):
-        suggestions.append(Suggestion("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
+        suggestions.append(Suggestion("kind", f"any “{kinds[0]}” tool", {"kind": [kinds[0]]}))
     return [rung for rung in suggestions if _is_valid(rung)]
 
 

@@ -284,7 +284,7 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
     for number in range(2):
         a_call("approval-requested", call_id=f"c{number}", input={"path": f"{number}"})
     page = ann.get("/approvals/").content.decode()
-    assert "Reason for all (sent to the agents) (needed to deny)" in page
+    assert "Reason for all (sent to the agents) (required to deny)" in page
     result = send(ann, "deny", tickets(page))
     assert result.status_code == 422 and "2 in need of a reason" in result.content.decode()
 

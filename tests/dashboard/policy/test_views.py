@@ -39,7 +39,7 @@ def save(client: Client, **fields: Any) -> Any:
 
 def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: None) -> None:
     version = policy_draft.ensure_first_version("deny")
-    assert version is not None and (version.number, version.author, version.active) == (1, "first run", True)
+    assert version is not None and (version.number, version.author, version.active) == (1, "setup", True)
     document = json.loads(version.document)
     assert document["default"] == "deny"
     assert policy_draft.load_draft() == document
@@ -216,7 +216,7 @@ def test_rolling_back_gives_a_new_version_with_the_same_verdicts(admin: Client, 
 def test_versions_say_who_and_what_changed(admin: Client, first: PolicyVersion) -> None:
     gate.activate({"v": 1, "default": "deny", "rules": []}, author="ben", note="<b>closed</b>")
     page = admin.get("/policy/versions/2/").content.decode()
-    assert 'data-change="removed"' in page and "Where no rule matches: deny" in page
+    assert 'data-change="removed"' in page and "If no rule matches: deny" in page
     assert "&lt;b&gt;closed&lt;/b&gt;" in page and "<b>closed" not in page
     assert "ben" in admin.get("/policy/versions/").content.decode()
 

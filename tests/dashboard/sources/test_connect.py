@@ -121,16 +121,16 @@ def test_only_who_may_make_keys_can_make_one_there(client: Client, a_person: Any
 def test_nothing_is_claimed_of_a_source_that_was_not_seen(source: Source, admin: Client) -> None:
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": []}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
-    assert page.count('data-proven="no"') == 5 and page.count("not proven yet") == 5
+    assert page.count('data-proven="no"') == 5 and page.count("Not verified: ") == 5
 
 
 def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_call: Callable[..., ToolCall]) -> None:
     a_call("output-available")
     for page in ("/sources/", f"/sources/{source.pk}/"):
-        assert "gates, not proven yet" in admin.get(page).content.decode()
+        assert "gates, not verified yet" in admin.get(page).content.decode()
     a_call("output-denied", call_id="denied", run="run-2")
     for page in ("/sources/", f"/sources/{source.pk}/"):
-        assert "gates, not proven yet" not in admin.get(page).content.decode()
+        assert "gates, not verified yet" not in admin.get(page).content.decode()
     assert (
         capabilities.find_gating_sources([source.pk]) == {source.pk} and capabilities.find_gating_sources([]) == set()
     )

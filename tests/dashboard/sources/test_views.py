@@ -37,7 +37,7 @@ def test_a_source_says_what_we_can_do_and_when_it_was_heard(admin: Client, a_cal
     page = admin.get("/sources/").content.decode()
     assert source.name in page and "gates" in page and "native" in page and source.keys.get().prefix in page
     one = admin.get(f"/sources/{source.pk}/").content.decode()
-    assert "Latest failures" in one and "run-1" in one
+    assert "Recent failures" in one and "run-1" in one
     assert admin.get("/sources/9999/").status_code == 404
 
 
@@ -50,7 +50,7 @@ def test_a_source_whose_questions_only_its_owner_could_answer_says_so(
     assert "data-unanswerable" not in admin.get(there).content.decode()
     admin.post(f"{there}owner/", {"owner": "a-admin"})
     page = admin.get(there).content.decode()
-    assert "data-unanswerable" in page and "only a-admin could approve" in page
+    assert "data-unanswerable" in page and "a-admin is the only approver" in page
     policy({"default": "ask", "default_ask": {"allow_requester": True}})
     assert "data-unanswerable" not in admin.get(there).content.decode()
     policy({"default": "ask"})
@@ -228,4 +228,4 @@ def test_a_source_counts_no_call_without_a_result_as_failed(admin: Client, a_run
     calls = [f.InputReady(f"c{number}", "Read", {"path": "a"}, True) for number in range(3)]
     a_run("lost", *calls, f.OutputFailed("c0", "it broke"), f.RunEnded(outcome="truncated"))
     page = " ".join(admin.get(f"/sources/{source.pk}/").content.decode().split())
-    assert "3, 1 failed" in page and page.split("Latest failures")[1].split("</section>")[0].count("<li>") == 1
+    assert "3, 1 failed" in page and page.split("Recent failures")[1].split("</section>")[0].count("<li>") == 1

@@ -25,7 +25,7 @@ def find_run_end(memory: RunMemory) -> f.RunEnded | None:
         return None
     if context.error:
         return f.RunEnded(outcome="error", reason=context.error)
-    return f.RunEnded(outcome="truncated", reason="The stream stopped without an end.")
+    return f.RunEnded(outcome="truncated", reason="The stream ended without a final status.")
 
 
 def close_own_calls(

@@ -178,11 +178,11 @@ def test_terms_that_a_rule_leaves_open_come_from_the_server():
         ({"effect": "ask",
         "match": {"tool": "Bash", "args": {"path": "/command", "op": "prefix", "value": "git push"}},
           "unless": {"args": {"path": "/command", "op": "eq", "value": "git push --dry-run"}}},
-         "Ask when Bash.command starts with “git push” unless its input.command is “git push --dry-run”."),
+         "Ask when Bash.command starts with “git push”, unless input.command is “git push --dry-run”."),
         ({"effect": "allow", "match": {"kind": ["read", "search"], "env": "dev"}},
-        "Allow when the tool is of kind read or search and it runs in dev."),
+        "Allow when the tool category is read or search and it runs in dev."),
         ({"effect": "deny", "match": {"tool": ["a", "b*"], "args": {"path": "/n", "op": "gt", "value": 5}}},
-        "Deny when a or b*.n is more than 5."),
+        "Deny when a or b*.n is greater than 5."),
     ],
 )  # fmt: skip
 def test_a_rule_reads_as_a_sentence(rule, text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from toolcards.core.policy.matching.matchers import MATCHERS
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from toolcards.core.policy.language.document_model import ArgumentDoc, ClauseDoc, RuleDoc
     from toolcards.core.policy.rule import Rule
 
+MOST_NAMES = 4  # of a list
 _VERBS = {"allow": "Allow", "ask": "Ask", "deny": "Deny"}
 
 
@@ -24,10 +25,22 @@ def describe_rule(rule: RuleDoc | Rule) -> str:
     if sentence is not None:
         return str(sentence)
     text = f"{_VERBS[rule.effect]} {_describe_clause(rule.match)}"  # type: ignore[arg-type]
-    exceptions = [_describe_clause(clause).removeprefix("when ") for clause in rule.unless or ()]  # type: ignore[arg-type]
-    if exceptions:
-        text += " unless " + ", or ".join(exceptions)
+    if rule.unless:
+        text += ", unless " + ", or ".join(_describe_exceptions(rule.unless))  # type: ignore[arg-type]
     return text + "."
+
+
+def _describe_exceptions(clauses: Iterable[ClauseDoc]) -> list[str]:
+    """Return each exception; those that ask the same of several arguments are one."""
+    arguments: dict[str, list[str]] = {}  # predicate -> the arguments
+    conditions = []
+    for clause in clauses:
+        if clause.args and len(clause.args) == 1 and clause.model_fields_set == {"args"}:
+            where, predicate = _split_argument(clause.args[0], "input")
+            arguments.setdefault(predicate, []).append(where)
+        else:
+            conditions.append(_describe_clause(clause).removeprefix("when "))
+    return [f"{_join_names(_shorten(names))} {predicate}" for predicate, names in arguments.items()] + conditions
 
 
 def _describe_clause(clause: ClauseDoc) -> str:
@@ -37,13 +50,13 @@ def _describe_clause(clause: ClauseDoc) -> str:
 
 def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
     arguments = clause.args or []
-    subject = _join_names(clause.tool) if clause.tool else "its input"
+    subject = _join_names(clause.tool) if clause.tool else "input"
     if clause.tool and not arguments:
         yield f"{subject} is called"
     if clause.kind:
-        yield f"the tool is of kind {_join_names(clause.kind)}"
+        yield f"the tool category is {_join_names(clause.kind)}"
     for number, argument in enumerate(arguments):
-        yield _describe_argument(argument, subject if number == 0 else "its input")
+        yield _describe_argument(argument, subject if number == 0 else "input")
     if clause.source:
         yield f"it comes from {_join_names(clause.source)}"
     if clause.agent:
@@ -63,15 +76,20 @@ def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
 
 
 def _describe_argument(argument: ArgumentDoc, subject: str) -> str:
+    return " ".join(_split_argument(argument, subject))
+
+
+def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
+    """Return the argument's name and what is asked of it."""
     where = subject + "".join(f".{step}" for step in argument.path.split("/")[1:])
     if argument.op == "effect":
-        return f"{where} {_describe_effects(argument.value)}"
+        return where, _describe_effects(argument.value)
     label = MATCHERS[argument.op].label
     value = "" if argument.value is None or argument.value is True else " " + _format_value(argument.value)
-    return f"{'every ' if argument.quant == 'all' else ''}{where} {label}{value}"
+    return f"{'every ' if argument.quant == 'all' else ''}{where}", label + value
 
 
-_EFFECTS = {"runs": "runs other programs", "none": "only looks"}
+_EFFECTS = {"runs": "runs other programs", "none": "only reads"}
 
 
 def _describe_effects(value: Any) -> str:
@@ -81,9 +99,13 @@ def _describe_effects(value: Any) -> str:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        values = [_format_value(item) for item in value[:4]] + ([f"{len(value) - 4} more"] if len(value) > 4 else [])
-        return _join_names(values)
+        return _join_names(_shorten([_format_value(item) for item in value]))
     return f"“{value}”" if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shorten(names: list[str]) -> list[str]:
+    """Return the first names, and how many more there are."""
+    return names[:MOST_NAMES] + ([f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else [])
 
 
 def _join_names(names: list[Any]) -> str:

@@ -44,7 +44,7 @@ class _DescribedRule:
 
 _DEFAULTS = {"enabled": True, "mode": "enforce", "severity": "medium", "public_reason": "", "suggest": ""}
 _SETTINGS = {
-    "default": "Where no rule matches",
+    "default": "If no rule matches",
     "unknown_tool": "For tools not seen before",
     "changed_tool": "For tools whose definition changed",
     "default_ask": "How approvals work that no rule asks for",

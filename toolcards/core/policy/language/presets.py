@@ -15,7 +15,7 @@ ALLOW_LOOKING = [
         "id": "allow-looking-at" + path.replace("/", "-"),
         "effect": "allow",
         "match": {"kind": ["execute"]} | only_looks,
-        "public_reason": "This command is known to only look.",
+        "public_reason": "This command is read-only.",
     }
     for path, only_looks in zip(COMMANDS, ONLY_LOOKS, strict=True)
 ]
@@ -45,13 +45,13 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "watch": Preset(
         "Watch",
-        "Every call runs; you see all of them. Nothing is waiting for you.",
+        "Every call runs, and you see all of them. Nothing waits for approval.",
         {"v": 1, "default": "allow", "rules": []},
     ),
     "ask-on-writes": Preset(
         "Ask before changes",
-        "Tools that are known to only read, search or fetch run at once, and so do shell commands that only look. "
-        "Everything else needs approval, also tools that Toolcards does not know.",
+        "Tools that are known to only read, search or fetch run at once, and so do read-only shell commands. "
+        "Everything else needs approval, including tools that Toolcards does not know.",
         {
             "v": 1,
             "default": "ask",
@@ -75,13 +75,13 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["execute"]},
                     "unless": ONLY_LOOKS,
                     "public_reason": "This may change something.",
-                    "suggest": "Shell commands that only look, such as ls, grep or git status, do not need approval.",
+                    "suggest": "Read-only commands such as ls, grep or git status don't need approval.",
                 },
                 {
                     "id": "allow-looking",
                     "effect": "allow",
                     "match": {"kind": ["read", "search", "think", "fetch"]},
-                    "public_reason": "This tool is known to only look.",
+                    "public_reason": "This tool is read-only.",
                 },
                 *ALLOW_LOOKING,
             ],

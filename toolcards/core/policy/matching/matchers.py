@@ -131,7 +131,7 @@ def prefix(value: str, operand: tuple[str, ...]) -> Truth:
     return to_truth(value.startswith(operand))
 
 
-@matcher("glob", label="looks like", shape=operands.GLOBS, reads=read_text, scans=True)
+@matcher("glob", label="matches (glob)", shape=operands.GLOBS, reads=read_text, scans=True)
 def glob(value: str, operand: tuple[Callable[[str], bool], ...]) -> Truth:
     """The entire text matches this pattern.
 
@@ -143,7 +143,7 @@ def glob(value: str, operand: tuple[Callable[[str], bool], ...]) -> Truth:
     return FALSE
 
 
-@matcher("re2", label="matches the pattern", shape=operands.PATTERNS, reads=read_text, scans=True)
+@matcher("re2", label="matches (regex)", shape=operands.PATTERNS, reads=read_text, scans=True)
 def full_match(value: str, operand: tuple[Any, ...]) -> Truth:
     """The entire text matches this RE2 regular expression."""
     for pattern in operand:
@@ -152,19 +152,19 @@ def full_match(value: str, operand: tuple[Any, ...]) -> Truth:
     return FALSE
 
 
-@matcher("exists", label="is there", shape=operands.NOTHING)
+@matcher("exists", label="exists", shape=operands.NOTHING)
 def exists(value: Value, operand: None) -> Truth:
     """The value exists, even if it is null."""
     return TRUE
 
 
-@matcher("absent", label="is not there", shape=operands.NOTHING, absent=TRUE)
+@matcher("absent", label="does not exist", shape=operands.NOTHING, absent=TRUE)
 def absent(value: Value, operand: None) -> Truth:
     """The value does not exist."""
     return FALSE
 
 
-@matcher("type", label="has the type", shape=operands.TYPE_NAMES)
+@matcher("type", label="is of type", shape=operands.TYPE_NAMES)
 def has_type(value: Value, operand: frozenset[str]) -> Truth:
     """The value is a string, number, integer, boolean, object, array or null."""
     if value is None:
@@ -185,7 +185,7 @@ def len_gt(value: Value, operand: int) -> Truth:
     return to_truth(len(value) > operand) if isinstance(value, str | list | dict) else UNKNOWN
 
 
-@matcher("gt", label="is more than", shape=operands.NUMBER)
+@matcher("gt", label="is greater than", shape=operands.NUMBER)
 def gt(value: Value, operand: float) -> Truth:
     """The number is greater than this.
 

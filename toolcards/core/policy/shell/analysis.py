@@ -217,7 +217,7 @@ def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
         return f"{name} can run other programs"
     verbs = [verb for effect, verb in _VERBS.items() if effect in effects]
     if not verbs:
-        return f"{name} is not known to only look in this form"
+        return f"{name} is not known to be read-only in this form"
     return f"{name} can {verbs[0] if len(verbs) == 1 else ', '.join(verbs[:-1]) + ' or ' + verbs[-1]}"
 
 
