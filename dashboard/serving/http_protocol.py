@@ -54,6 +54,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._over = self._overdue = False  # received data is dropped; the deadline had passed at the last check
         self._refusal: Refusal | None = None  # raised inside the parser, which raises another exception
         self._timer: asyncio.TimerHandle | None = None
+        self._running: Any = None  # the cycle that is being answered; `cycle` is that of the last request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
@@ -79,6 +80,7 @@ class HttpProtocol(KeepAliveProtocol):
         """See asyncio.Protocol."""
         self._peer.close()
         self._sleep()
+        self._disconnect(self._running)  # uvicorn does this to the last one only
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -255,17 +257,12 @@ class HttpProtocol(KeepAliveProtocol):
     def _end(self, refusal: Refusal) -> None:
         """Answer, read on briefly so that the peer sees the answer, and close.
 
-        In the middle of another answer, only close. A connection that is closed with unread bytes is reset, and the
-        answer is lost.
+        During another answer, only close. A connection closed with unread bytes is reset, and its answer is lost.
         """
-        cycle, self._over, self._size = self.cycle, True, 0
-        # While requests wait in the pipeline, an earlier one is being answered.
-        answering = bool(self.pipeline) or (
-            cycle is not None and cycle.response_started and not cycle.response_complete
-        )
-        if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
+        running, self._over, self._size = self._running, True, 0
+        answering = bool(self.pipeline) or bool(running and running.response_started and not running.response_complete)
+        self._disconnect(running)
+        self._disconnect(self.cycle)
         if answering or self.transport.is_closing():
             self._close()
             return
@@ -273,6 +270,18 @@ class HttpProtocol(KeepAliveProtocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         self._wake(LINGER)
+
+    @staticmethod
+    def _disconnect(cycle: Any) -> None:
+        """Let the application of an incomplete answer know that no one reads it."""
+        if cycle and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """See uvicorn."""
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _give_way(self) -> bool:
         """Close for a newer connection, unless the server is working: see UnknownPeers.enter."""

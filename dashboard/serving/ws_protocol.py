@@ -69,7 +69,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(answer))
 
     def send_receive_event_to_app(self) -> None:
-        """See uvicorn, which logs a traceback for a text that is not UTF-8."""
+        """See uvicorn; a text that is not UTF-8 logs no traceback."""
         if self.curr_msg_data_type == "text" and not self.close_sent:
             self.frames = [b"".join(self.frames)]
             try:

@@ -75,7 +75,7 @@ async def test_the_refusal_says_when_to_ask_again(call: Any, policy: Any, an_app
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_sockets_are_told_a_denial(agent: Any, policy: Any, an_approver: Any, limits: Any) -> None:
+async def test_sockets_receive_a_denial(agent: Any, policy: Any, an_approver: Any, limits: Any) -> None:
     await in_thread(lambda: policy({"rules": [ASK]}))()
     limits(max_waiting=1)
     async with agent(run="s") as socket:

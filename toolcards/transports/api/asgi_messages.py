@@ -48,9 +48,10 @@ def get_raw_path(scope: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_parameters(query: bytes) -> dict[str, str]:
-    """Return the last value of each parameter of a query. The result is shared: do not change it.
+    """Return the last value of each parameter of a query.
 
-    Raises Problem 400 (socket 4400): two names that are not UTF-8 must not become the same one.
+    The result is shared: do not change it. Raises Problem 400 (socket 4400), so that two names that are not UTF-8 do
+    not become the same one.
     """
     try:
         parameters = parse_qs(query.decode(), keep_blank_values=True, errors="strict")
@@ -60,7 +61,10 @@ def parse_parameters(query: bytes) -> dict[str, str]:
 
 
 def decode_path_part(part: str) -> str:
-    """Return a percent-encoded part of a path; raises Problem 404 for one that is not UTF-8."""
+    """Decode a part of a path.
+
+    Raises Problem 404 if it is not UTF-8.
+    """
     try:
         return unquote(part, errors="strict")
     except UnicodeDecodeError:
