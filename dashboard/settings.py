@@ -1,4 +1,7 @@
-"""Django's settings, from the environment: SQLite and memory by default, PostgreSQL and Redis by two URLs."""
+"""Django's settings, from the environment: SQLite and memory by default, PostgreSQL and Redis by two URLs.
+
+The TOOLCARDS_* variables that people set are fields in `environment.py`.
+"""
 
 from pathlib import Path
 

@@ -1,1 +1,5 @@
-"""The inbox: waiting calls, votes, and the history of answers."""
+"""The inbox: waiting calls, votes, and the history of answers.
+
+`order` sorts the calls, `groups` finds similar ones; `vote_door`, `views` and `batch` take votes, `history` lists
+answers.
+"""
