@@ -25,7 +25,7 @@ CHECKS = {
     "types": ["python", "-m", "mypy"],
     "style": ["python", "-m", "ruff", "check", "."],
     "layers": ["python", *PYTEST, "tests/repository/test_layers.py"],
-    "rooms": ["python", *PYTEST, "tests/repository/test_architecture.py"],
+    "rooms": ["python", *PYTEST, "tests/repository/test_architecture.py", "-k", "room"],
     "log": ["python", *PYTEST, "tests/models/test_write_guard.py", "-m", "not postgres"],
     "pages": ["python", *PYTEST, "tests/repository/test_doors.py", "-k", "names_its_permission or without_a_guard"],
 }
