@@ -8,5 +8,7 @@ declare const htmx: {
 // Events of htmx carry a detail.
 interface DocumentEventMap {
   'htmx:after:swap': CustomEvent;
+  'htmx:ws:after:message:incoming': CustomEvent;
   'htmx:ws:close': CustomEvent;
+  'htmx:ws:error': CustomEvent;
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dashboard.live.frames import Frame
+from dashboard.live.repeated_cards import RepeatedCards
 from toolcards.models import ToolCall
 
 THROTTLE_SECONDS = 1.0  # seconds between two renderings of the throttled parts
@@ -30,6 +31,7 @@ class LiveBoard:
     def __init__(self) -> None:
         self._stale_since = 0.0
         self._drawn_at = 0.0
+        self._repeated = RepeatedCards()
 
     def render_all(self) -> Frame:
         """Render the whole board.
@@ -41,10 +43,11 @@ class LiveBoard:
     def render_changes(self, news: BoardNews) -> Frame:
         """Return the changed parts.
 
-        Throttled parts are rendered at most once a second.
+        Throttled parts are rendered at most once a second; cards that only grow take turns.
         """
         touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
-        parts = self.render_changed_cards(news.calls) if news.calls else {}
+        calls = self._select_calls(news.calls)
+        parts = self.render_changed_cards(calls) if calls else {}
         if touched and not self._stale_since:
             self._stale_since = time.monotonic()
         if self._stale_since and time.monotonic() - self._drawn_at >= THROTTLE_SECONDS:
@@ -52,10 +55,16 @@ class LiveBoard:
             parts |= self.render_throttled()
         return Frame(parts)
 
+    def _select_calls(self, calls: list[ToolCall]) -> list[ToolCall]:
+        """Return the calls to render in this tick: of all calls those that have their turn, of approvals every one."""
+        if not self.every:
+            return calls
+        return self._repeated.select(call for call in calls if self.runs is None or call.run_id in self.runs)
+
     @property
     def has_pending_parts(self) -> bool:
-        """Return whether throttled parts still have to be rendered."""
-        return bool(self._stale_since)
+        """Return whether throttled parts or growing cards still have to be rendered."""
+        return bool(self._stale_since or self._repeated)
 
     def render_cards(self) -> dict[str, str]:
         """Return the cards of the board."""

@@ -12,6 +12,8 @@ from django.db.models import Q
 from dashboard.cards.page_parts import MAX_PARTS, PageState, place_card
 from toolcards.models import ToolCall
 
+MAX_UNCONFIRMED = 2  # frames on the way to one browser: one that it draws, and the next
+
 
 class Frame:
     """Parts of the page by name; joined once, however many watchers get it.
@@ -64,6 +66,34 @@ class Pacing:
         """
         self._next_slot = max(self._next_slot, now) + interval
         return max(0.0, self._next_slot - self._allowance - now)
+
+
+class SendWindow:
+    """Holds frames back while a browser has not handled the ones before; the network would buffer seconds of them.
+
+    Browsers confirm each frame that they have handled. One that never confirmed anything is sent all frames.
+    """
+
+    def __init__(self) -> None:
+        self._unconfirmed = 0
+        self._confirms = False
+        self._confirmed = asyncio.Event()
+
+    def record_sent(self) -> None:
+        """Count a frame that was sent."""
+        self._unconfirmed += 1
+
+    def record_confirmed(self) -> None:
+        """Count a frame that the browser has handled."""
+        self._confirms = True
+        self._unconfirmed = max(0, self._unconfirmed - 1)
+        self._confirmed.set()
+
+    async def wait_until_open(self) -> None:
+        """Wait until the next frame may be sent."""
+        while self._confirms and self._unconfirmed >= MAX_UNCONFIRMED:
+            self._confirmed.clear()
+            await self._confirmed.wait()
 
 
 class FrameSlot:

@@ -21,7 +21,7 @@ from dashboard.cards.page_parts import NEW_PAGE, PageState
 from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
-from dashboard.live.frames import FrameSlot, Pacing, join_frames, render_answered
+from dashboard.live.frames import FrameSlot, Pacing, SendWindow, join_frames, render_answered
 from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
@@ -46,7 +46,7 @@ class Watcher:
 
     def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], page: PageState = NEW_PAGE) -> None:
         self.seat, self.boards, self.page = seat, boards, page
-        self.slot = FrameSlot()
+        self.slot, self.window = FrameSlot(), SendWindow()
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def dismiss(self, code: int) -> None:

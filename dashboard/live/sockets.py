@@ -85,7 +85,7 @@ class LiveSocket(AsyncConsumer):
     async def _serve(self, watcher: hub.Watcher, own_hub: hub.Hub, receive: Any) -> None:
         own_hub.enter(watcher)
         works = (
-            _wait_for_disconnect(receive),
+            _read_confirmations(watcher, receive),
             self._feed(watcher, own_hub),
             self._end(watcher),
             _send_heartbeats(watcher),
@@ -103,11 +103,13 @@ class LiveSocket(AsyncConsumer):
     async def _feed(self, watcher: hub.Watcher, own_hub: hub.Hub) -> None:
         """Send what is new, as fast as the browser takes it."""
         while True:
+            await watcher.window.wait_until_open()
             frame = await watcher.slot.take()
             if watcher.slot.overflowed:
                 watcher.slot.overflowed = False
                 own_hub.want_whole(watcher)
             elif frame is not None:
+                watcher.window.record_sent()
                 await self.send_raw({"type": "websocket.send", "text": frame.text or _build_clock_message()})
 
     async def _end(self, watcher: hub.Watcher) -> None:
@@ -161,9 +163,10 @@ async def _send_heartbeats(watcher: hub.Watcher) -> None:
         watcher.slot.offer(Frame({"clock": _build_clock_message()}))
 
 
-async def _wait_for_disconnect(receive: Any) -> None:
+async def _read_confirmations(watcher: hub.Watcher, receive: Any) -> None:
+    """Read until the browser disconnects; it sends a message for each frame that it has handled, and nothing else."""
     while (await receive())["type"] != "websocket.disconnect":
-        pass  # browsers have nothing to say here
+        watcher.window.record_confirmed()
 
 
 def _build_clock_message() -> str:

@@ -33,8 +33,19 @@ function updateState() {
   downSince ||= Date.now();
 }
 
-/** @param {Event} event */
+/**
+ * Tell the server that a frame was handled, once the page had time for other work. The next frame but one waits for it,
+ * so that a slow page gets the latest state instead of all states before.
+ * @param {CustomEvent} event
+ */
+function confirmFrame(event) {
+  const socket = event.detail?.connection?.socket;
+  setTimeout(() => { if (socket?.readyState === WebSocket.OPEN) socket.send('ok'); });
+}
+
+/** @param {CustomEvent} event */
 function handleMessage(event) {
+  confirmFrame(event);
   const socket = sockets.get(/** @type {Element} */ (event.target));
   if (!socket) return;
   socket.isUp = true;
@@ -87,6 +98,7 @@ export function startConnection() {
   }
   downSince = Date.now();
   document.addEventListener('htmx:ws:after:message:incoming', handleMessage);
+  document.addEventListener('htmx:ws:error', confirmFrame);  // a frame that could not be handled is over, too
   document.addEventListener('htmx:ws:close', handleClose);
   setInterval(watchSilence, 1000);
 }

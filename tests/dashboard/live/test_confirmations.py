@@ -1,0 +1,59 @@
+"""A browser that confirms its frames is never sent more than it handles; what it skips comes as the latest state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+
+from dashboard.live.frames import MAX_UNCONFIRMED
+from tests.support.browser_sockets import text_with, watching
+from tests.support.gate_commands import RecordFacts
+from tests.support.server import PATIENCE
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit
+from toolcards.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CHANGES = 6
+say = sync_to_async(
+    lambda source, run, *facts: group_commit.execute(RecordFacts(source, run, list(facts))), thread_sensitive=True
+)
+
+
+async def change(source: Any, first: int) -> None:
+    """Begin calls one after the other, each long enough after the one before for a frame of its own."""
+    for number in range(first, first + CHANGES):
+        await say(source, "slow", f.InputReady(f"c{number}", "Read", {"path": "a"}, False))
+        await asyncio.sleep(0.3)
+
+
+async def test_a_browser_that_stops_confirming_gets_what_it_missed_in_one_frame(
+    signed_in: Client, a_run: Callable[..., Run], source: Any
+) -> None:
+    await sync_to_async(a_run)("slow", f.InputReady("c0", "Read", {"path": "a"}, False))
+    async with watching(signed_in, "/ws/runs/slow/") as opened:
+        await text_with(opened, 'data-call-id="c0"')
+        await opened.send_to(text_data="ok")
+        await change(source, 1)
+        unconfirmed = [await opened.receive_from(timeout=PATIENCE) for _ in range(MAX_UNCONFIRMED)]
+        assert await opened.receive_nothing(timeout=0.5) and "c6" not in "".join(unconfirmed)
+        await opened.send_to(text_data="ok")
+        late = await opened.receive_from(timeout=PATIENCE)
+        missing = [
+            number for number in range(1, CHANGES + 1) if f'data-call-id="c{number}"' not in "".join(unconfirmed)
+        ]
+        assert missing and all(f'data-call-id="c{number}"' in late for number in missing)
+
+
+async def test_a_browser_that_never_confirms_is_sent_all_frames(
+    signed_in: Client, a_run: Callable[..., Run], source: Any
+) -> None:
+    await sync_to_async(a_run)("slow", f.InputReady("c0", "Read", {"path": "a"}, False))
+    async with watching(signed_in, "/ws/runs/slow/") as opened:
+        await change(source, 1)
+        await text_with(opened, f'data-call-id="c{CHANGES}"')

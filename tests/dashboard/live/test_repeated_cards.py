@@ -1,0 +1,48 @@
+"""Cards that only grow take turns; new cards and states never wait, and what is shown last is the latest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.live.repeated_cards import GROWING, MOST_REPEATS, RepeatedCards
+from toolcards.core.calls.card import ToolCallState
+from toolcards.models import ToolCall
+
+CHANGES = st.lists(st.tuples(st.integers(1, 12), st.sampled_from(sorted(ToolCallState))), max_size=12)
+
+
+def call(pk: int, state: str = "input-available", seq: int = 0) -> ToolCall:
+    return ToolCall(pk=pk, state=state, seq=seq)
+
+
+@given(ticks=st.lists(CHANGES, max_size=20))
+def test_what_is_rendered_is_what_a_board_without_turns_would_show_in_the_end(
+    ticks: list[list[tuple[int, str]]],
+) -> None:
+    repeated = RepeatedCards()
+    latest: dict[int, tuple[str, int]] = {}
+    shown: dict[int, tuple[str, int]] = {}
+    for number, changes in enumerate(ticks, 1):
+        calls = [call(pk, state, number) for pk, state in changes]
+        latest |= {each.pk: (each.state, each.seq) for each in calls}
+        chosen_calls = repeated.select(calls)
+        growing = [
+            each for each in chosen_calls if each.state in GROWING and shown.get(each.pk, ("",))[0] == each.state
+        ]
+        assert len(growing) <= MOST_REPEATS or not calls
+        shown |= {each.pk: (each.state, each.seq) for each in chosen_calls}
+        assert {pk: state for pk, (state, _) in shown.items()} == {pk: state for pk, (state, _) in latest.items()}
+    shown |= {each.pk: (each.state, each.seq) for each in repeated.select([])}
+    assert shown == latest and not repeated
+
+
+def test_calls_that_grow_take_turns_and_a_new_one_does_not_wait() -> None:
+    repeated = RepeatedCards()
+    calls = [call(pk) for pk in range(1, 13)]
+    assert repeated.select(calls) == calls
+    turns = [{each.pk for each in repeated.select(calls)} for _ in range(3)]
+    assert [len(turn) for turn in turns] == [MOST_REPEATS] * 3 and set().union(*turns) == {each.pk for each in calls}
+    ended, new = call(3, "output-available"), call(99)
+    assert {3, 99} <= {each.pk for each in repeated.select([*calls[:2], ended, new])}
+    assert repeated and repeated.select([]) and not repeated
