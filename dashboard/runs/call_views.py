@@ -13,10 +13,12 @@ from dashboard.cards import labels, rendering
 from dashboard.cards.payloads import media
 from dashboard.cards.trace import event_log
 from dashboard.runs import saved_filters, tables
-from dashboard.runs.filters import CallFilters
+from dashboard.runs.filters import NO_RESULT, NO_RESULT_WORD, CallFilters
 from dashboard.runs.views import read_query_number
 from toolcards.core.calls.card import KINDS
 from toolcards.models import ToolCall
+
+NO_RESULT_OPTION = (NO_RESULT, NO_RESULT_WORD)
 
 
 @require_GET
@@ -28,7 +30,7 @@ def calls(request: HttpRequest) -> HttpResponse:
     page = tables.list_calls(filters, before=before)
     context = {
         "filters": filters, "calls": [tables.ListedCall(row) for row in page.calls], "before": before, "kinds": KINDS,
-        "states": [(str(state), label.word) for state, label in labels.STATE_LABELS.items()],
+        "states": [*((str(state), label.word) for state, label in labels.STATE_LABELS.items()), NO_RESULT_OPTION],
         "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
         "any": bool(page.calls) or ToolCall.objects.exists(),
         "saved": saved_filters.list_saved_filters(request, "calls", filters),

@@ -15,11 +15,20 @@ from toolcards.models import Run, ToolCall, search_index
 SEARCHED = 20_000  # calls that one page of a search decrypts
 CHUNK = 100  # whole cards in memory at once
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
+NO_RESULT, NO_RESULT_WORD = "no-result", "No result"  # calls that ended with their run, with an unknown outcome
 
 
 def _read_query(query: str, cls: type) -> dict[str, str]:
     parameters = parse_qs(query)
     return {field.name: parameters[field.name][0].strip()[:200] for field in fields(cls) if field.name in parameters}
+
+
+def get_shown_state(state: str, *, soft: bool) -> str:
+    """Return the state that bars and filters count the call under.
+
+    A call that ended with its run has no result, but did not fail.
+    """
+    return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class CallFilters:
         Unknown states and kinds ask for nothing.
         """
         values = _read_query(query, cls)
-        if values.get("state") not in set(map(str, ToolCallState)):
+        if values.get("state") not in {*map(str, ToolCallState), NO_RESULT}:
             values.pop("state", None)
         if values.get("kind") not in KINDS:
             values.pop("kind", None)
@@ -59,6 +68,8 @@ class CallFilters:
     def rows(self) -> QuerySet[ToolCall]:
         """Return the calls that match in all but `q`, newest first."""
         exact = {name: getattr(self, name) for name in ("state", "tool", "kind") if getattr(self, name)}
+        if self.state in (NO_RESULT, ToolCallState.OUTPUT_ERROR):
+            exact |= {"state": ToolCallState.OUTPUT_ERROR, "soft": self.state == NO_RESULT}
         rows = ToolCall.objects.not_removed().filter(**exact)
         if self.agent:
             rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
@@ -137,7 +148,7 @@ class CallFilters:
 
     def right_state(self, call: ToolCall) -> bool:
         """Return whether the call is in the state filtered for."""
-        return not self.state or call.state == self.state
+        return not self.state or get_shown_state(call.state, soft=call.soft) == self.state
 
     @property
     def set(self) -> list[tuple[str, str, str]]:

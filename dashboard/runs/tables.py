@@ -14,14 +14,13 @@ from dashboard import url_helpers
 from dashboard.cards import labels, safe_text
 from dashboard.cards.rendering import CardForm
 from dashboard.cards.trace import skipped_frames
-from dashboard.runs.filters import CallFilters, CallListPage, RunFilters
+from dashboard.runs.filters import NO_RESULT, NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import Run, ToolCall
 
 PAGE = 50
 WAITING = 200
-NO_RESULT = "no-result"  # in state bars: calls that ended with their run, with an unknown outcome
 _ACTIVE = ("running", "waiting")
 # Those of open calls come and go, so they come last: nothing follows them.
 _OPEN_STATES = ("approval-requested", "approval-responded", "input-available", "input-streaming")
@@ -72,18 +71,10 @@ def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
     for state in _BAR_ORDER:
         if count := counts.get(state, 0):
             width = count / total * 100
-            word = "No result" if state == NO_RESULT else labels.STATE_LABELS[state].word
+            word = NO_RESULT_WORD if state == NO_RESULT else labels.STATE_LABELS[state].word
             parts.append(StatePart(state, word, count, round(x, 2), round(width, 2)))
             x += width
     return parts
-
-
-def get_shown_state(state: str, *, soft: bool) -> str:
-    """Return the state that bars count the call under.
-
-    A call that ended with its run has no result, but did not fail.
-    """
-    return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 
 @dataclass(frozen=True, slots=True)

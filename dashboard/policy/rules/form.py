@@ -34,7 +34,7 @@ class RuleForm(forms.Form):
         choices=[(kind, kind.replace("_", " ")) for kind in KINDS],
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Tool category. None selected = any.",
+        help_text="None selected = any.",
     )
     path = forms.CharField(
         required=False, max_length=500, label="Argument", help_text="A JSON Pointer, such as /command or /path."

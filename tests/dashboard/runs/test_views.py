@@ -113,6 +113,16 @@ def test_a_filter_that_excludes_everything_offers_to_go(viewer: Client, a_call: 
     assert "No call matches" in html and 'href="?tool=bash"' in html
 
 
+def test_calls_that_ended_with_their_run_are_no_failures(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run(
+        "ends",
+        f.InputReady("bad", "Bash", {"command": "ls"}, False), f.OutputFailed("bad", "broke"),
+        f.InputReady("open", "Bash", {"command": "ls"}, False), f.RunEnded(outcome="aborted"),
+    )  # fmt: skip
+    for state, call in {"output-error": "bad", "no-result": "open"}.items():
+        assert re.findall(r'data-call-id="(\w+)"', viewer.get(f"/calls/?state={state}").content.decode()) == [call]
+
+
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "kind=nonsense", "before=x", "before=-1", "before=99999999999999999999", "%ff=%fe"]
 )

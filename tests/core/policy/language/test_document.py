@@ -180,7 +180,7 @@ def test_terms_that_a_rule_leaves_open_come_from_the_server():
           "unless": {"args": {"path": "/command", "op": "eq", "value": "git push --dry-run"}}},
          "Ask when Bash.command starts with “git push”, unless input.command is “git push --dry-run”."),
         ({"effect": "allow", "match": {"kind": ["read", "search"], "env": "dev"}},
-        "Allow when the tool category is read or search and it runs in dev."),
+        "Allow when the tool’s kind is read or search and it runs in dev."),
         ({"effect": "deny", "match": {"tool": ["a", "b*"], "args": {"path": "/n", "op": "gt", "value": 5}}},
         "Deny when a or b*.n is greater than 5."),
     ],

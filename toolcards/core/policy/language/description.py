@@ -54,7 +54,7 @@ def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
     if clause.tool and not arguments:
         yield f"{subject} is called"
     if clause.kind:
-        yield f"the tool category is {_join_names(clause.kind)}"
+        yield f"the tool’s kind is {_join_names(clause.kind)}"
     for number, argument in enumerate(arguments):
         yield _describe_argument(argument, subject if number == 0 else "input")
     if clause.source:
