@@ -16,12 +16,12 @@ _runs = (f"live/{number}" for number in itertools.count(1))
 
 
 class SharedBrowser:
-    """One browser for all modules, with what is kept for the next test by the address of the server."""
+    """One browser for all modules, and its desk."""
 
     def __init__(self) -> None:
         self._driver: Any = None
         self.browser: Any = None
-        self.desks: dict[str, Desk] = {}
+        self.desk: Any = None
 
     def start(self) -> Any:
         """Start it unless it runs; return it."""
@@ -29,6 +29,7 @@ class SharedBrowser:
             self._driver = pytest.importorskip("playwright.sync_api").sync_playwright().start()
             arguments = ["--no-sandbox", "--disable-gpu"]
             self.browser = self._driver.chromium.launch(executable_path=BROWSER, args=arguments)
+            self.desk = Desk(self.browser)
         return self.browser
 
     def stop(self) -> None:
@@ -36,8 +37,7 @@ class SharedBrowser:
         if self.browser is not None:
             self.browser.close()
             self._driver.stop()
-            self.browser = self._driver = None
-            self.desks.clear()
+            self.browser = self._driver = self.desk = None
 
 
 SHARED = SharedBrowser()
@@ -57,37 +57,30 @@ def browser() -> Any:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Any, server: Server) -> Desk:
-    """The signed-in contexts of this module's server."""
-    return SHARED.desks.setdefault(server.base, Desk(browser, server))
-
-
-@pytest.fixture(scope="module")
-def signed_in(desk: Desk) -> Any:
-    """The cookies of the admin."""
-    return desk.sign_in()
+def desk(browser: Any) -> Desk:
+    """The contexts of the browser."""
+    return SHARED.desk
 
 
 @pytest.fixture
-def visit(desk: Desk, signed_in: Any) -> Iterator[Open]:
-    """Give `visit(path, **context)`: a page that is live; whatever its console complains of fails the test."""
+def visit(desk: Desk, server: Server) -> Iterator[Open]:
+    """Give `visit(path, **options)`: a page that is live; whatever its console complains of fails the test."""
     faults: list[str] = []
     contexts: list[tuple[Any, dict[str, Any]]] = []
 
     def go(path: str, *, live: bool = True, **how: Any) -> Any:
-        context = desk.take_context(how)
-        contexts.append((context, how))
-        page = context.new_page()
+        page = desk.open_page(server, how)
+        contexts.append((page.context, how))
         page.on("console", lambda value: faults.append(value.text) if value.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(desk.server.base + path)
+        page.goto(server.base + path)
         if live:
             page.wait_for_selector("body[data-live=up]")
         return page
 
     yield go
     for context, how in contexts:
-        desk.put_back(context, how)
+        desk.put_back(context, server, how)
     assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
 
 

@@ -56,51 +56,71 @@ def patient(context: Any) -> Any:
 
 
 class Desk:
-    """A browser's contexts on one server, signed in as the admin, and handed from test to test.
+    """A browser's contexts, handed from test to test and from server to server, signed in as the admin.
 
-    A page in a new context takes 1.3 s of CPU, in one that was used 0.5 s: the context itself, a process to draw in,
-    and all scripts from the server. Handed on, a context has the cookies of the start and an empty storage.
+    A page costs CPU: in a new context 1.3 s, in one that was used 0.5 s, and half of that again where no other page
+    keeps its window open. So each context has a first page that stays empty. Handed on, it has the cookies of a fresh
+    sign-in and an empty storage.
     """
 
-    HANDED_ON = frozenset({"viewport", "color_scheme", "reduced_motion", "java_script_enabled"})
+    OF_CONTEXTS = frozenset({"java_script_enabled"})  # other options need a context of their own
+    OF_PAGES = frozenset({"viewport", "color_scheme", "reduced_motion"})
 
-    def __init__(self, browser: Any, server: Server) -> None:
-        self.browser, self.server = browser, server
-        self._state: dict[str, Any] | None = None
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self._states: dict[Server, dict[str, Any]] = {}
         self._free: dict[str, list[Any]] = {}
 
-    def sign_in(self) -> dict[str, Any]:
-        """Sign in once; return cookies and storage."""
-        if self._state is None:
-            context = patient(self.browser.new_context())
+    def sign_in(self, server: Server) -> dict[str, Any]:
+        """Sign in once to each server; return cookies and storage."""
+        if server not in self._states:
+            context = self._take({})
             page = context.new_page()
-            page.goto(f"{self.server.base}/login/")
+            page.goto(f"{server.base}/login/")
             page.fill("[name=username]", "admin")
-            page.fill("[name=password]", self.server.password)
+            page.fill("[name=password]", server.password)
             page.locator("main button").click()
             page.wait_for_url(lambda url: "/login/" not in url)
-            self._state = context.storage_state()
-            context.close()
-        return self._state
+            self._states[server] = context.storage_state()
+            self.put_back(context, server, {})
+        return self._states[server]
 
-    def take_context(self, how: dict[str, Any]) -> Any:
-        """Return a context with these options that no one uses."""
-        free = self._free.get(json.dumps(how, sort_keys=True))
-        return free.pop() if free else patient(self.browser.new_context(storage_state=self.sign_in(), **how))
+    def open_page(self, server: Server, how: dict[str, Any]) -> Any:
+        """Return an empty page with these options, in a context that no one else uses."""
+        state = self.sign_in(server)
+        context = self._take({name: value for name, value in how.items() if name not in self.OF_PAGES})
+        context.add_cookies(state["cookies"])
+        page = context.new_page()
+        if "viewport" in how:
+            page.set_viewport_size(how["viewport"])
+        media = {name: how[name] for name in ("color_scheme", "reduced_motion") if name in how}
+        if media:
+            page.emulate_media(**media)
+        return page
 
-    def put_back(self, context: Any, how: dict[str, Any]) -> None:
+    def put_back(self, context: Any, server: Server, how: dict[str, Any]) -> None:
         """Clear the context for the next test, or close it if that cannot be done."""
-        state = self.sign_in()
-        if not context.pages or how.keys() - self.HANDED_ON or state["origins"]:
+        options = {name: value for name, value in how.items() if name not in self.OF_PAGES}
+        if not context.pages or options.keys() - self.OF_CONTEXTS:
             context.close()
             return
-        session = context.new_cdp_session(context.pages[0])
-        session.send("Storage.clearDataForOrigin", {"origin": self.server.base, "storageTypes": "all"})
-        for page in context.pages:
+        resting, *used = context.pages
+        session = context.new_cdp_session(resting)
+        session.send("Storage.clearDataForOrigin", {"origin": server.base, "storageTypes": "all"})
+        session.detach()
+        for page in used:
             page.close()
         context.clear_cookies()
-        context.add_cookies(state["cookies"])
-        self._free.setdefault(json.dumps(how, sort_keys=True), []).append(context)
+        self._free.setdefault(json.dumps(options, sort_keys=True), []).append(context)
+
+    def _take(self, options: dict[str, Any]) -> Any:
+        free = self._free.get(json.dumps(options, sort_keys=True))
+        if free:
+            return free.pop()
+        context = patient(self.browser.new_context(**options))
+        if not options.keys() - self.OF_CONTEXTS:
+            context.new_page()
+        return context
 
 
 # Stops the clock with which a page measures durations; `GO_ON` starts it again.
