@@ -21,6 +21,7 @@ from dashboard.runs.filters import CallFilters
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server
 from tests.support.services import postgres
+from tests.support.tables import loop_over
 from tests.support.voter import Voter
 from toolcards import encryption, gate
 from toolcards.core.calls import facts as f
@@ -103,7 +104,7 @@ def lost(settings: Any) -> Callable[[], None]:
 # ---------------------------------------------------------------- nothing in the clear
 
 
-@pytest.mark.parametrize("model", list(apps.get_app_config("toolcards").get_models()))
+@loop_over("model", list(apps.get_app_config("toolcards").get_models()))
 def test_every_long_text_is_sealed_or_has_a_reason_not_to_be(model: Any) -> None:
     texts = {each.name for each in model._meta.local_fields if isinstance(each, models.TextField)}
     sealed = {each.name for each in model._meta.local_fields if isinstance(each, encryption.SealedText)}

@@ -18,6 +18,7 @@ from tests.support.bad_answers import BadAnswer, rows
 from tests.support.fake_gate import Answer, Gate, plain
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
+from tests.support.tables import loop_over
 from toolcards import hook_relay
 from toolcards.hook_relay import relay
 
@@ -103,10 +104,8 @@ def test_what_only_tells_decides_nothing_whatever_the_server_answers(gate: Gate,
 # ---------------------------------------------------------------- bad answers
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize(
-    "row", [row for row, _ in rows("decide") if row.stages == ("decide", "poll", "claim")], ids=str
-)
+@loop_over("event", EVENTS)
+@loop_over("row", [row for row, _ in rows("decide") if row.stages == ("decide", "poll", "claim")], ids=str)
 def test_a_bad_envelope_lets_nothing_run(event: str, row: BadAnswer) -> None:
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: row.make(honest)) as gate:
         assert not lets_run(said(gate, event)) and gate.stages() == ["hook"]
@@ -164,8 +163,8 @@ def wrong(honest: dict[str, Any], change: dict[str, Any]) -> Answer:
     return plain(answer)
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("name", WRONG)
+@loop_over("event", EVENTS)
+@loop_over("name", WRONG)
 def test_an_answer_to_something_else_lets_nothing_run(event: str, name: str) -> None:
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, WRONG[name])) as gate:
         assert not lets_run(said(gate, event))

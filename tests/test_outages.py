@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError
 
+from tests.support.tables import loop_over
 from toolcards import files, outages
 from toolcards.outages import BELL, READING, WRITING, find_cause
 
@@ -43,7 +44,7 @@ class Unavailable(Exception):
         self.sqlstate = sqlstate
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("error", "code"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "disk_full"),

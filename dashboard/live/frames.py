@@ -13,6 +13,7 @@ from dashboard.cards.page_parts import MAX_PARTS, PageState, place_card
 from toolcards.models import ToolCall
 
 MAX_UNCONFIRMED = 2  # frames on the way to one browser: one that it draws, and the next
+MAX_WAIT = 15.0  # seconds to wait for a confirmation; then the frame is sent anyway
 
 
 class Frame:
@@ -93,7 +94,11 @@ class SendWindow:
         """Wait until the next frame may be sent."""
         while self._confirms and self._unconfirmed >= MAX_UNCONFIRMED:
             self._confirmed.clear()
-            await self._confirmed.wait()
+            try:
+                async with asyncio.timeout(MAX_WAIT):
+                    await self._confirmed.wait()
+            except TimeoutError:
+                self._unconfirmed = 0
 
 
 class FrameSlot:

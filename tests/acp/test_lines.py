@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.acp_editor import Editor
 from tests.support.server import PATIENCE
+from tests.support.tables import loop_over
 from toolcards.acp.lines import sift
 from toolcards.acp.permission_requests import select_option
 
@@ -77,7 +78,7 @@ def spoken(passes: bytes) -> list[Any]:
     return entries
 
 
-@pytest.mark.parametrize("value", HELD.values(), ids=HELD)
+@loop_over("value", HELD.values(), ids=HELD)
 def test_a_permission_request_does_not_pass(value: Any) -> None:
     sifted = sift(line(value))
     assert b"request_permission" not in sifted.passes and b"\\u0070ermission" not in sifted.passes

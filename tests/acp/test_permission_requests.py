@@ -12,6 +12,7 @@ from tests.support.bad_answers import BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE, until
 from tests.support.silent_server import Hole
+from tests.support.tables import loop_over
 from toolcards.acp.permission_requests import PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client
@@ -96,7 +97,7 @@ def test_an_honest_gate_is_believed(effect: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+@loop_over(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_a_bad_answer_allows_nothing(impatient: None, row: BadAnswer, stage: str) -> None:
     with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=make_tamper(row, stage)) as gate:
         assert outcome(gate) == "no" and stage in gate.stages()

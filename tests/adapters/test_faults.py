@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from tests.support.trace_player import TRACES, Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.base import BadFrame
@@ -42,13 +43,13 @@ def failed(protocol: str, turns: list[Any]) -> list[Card]:
 RECORDED = {(name, scenario): (protocol, turns) for name, scenario, protocol, turns, _ in bodies()}
 
 
-@pytest.mark.parametrize("case", [case for case in EXPECTED if case in RECORDED], ids="/".join)
+@loop_over("case", [case for case in EXPECTED if case in RECORDED], ids="/".join)
 def test_a_recorded_failure_gets_its_own_code(case: tuple[str, str]) -> None:
     (card,) = failed(*RECORDED[case])
     assert (card.error.code, card.error.authority, card.error.retryable) == EXPECTED[case]
 
 
-@pytest.mark.parametrize("case", RECORDED, ids="/".join)
+@loop_over("case", RECORDED, ids="/".join)
 def test_every_recorded_failure_says_whose_it_is(case: tuple[str, str]) -> None:
     for card in failed(*RECORDED[case]):
         assert card.error.code

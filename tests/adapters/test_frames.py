@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from tests.support.trace_player import Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
 from toolcards.adapters.base import Adapter
@@ -84,7 +85,7 @@ def test_the_protocols_have_as_many_types_as_we_list() -> None:
     assert len(AI_SDK.split()) == 30
 
 
-@pytest.mark.parametrize(("protocol", "kind"), KNOWN)
+@loop_over(("protocol", "kind"), KNOWN)
 def test_every_type_of_the_protocol_is_known(protocol: str, kind: str) -> None:
     assert isinstance(ADAPTERS[protocol].decode(full(kind)), list)
 
@@ -121,14 +122,14 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(("text", "code"), [pytest.param(*rest, id=name) for name, *rest in BROKEN])
+@loop_over("protocol", PROTOCOLS)
+@loop_over(("text", "code"), [pytest.param(*rest, id=name) for name, *rest in BROKEN])
 def test_a_broken_frame_is_refused_with_its_code(protocol: str, text: str, code: str) -> None:
     assert refused(ADAPTERS[protocol], text).code == code
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("value", ['{"a":1,"a":2}', "NaN", '{"a":{"b":[{"c":1,"c":1}]}}', "-Infinity", "1e400"])
+@loop_over("protocol", PROTOCOLS)
+@loop_over("value", ['{"a":1,"a":2}', "NaN", '{"a":{"b":[{"c":1,"c":1}]}}', "-Infinity", "1e400"])
 def test_the_agents_values_are_read_strictly(protocol: str, value: str) -> None:
     assert refused(ADAPTERS[protocol], INPUTS[protocol] % value).code in {"duplicate_key", "not_json"}
 
@@ -142,9 +143,9 @@ def test_the_depth_limit_is_exact_and_can_be_set(protocol: str) -> None:
         decode(text, own + 4)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("field", [0, 1, 2])
-@pytest.mark.parametrize("value", ["a\\", "b", 'c"', 5, None, {"d": "e"}])
+@loop_over("protocol", PROTOCOLS)
+@loop_over("field", [0, 1, 2])
+@loop_over("value", ["a\\", "b", 'c"', 5, None, {"d": "e"}])
 def test_a_delta_that_says_something_twice_is_refused(protocol: str, field: int, value: Any) -> None:
     plain = json.dumps(DELTAS[protocol])[1:-1]
     key = list(DELTAS[protocol])[field]
@@ -156,10 +157,8 @@ def test_a_delta_that_says_something_twice_is_refused(protocol: str, field: int,
     assert refused(ADAPTERS[protocol], f"{{{strange},{plain},{strange}}}").code == "duplicate_key"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    "piece", ["", '"', "\\", '\\"', '{"a":"b\\\\"}', "\\\\", "Zoë 🦊", "\x00", "a\nb", '","delta":"']
-)
+@loop_over("protocol", PROTOCOLS)
+@loop_over("piece", ["", '"', "\\", '\\"', '{"a":"b\\\\"}', "\\\\", "Zoë 🦊", "\x00", "a\nb", '","delta":"'])
 def test_a_delta_keeps_every_character(protocol: str, piece: str) -> None:
     frame = dict(DELTAS[protocol])
     frame[list(frame)[2]] = piece
@@ -211,7 +210,7 @@ MISSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("protocol", "kind", "field"), MISSING)
+@loop_over(("protocol", "kind", "field"), MISSING)
 def test_a_missing_field_is_named(protocol: str, kind: str, field: str) -> None:
     frame = json.loads(full(kind))
     del frame[field]
@@ -234,7 +233,7 @@ ILL_TYPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("protocol", "kind", "field", "value"), ILL_TYPED)
+@loop_over(("protocol", "kind", "field", "value"), ILL_TYPED)
 def test_an_ill_typed_field_is_named(protocol: str, kind: str, field: str, value: Any) -> None:
     error = refused(ADAPTERS[protocol], json.dumps({**json.loads(full(kind)), field: value}))
     assert error.code == "bad_field"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from tests.support.trace_player import TRACES
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import EventSplitter, LineSplitter
@@ -45,7 +46,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize(("text", "frames"), [pytest.param(*rest, id=name) for name, *rest in CASES])
+@loop_over(("text", "frames"), [pytest.param(*rest, id=name) for name, *rest in CASES])
 def test_events_give_their_data(text: str, frames: list[str]) -> None:
     data = text.encode()
     assert split(EventSplitter(), [data]) == frames

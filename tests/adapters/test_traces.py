@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from tests.support.trace_player import TRACES, Player, bodies, texts_of
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card_codec import dump_card
@@ -23,7 +24,7 @@ def played(protocol: str, turns: list[Path]) -> Player:
     return player
 
 
-@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+@loop_over(("protocol", "turns", "payload"), RECORDED)
 def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player = played(protocol, turns)
     by_wire = payload.get("by_wire", {})
@@ -35,7 +36,7 @@ def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], pa
     assert player.skipped == []
 
 
-@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+@loop_over(("protocol", "turns", "payload"), RECORDED)
 def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player, again = played(protocol, turns), RunState()
     for seq, (ordinal, fact) in enumerate(player.log, 1):
@@ -47,7 +48,7 @@ def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], 
     assert again.context == player.board.context
 
 
-@pytest.mark.parametrize(("protocol", "turns", "payload"), RECORDED)
+@loop_over(("protocol", "turns", "payload"), RECORDED)
 def test_a_recorded_scenario_breaks_no_rule_of_ours(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     for card in played(protocol, turns).board.cards.values():
         assert not BROKEN_RULES & {code for code, _ in card.anomalies}, dump_card(card)

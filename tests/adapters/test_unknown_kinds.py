@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -58,6 +59,6 @@ def test_a_frame_of_an_unknown_kind_names_it(protocol: str, frame: dict[str, Any
     assert ADAPTERS[protocol].decode(json.dumps(frame)) == SkippedFrame(kind)
 
 
-@pytest.mark.parametrize(("protocol", "frame"), QUIET)
+@loop_over(("protocol", "frame"), QUIET)
 def test_a_known_frame_that_teaches_nothing_is_not_unknown(protocol: str, frame: dict[str, Any]) -> None:
     assert ADAPTERS[protocol].decode(json.dumps(frame)) == []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from tests.support.trace_player import Player
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.adapters.ai_sdk_chunks import INTERRUPTED
@@ -201,27 +202,27 @@ def assert_story(protocol: str, frames: list[Any], states: list[str], facts: dic
     assert {name: shown(card, name) for name in facts} == facts
 
 
-@pytest.mark.parametrize(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AI_SDK])
+@loop_over(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AI_SDK])
 def test_an_ai_sdk_example_ends_as_written(frames: list[Any], states: list[str], facts: dict[str, Any]) -> None:
     assert_story("ai-sdk", frames, states, facts)
 
 
-@pytest.mark.parametrize(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AI_SDK])
+@loop_over(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AI_SDK])
 def test_the_socket_transport_tells_the_same(frames: list[Any], states: list[str], facts: dict[str, Any]) -> None:
     chunks = [{"type": "chunk", "requestId": "q", "sequence": n, "chunk": frame} for n, frame in enumerate(frames)]
     around = {"requestId": "q"}
     assert_story("ai-sdk", [{"type": "start", **around}, *chunks, {"type": "end", **around}], states, facts)
 
 
-@pytest.mark.parametrize("protocol", ["ag-ui", "tanstack"])
-@pytest.mark.parametrize(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AG_UI])
+@loop_over("protocol", ["ag-ui", "tanstack"])
+@loop_over(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AG_UI])
 def test_an_ag_ui_example_ends_as_written(
     protocol: str, frames: list[Any], states: list[str], facts: dict[str, Any]
 ) -> None:
     assert_story(protocol, frames, states, facts)
 
 
-@pytest.mark.parametrize(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AG_UI])
+@loop_over(("frames", "states", "facts"), [pytest.param(*rest, id=name) for name, *rest in AG_UI])
 def test_wrapped_chunks_tell_the_same(frames: list[Any], states: list[str], facts: dict[str, Any]) -> None:
     assert_story("tanstack", [{"id": str(n), "chunk": frame} for n, frame in enumerate(frames)], states, facts)
 

@@ -13,6 +13,7 @@ from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Answer, Gate
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
+from tests.support.tables import loop_over
 from toolcards.client import Denied, Toolcards, gate_client, gated
 from toolcards.client.decisions import approval_wait
 from toolcards.client.plain import Tools
@@ -85,7 +86,7 @@ def test_an_honest_gate_that_says_less_is_believed(client: str, row: BadAnswer, 
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+@loop_over(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_nothing_runs_on_a_bad_answer(client: str, row: BadAnswer, stage: str, keep_alive: bool) -> None:
     assert ran(CLIENTS[client], row, stage, keep_alive=keep_alive) == []
 

@@ -12,6 +12,7 @@ from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
 from tests.support.fake_gate import Gate
 from tests.support.javascript import CLIENTS, NODE, Node
 from tests.support.silent_server import Hole
+from tests.support.tables import loop_over
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="not here: Node.js")]
 ARGS = {"command": "ls"}
@@ -44,13 +45,13 @@ def test_an_honest_gate_is_believed(node: Node, client: str, stage: str) -> None
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
+@loop_over(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
 def test_an_honest_gate_that_says_less_is_believed(node: Node, client: str, row: BadAnswer, stage: str) -> None:
     assert ran(node, client, row, stage) == [["bash", ARGS]]
 
 
 @pytest.mark.parametrize("client", EACH)
-@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+@loop_over(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_nothing_runs_on_a_bad_answer(node: Node, client: str, row: BadAnswer, stage: str) -> None:
     assert ran(node, client, row, stage, haste=HASTE) == []
 

@@ -19,6 +19,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.support.server import PATIENCE, Server, with_curl
+from tests.support.tables import loop_over
 from toolcards import connect
 from toolcards.connect import probe as probing
 from toolcards.connect.programs.claude_code import HOLD, OLD_KEY, TIMEOUT
@@ -229,7 +230,7 @@ def test_a_foreign_plugin_is_not_changed(target: connect.Target) -> None:
 # ---------------------------------------------------------------- what pages say
 
 
-@pytest.mark.parametrize("recipe", connect.RECIPES, ids=lambda recipe: recipe.name)
+@loop_over("recipe", connect.RECIPES, ids=lambda recipe: recipe.name)
 def test_a_recipe_says_what_it_can_do(recipe: connect.Recipe) -> None:
     assert recipe.command == f"toolcards connect {recipe.name}"
     assert recipe.undo_command.endswith("--undo")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.client.common.json_diff import diff
 from toolcards.core import input_repair
 
@@ -70,7 +71,7 @@ def test_an_input_with_only_one_possible_meaning_is_repaired(
     assert (repaired.tool, repaired.input, repaired.method) == expected
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("tool", "value"),
     [
         ("get_wether", {"city": "Rome"}),  # no guessing by likeness

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.support.tables import loop_over
 from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +40,13 @@ def test_no_line_of_a_template_is_longer_than_120_characters() -> None:
     ]
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
+@loop_over("template", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
 def test_a_template_has_nothing_that_is_banned(template: Path) -> None:
     text = template.read_text()
     assert not [name for name, pattern in BANNED.items() if re.search(pattern, text, re.IGNORECASE)]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@loop_over("script", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_has_nothing_that_is_banned(script: Path) -> None:
     text = script.read_text()
     assert not [name for name, pattern in BANNED_SCRIPT.items() if re.search(pattern, text)]
@@ -93,7 +92,7 @@ PAIRS += [
 ]
 
 
-@pytest.mark.parametrize(("front", "ground", "least"), PAIRS)
+@loop_over(("front", "ground", "least"), PAIRS)
 def test_colours_can_be_read_in_both_themes(front: str, ground: str, least: float) -> None:
     tokens = _tokens()
     for theme in (0, 1):

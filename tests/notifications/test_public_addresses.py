@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.notifications import webhooks
 from toolcards.notifications.public_addresses import is_public
 
@@ -35,14 +36,14 @@ OUT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("network", [*V4, *V6])
+@loop_over("network", [*V4, *V6])
 def test_a_special_range_is_refused_from_its_first_address_to_its_last(network: str) -> None:
     every = ip_network(network)
     middle = every[every.num_addresses // 2]
     assert not any(map(is_public, (every[0], middle, every[-1])))
 
 
-@pytest.mark.parametrize("network", V4)
+@loop_over("network", V4)
 def test_a_special_address_is_no_better_written_as_another_kind(network: str) -> None:
     first = ip_network(network)[0]
     inside = f"{int(first) >> 16:x}:{int(first) & 0xFFFF:x}"
@@ -50,7 +51,7 @@ def test_a_special_address_is_no_better_written_as_another_kind(network: str) ->
         assert not is_public(ip_address(written)), written
 
 
-@pytest.mark.parametrize("address", OUT)
+@loop_over("address", OUT)
 def test_an_address_of_the_internet_passes_and_so_do_the_neighbours_of_special_ranges(address: str) -> None:
     assert is_public(ip_address(address))
 

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.tables import loop_over
 
 ROOT = Path(__file__).parents[2]
 MAP = (ROOT / "docs" / "architecture.md").read_text()
@@ -33,34 +33,34 @@ OTHER_TESTS = {
 TEST_FOLDERS = sorted({path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")})
 
 
-@pytest.mark.parametrize("place", ROWS)
+@loop_over("place", ROWS)
 def test_what_the_tree_names_is_there(place: str) -> None:
     path = ROOT / place
     assert path.is_dir() if place.endswith("/") else path.is_file()
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if len(room.parts) > 1], ids=str)
+@loop_over("room", [room for room in ROOMS if len(room.parts) > 1])
 def test_every_room_is_in_the_tree(room: Path) -> None:
     assert f"{room}/" in ROWS or f"`{room.name}/`" in ROWS.get(f"{room.parent}/", "")
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=str)
+@loop_over("room", ROOMS)
 def test_no_room_is_crowded(room: Path) -> None:
     modules = {path.stem for path in (ROOT / room).glob("*.py")} - GIVEN_MODULES
     assert len(modules) <= MAX_MODULES, "find what belongs together, or give some of them a room"
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=str)
+@loop_over("room", ROOMS)
 def test_every_room_says_what_it_is_for(room: Path) -> None:
     assert ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text()))
 
 
-@pytest.mark.parametrize("path", NAMED_PATHS)
+@loop_over("path", NAMED_PATHS)
 def test_every_path_that_is_named_exists(path: str) -> None:
     assert any((ROOT / base / path).exists() for base in (".", "toolcards"))
 
 
-@pytest.mark.parametrize("folder", TEST_FOLDERS, ids=str)
+@loop_over("folder", TEST_FOLDERS)
 def test_every_folder_of_tests_mirrors_a_room(folder: Path) -> None:
     is_room = any((ROOT / site / folder).is_dir() for site in (".", "toolcards"))
     assert is_room or folder.parts[0] in OTHER_TESTS

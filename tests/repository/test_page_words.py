@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.support.tables import loop_over
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -52,17 +52,17 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
+@loop_over("template", TEMPLATES, ids=name_of)
 def test_a_template_has_no_banned_phrase(template: Path) -> None:
     assert not list(find_template_phrases(template.read_text()))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
+@loop_over("module", MODULES, ids=name_of)
 def test_the_texts_of_a_module_have_no_banned_phrase(module: Path) -> None:
     assert not list(find_string_phrases(module.read_text()))
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=name_of)
+@loop_over("script", SCRIPTS, ids=name_of)
 def test_the_texts_of_a_page_script_have_no_banned_phrase(script: Path) -> None:
     strings = re.findall(r"'[^'\n]*'|`[^`]*`", re.sub(r"(?m)//.*$|/\*.*?\*/", "", script.read_text()))
     assert not [match[0] for string in strings for match in ANY.finditer(string)]

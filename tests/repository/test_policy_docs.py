@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.catalogs import EFFECTS
@@ -36,7 +37,7 @@ def answer(rule, tool, arguments):
 COMMANDS = [row for name in ("commands", "effects", "neutral") for row in rows(name)]
 
 
-@pytest.mark.parametrize(("rule", "command", "expected"), COMMANDS)
+@loop_over(("rule", "command", "expected"), COMMANDS)
 def test_commands_are_judged_as_the_page_says(rule, command, expected):
     assert answer(rule, "Bash", {"command": command.strip("`")}) == expected
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.client.common import tool_kinds
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import CHARACTERS, MAX_STEPS
@@ -55,7 +56,7 @@ def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) 
     assert decide(parse(PRESETS[name].document), question).effect == cells[2]
 
 
-@pytest.mark.parametrize("cells", [cells for _, cells in tables("matches")])
+@loop_over("cells", [cells for _, cells in tables("matches")])
 def test_an_operator_answers_as_the_page_says(cells: list[str]) -> None:
     operator, expected, value = MATCHERS[cells[0]], json.loads(cells[1]), json.loads(cells[2])
     truth = matchers.match_value(operator, value, operator.shape.prepare(expected))

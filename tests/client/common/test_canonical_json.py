@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import NotCanonical, canonicalize, digest
 
 # RFC 8785, appendix B
@@ -25,7 +26,7 @@ NUMBERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("bits", "text"), NUMBERS)
+@loop_over(("bits", "text"), NUMBERS)
 def test_numbers_are_spelled_as_ecmascript_does(bits, text):
     assert canonicalize(struct.unpack(">d", bytes.fromhex(bits))[0]).decode() == text
 

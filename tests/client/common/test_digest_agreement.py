@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.javascript import NODE, Node
+from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
 from toolcards.client.decisions.question import CallRequest
 
@@ -60,7 +61,7 @@ def sha256(text: str | None) -> str:
     return "refused" if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("text", TABLE, ids=lambda text: text[:40])
+@loop_over("text", TABLE, ids=lambda text: text[:40])
 def test_the_table_in_python(text: str) -> None:
     assert in_python(text) == sha256(TABLE[text])
 

@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.client.common import error_codes, exception_codes
 
 
@@ -180,7 +181,7 @@ HTTP = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
+@loop_over("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_the_table_is_the_page(row: list[str]) -> None:
     number, code, authority, again, *effects = row
     known = error_codes.TABLE[code]
@@ -197,15 +198,13 @@ def test_the_table_has_nothing_that_the_page_has_not() -> None:
     assert [row[1] for row in ROWS] == list(error_codes.TABLE)
 
 
-@pytest.mark.parametrize(("number", "status"), [(number, status) for number, value in HTTP.items() for status in value])
+@loop_over(("number", "status"), [(number, status) for number, value in HTTP.items() for status in value])
 def test_every_status_finds_its_row(number: int, status: int) -> None:
     assert error_codes.TABLE[exception_codes.classify_status(status)].number == number
     assert exception_codes.classify_exception(HTTPStatusError(status)).code == exception_codes.classify_status(status)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "authority", "retryable"), CASES, ids=lambda value: str(type(value).__name__)
-)
+@loop_over(("error", "code", "authority", "retryable"), CASES, ids=lambda value: str(type(value).__name__))
 def test_an_exception_finds_its_row(error: BaseException, code: str, authority: str, retryable: bool) -> None:
     fault = exception_codes.classify_exception(error)
     assert fault is not None

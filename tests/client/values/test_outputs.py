@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import gating
 from tests.support.server import PATIENCE, Server, until
+from tests.support.tables import loop_over
 from toolcards.client import BadOutput, Toolcards, gated, hooks
 from toolcards.client.plain import Tools
 from toolcards.client.values.jsonable import LONGEST
@@ -53,7 +54,7 @@ async def unawaited() -> None:
     return None
 
 
-@pytest.mark.parametrize("value", [
+@loop_over("value", [
     None, True, 1, 1.5, float("nan"), "", "text", b"bytes", [], {}, {"a": [1, {"b": None}]}, (1, 2), {1, 2},
     Path("/tmp"), Decimal("1.5"), datetime.date(2026, 1, 2), Colour.RED, Holder(Holder(1)), ValueError("no"),
     [same := [1], same, same],

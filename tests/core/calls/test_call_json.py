@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fact_samples import ALICE, WAYS, card_after
+from tests.support.tables import loop_over
 from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time, summarize
@@ -110,7 +111,7 @@ def test_lone_surrogates_have_a_size() -> None:
     assert drop_large_bodies(call(f.OutputReady("c", "\ud800" * 2000)))["truncated"] == ["output"]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("tool", "value", "line"),
     [
         ("Bash", {"command": "ls -l", "description": "list"}, "ls -l"),

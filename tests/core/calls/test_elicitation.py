@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.calls.elicitation import InvalidAnswer, check_answers, read_fields
 from toolcards.core.calls.questions import read_message, read_questions
 
@@ -17,7 +18,7 @@ def make_form(*, required: Any = (), definitions: Any = None, **properties: Any)
     return {"message": "Fill in", "requestedSchema": schema | ({"$defs": definitions} if definitions else {})}
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("schema", "good", "bad"),
     [
         ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "abc"], ["a", "abcd", 3, None]),

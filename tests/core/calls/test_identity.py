@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.fact_samples import play
+from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import RunState
@@ -85,8 +86,8 @@ def test_news_of_the_same_input_changes_nothing(before: list[Any], facts: list[A
     assert card_of(board).anomalies == ()
 
 
-@pytest.mark.parametrize("before", [ASKED, APPROVED, ALLOWED], ids=["asked", "approved", "allowed"])
-@pytest.mark.parametrize("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
+@loop_over("before", [ASKED, APPROVED, ALLOWED], ids=["asked", "approved", "allowed"])
+@loop_over("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
 def test_another_input_ends_the_question_and_is_a_new_attempt(before: list[Any], facts: list[Any]) -> None:
     board = play(*before)
     known = shown(card_of(board))[:6]
@@ -154,7 +155,7 @@ def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it()
         assert (len(board.cards), card_of(board).input) == (1, edited)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "end",
     [
         f.OutputReady("c", 1), f.OutputFailed("c", "x"), f.OutputDenied("c"), f.OutputPartial("c", 1), f.StepReset(),
@@ -163,7 +164,7 @@ def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it()
     ],
     ids=lambda fact: fact.type,
 )  # fmt: skip
-@pytest.mark.parametrize("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
+@loop_over("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
 def test_the_right_to_run_dies_with_the_call(before: list[Any], end: Any) -> None:
     board = play(*before)
     assert card_of(board).unclaimed

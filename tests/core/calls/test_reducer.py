@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.support.fact_samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
+from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.run_state import RunState
@@ -30,8 +31,8 @@ def codes(card: Card) -> list[str]:
 # ---------------------------------------------------------------- 1 to 7: terminals
 
 
-@pytest.mark.parametrize("way", ["OA", "OE", "OD"])
-@pytest.mark.parametrize("fact", SAMPLES, ids=lambda fact: fact.type)
+@loop_over("way", ["OA", "OE", "OD"])
+@loop_over("fact", SAMPLES, ids=lambda fact: fact.type)
 def test_rule_1_a_hard_terminal_is_never_downgraded(way: str, fact: f.AnyFact) -> None:
     before = card_after(*WAYS[way])
     after = play(*WAYS[way], fact).cards[1]

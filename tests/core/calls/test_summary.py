@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.calls.card import Card, CardApproval, CardTool
 from toolcards.core.calls.summary import has_whole_summary, summarize
 
@@ -48,7 +49,7 @@ def test_a_huge_edit_is_counted_quickly() -> None:
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("kind", "value", "expected"),
     [
         ("execute", {"command": "ls"}, True),

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.fact_samples import SAMPLES, WAYS, play
+from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.reducer import advance, find_row
@@ -98,7 +97,7 @@ def _cells(page: str) -> list[tuple[str, str, str]]:
     return [(name, column, cell) for name, *cells in rows for column, cell in zip(head[1:], cells, strict=True)]
 
 
-@pytest.mark.parametrize(("text", "column", "expected"), [*_cells(PAGE), *_cells(HARD)])
+@loop_over(("text", "column", "expected"), [*_cells(PAGE), *_cells(HARD)])
 def test_the_board_does_what_the_page_says(text: str, column: str, expected: str) -> None:
     board = play(*WAYS[column])
     before = board.find("c")
@@ -148,8 +147,8 @@ def test_every_row_of_the_table_has_a_sample_and_every_call_fact_a_row() -> None
     assert set(NEXT) == {(name, column) for name in ROWS for column in COLUMNS}
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("fact", SAMPLES, ids=lambda fact: fact.type)
+@loop_over("column", COLUMNS)
+@loop_over("fact", SAMPLES, ids=lambda fact: fact.type)
 def test_step_answers_every_pair(column: str, fact: f.AnyFact) -> None:
     card = play(*WAYS[column]).find("c") or Card("c")
     after, applied = advance(card, fact)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, decide
 from toolcards.core.policy.language.document import compile_pattern, parse
@@ -191,7 +192,7 @@ MATCHES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("match", "question", "hit"), MATCHES)
+@loop_over(("match", "question", "hit"), MATCHES)
 def test_conditions(match, question, hit):
     assert (said(policy({"effect": "deny", "match": match}), **question).effect is Effect.DENY) == bool(hit)
 
@@ -223,7 +224,7 @@ ARGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("argument", "value", "answer"), ARGS)
+@loop_over(("argument", "value", "answer"), ARGS)
 def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, value, answer):
     match = {"tool": "Bash", "args": [argument]}
     hit = answer[0] in "TUa"
@@ -301,7 +302,7 @@ def grant(rules, name="r0", **more):
     )
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("more", "counts"),
     [
         ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
@@ -399,7 +400,7 @@ PACK_TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "tool", "value", "effect"), PACK_TABLE)
+@loop_over(("name", "tool", "value", "effect"), PACK_TABLE)
 def test_packs(name, tool, value, effect):
     decision = said(parse(PRESETS[name].document), tool=tool, input=value)
     assert decision.effect == effect and decision.reason

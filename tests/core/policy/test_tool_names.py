@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.policy_strategies import disable_index
+from tests.support.tables import loop_over
 from toolcards.client.common.lookalikes import make_skeleton
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
@@ -42,7 +43,7 @@ def says(effect, expected, tool, **more):
     return decide(policy, PolicyRequest.for_tool(tool, **more)).effect == effect
 
 
-@pytest.mark.parametrize("tool", ALIKE + BESIDE)
+@loop_over("tool", ALIKE + BESIDE)
 def test_a_rule_that_asks_or_denies_holds_for_what_looks_like_it_and_one_that_allows_does_not(tool):
     assert says("deny", "bash", tool) and says("ask", "bash", tool) and says("deny", "ba*h", tool)
     assert says("ask", "BASH", tool) and says("deny", "b\u0430sh", tool)

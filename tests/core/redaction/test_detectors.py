@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.core.redaction import detectors
 from toolcards.core.redaction.redactor import Redactor, StreamRedactor
 from toolcards.core.redaction.token_patterns import SHAPES
@@ -139,7 +140,7 @@ TEXTS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@loop_over("value", VALUES.values(), ids=VALUES)
 def test_a_secret_in_a_value_is_hidden_however_deep_it_is(value: Any) -> None:
     for given_value in (value, {"deep": [[value]]}):
         shown = HIDE.value(given_value)
@@ -153,7 +154,7 @@ def test_nothing_is_lost_where_two_names_look_alike() -> None:
     assert len(HIDE.value({"tokens": {f"tok3n{number:05}xyZ": 1 for number in range(2_000)}})["tokens"]) == 2_000
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@loop_over("text", TEXTS.values(), ids=TEXTS)
 def test_a_secret_in_a_text_is_hidden_in_a_string_in_a_string_too(text: str) -> None:
     for written in (text, f"it said:\n{text}\nand ended", json.dumps({"a": text}), json.dumps(json.dumps([text]))):
         shown = HIDE.text(written)
@@ -194,7 +195,7 @@ TOKENS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
+@loop_over("token", TOKENS.values(), ids=TOKENS)
 def test_a_token_of_a_large_provider_is_known_wherever_it_stands(token: str) -> None:
     for written in (
         token,
@@ -266,7 +267,7 @@ ORDINARY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@loop_over("text", ORDINARY)
 def test_ordinary_text_stays_readable(text: str) -> None:
     assert HIDE.text(text) == text
 
@@ -282,7 +283,7 @@ PLAIN_VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN_VALUES, ids=repr)
+@loop_over("value", PLAIN_VALUES, ids=repr)
 def test_ordinary_values_stay_the_very_same_objects(value: Any) -> None:
     assert HIDE.value(value) is value
 
@@ -307,7 +308,7 @@ STREAMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", STREAMED.values(), ids=STREAMED)
+@loop_over("text", STREAMED.values(), ids=STREAMED)
 def test_a_secret_that_is_cut_in_two_shows_in_neither_piece(text: str) -> None:
     text = f"before {text}\nafter"
     for cut in range(1, len(text)):
@@ -317,8 +318,8 @@ def test_a_secret_that_is_cut_in_two_shows_in_neither_piece(text: str) -> None:
         assert shown.startswith("before ") and shown.endswith("\nafter")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
-@pytest.mark.parametrize("text", STREAMED.values(), ids=STREAMED)
+@loop_over("size", [1, 2, 3, 5])
+@loop_over("text", STREAMED.values(), ids=STREAMED)
 def test_a_secret_in_small_pieces_shows_in_none(text: str, size: int) -> None:
     shown = _streamed(text, list(range(size, len(text), size)))
     assert not any(S[at : at + 5] in shown for at in range(len(S) - 4)), shown

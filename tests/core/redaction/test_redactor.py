@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool
 from toolcards.core.redaction.masks import has_mask
 from toolcards.core.redaction.redactor import Redactor, StreamRedactor
@@ -80,7 +81,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@loop_over("text", TEXTS)
 def test_the_secret_is_hidden_and_hiding_again_changes_nothing(text: str) -> None:
     shown = HIDE.text(text)
     assert S not in shown
@@ -88,7 +89,7 @@ def test_the_secret_is_hidden_and_hiding_again_changes_nothing(text: str) -> Non
     assert HIDE.text(shown) == shown
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         "ls -la && git status", "max_tokens: 100", "tokens used: 12345", "input_tokens=12", "next_page_token=abcdef123456",
@@ -116,13 +117,13 @@ PLAIN_NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", SECRET_NAMES.split())
+@loop_over("name", SECRET_NAMES.split())
 def test_these_names_tell(name: str) -> None:
     assert classify_name(name)
     assert S not in json.dumps(HIDE.value({name: S, "more": [{name: {"deep": [S]}}]}))
 
 
-@pytest.mark.parametrize("name", PLAIN_NAMES.split())
+@loop_over("name", PLAIN_NAMES.split())
 def test_these_names_do_not_tell(name: str) -> None:
     given = {name: "north", "n": {name: 12}}
     assert HIDE.value(given) is given
@@ -184,7 +185,7 @@ def test_what_a_person_edits_gets_its_secrets_back() -> None:
     assert has_mask(HIDE.restore({**shown, "elsewhere": shown["password"]}, original))
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         "the quick brown fox " * 10_000, "token" * 40_000, 'password"' * 22_000, "-----BEGIN PRIVATE KEY-----" * 7_000,

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.runs import sequence_set
 
 
-@pytest.mark.parametrize("seed", range(20))
+@loop_over("seed", range(20))
 def test_each_number_is_new_once_in_whatever_order_they_come(seed):
     chance = random.Random(seed)
     sent = [chance.randrange(1, 60) for _ in range(200)]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.text.json_prefix import is_json_prefix
 
@@ -50,7 +51,7 @@ def test_the_whole_text_of_another_value_is_not(value: Any, other: Any, chance: 
         assert not is_json_prefix(text, value)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "value"),
     [
         ('{"a":1}x', {"a": 1}),

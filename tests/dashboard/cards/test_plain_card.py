@@ -12,6 +12,7 @@ from dashboard.cards.card_html import CardHtml
 from dashboard.cards.card_view import CardView
 from dashboard.cards.plain_card import is_plain, render_plain_card
 from tests.support.cards import a_card, call_of
+from tests.support.tables import loop_over
 from toolcards.core.calls.card import Card, CardApproval, CardDecision, CardTool, Milestones, ToolCallState
 from toolcards.core.calls.facts import Actor
 
@@ -51,9 +52,9 @@ def view_of(card: Card, *, full: bool = False) -> tuple[Any, CardView]:
     return call, CardView(call.as_shown_card(), full=full)
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("state", [S.INPUT_AVAILABLE, S.OUTPUT_AVAILABLE])
+@loop_over("full", [False, True])
+@loop_over("name", PLAIN)
+@loop_over("state", [S.INPUT_AVAILABLE, S.OUTPUT_AVAILABLE])
 def test_a_plain_card_has_the_bytes_of_its_template(state: ToolCallState, name: str, full: bool) -> None:
     call, view = view_of(a_card(state, **PLAIN[name]), full=full)
     assert is_plain(view)
@@ -115,7 +116,7 @@ ASKING_MORE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ASKING)
+@loop_over("name", ASKING)
 def test_a_card_that_asks_has_the_bytes_of_its_template(name: str) -> None:
     call, view = view_of(a_card(S.APPROVAL_REQUESTED, **ASKING[name]))
     assert is_plain(view)
@@ -147,8 +148,8 @@ ANSWERED: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("name", ANSWERED)
+@loop_over("full", [False, True])
+@loop_over("name", ANSWERED)
 def test_an_answered_card_has_the_bytes_of_its_template(name: str, full: bool) -> None:
     state, fields = ANSWERED[name]
     call, view = view_of(a_card(state, **fields), full=full)

@@ -11,6 +11,7 @@ import pytest
 from dashboard.cards import labels, rendering, safe_text
 from dashboard.cards.card_view import CardView
 from tests.support.cards import a_card, call_of
+from tests.support.tables import loop_over
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import (
     TERMINAL,
@@ -78,7 +79,7 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
 }
 
 
-@pytest.mark.parametrize("code", list(error_codes.TABLE))
+@loop_over("code", list(error_codes.TABLE))
 def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
     fault = error_codes.make_fault(code)
     error = CardError("words", code, fault.retryable, fault.authority, fault.phase)
@@ -281,8 +282,8 @@ def hostile_card(state: ToolCallState, text: str) -> Card:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("state", list(S))
+@loop_over("text", HOSTILE.values(), ids=HOSTILE)
+@loop_over("state", list(S))
 def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> None:
     for full in (False, True):
         html = html_of(hostile_card(state, text), full=full)
@@ -294,7 +295,7 @@ def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> No
         html.encode()  # can be sent
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "shown"),
     [
         ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\x00", "U+0000"), ("\ud800", "U+D800"), ("\U000e0041", "U+E0041"),

@@ -10,6 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
+from dashboard.live import frames
 from dashboard.live.frames import MAX_UNCONFIRMED
 from tests.support.browser_sockets import text_with, watching
 from tests.support.gate_commands import RecordFacts
@@ -57,3 +58,12 @@ async def test_a_browser_that_never_confirms_is_sent_all_frames(
     async with watching(signed_in, "/ws/runs/slow/") as opened:
         await change(source, 1)
         await text_with(opened, f'data-call-id="c{CHANGES}"')
+
+
+async def test_a_lost_confirmation_holds_frames_back_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_WAIT", 0.05)
+    window = frames.SendWindow()
+    window.record_confirmed()
+    for _ in range(MAX_UNCONFIRMED):
+        window.record_sent()
+    await asyncio.wait_for(window.wait_until_open(), PATIENCE)

@@ -8,6 +8,7 @@ import pytest
 
 from dashboard.serving.static_files import remove_comments
 from tests.support.server import Server
+from tests.support.tables import loop_over
 
 SCRIPTS = sorted((Path(__file__).parents[3] / "static/toolcards").glob("*.js"))
 
@@ -17,7 +18,7 @@ def test_comments_of_whole_lines_leave_a_script_and_nothing_else() -> None:
     assert remove_comments(script) == "let a = 'http://x';  // stays\nf(/\\/\\*/);\n"
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@loop_over("path", SCRIPTS, ids=lambda path: path.name)
 def test_no_text_of_a_script_looks_like_a_comment(path: Path) -> None:
     assert all(line.count("`") % 2 == 0 for line in path.read_text().splitlines())  # texts of several lines
 

@@ -12,6 +12,7 @@ from django.db import IntegrityError, InterfaceError, InternalError, Operational
 from django.db.transaction import TransactionManagementError
 
 from tests.support.server import PATIENCE
+from tests.support.tables import loop_over
 from toolcards import gate, outages
 from toolcards.core.calls import facts as f
 from toolcards.database import is_transient
@@ -24,7 +25,7 @@ def caused(error: Exception, by: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("error", "transient"),
     [
         (OperationalError("database is locked"), True),

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.fact_samples import SAMPLES
+from tests.support.tables import loop_over
 from toolcards.core.calls.facts import dump, load, revise
 
 
-@pytest.mark.parametrize("fact", SAMPLES, ids=lambda fact: type(fact).__name__)
+@loop_over("fact", SAMPLES, ids=lambda fact: type(fact).__name__)
 def test_a_revised_fact_is_a_copy_and_leaves_the_original_as_it_is(fact: Any) -> None:
     text, moment = dump(fact), fact.at
     assert revise(fact, call_id="other", at=moment + 1) == replace(fact, call_id="other", at=moment + 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.policy.language.document import PolicyError, build_schema, compile_pattern, describe_rule, parse
@@ -63,7 +64,7 @@ def test_packs_are_taken(pack):
     assert all(rule.public_reason for rule in parse(pack.document).rules)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("pointer", "value", "at", "code"),
     [
         ("/extra", 1, "/extra", "unknown_field"), ("/v", 2, "/v", "unknown_value"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
@@ -15,7 +16,7 @@ def found(*rules, **more):
     return [(finding.pointer, finding.code) for finding in lint(parse({"rules": list(rules)}), **more)]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("rule", "findings"),
     [
         ({"effect": "allow"}, [("/match", "allows_everything")]),
@@ -45,7 +46,7 @@ def test_one_rule(rule, findings):
 ALONE, TWO = [("ana", "group:admin")], [("ana", "group:admin"), ("bea", "group:sre")]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("document", "voters", "owners", "pointers"),
     [
         ({}, ALONE, {"ana"}, ["/default_ask/allow_requester"]),

@@ -5,6 +5,7 @@ A row is the name as an agent sends it, with the server where the wire tells it 
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.tool_kinds import DANGER, KINDS, find_kinds, is_known_tool
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
@@ -154,14 +155,14 @@ def test_there_are_enough_of_them():
     assert len({name for name, server, _ in LOOKINGS if not server}) >= 80
 
 
-@pytest.mark.parametrize(("tool", "server", "kind"), CHANGES)
+@loop_over(("tool", "server", "kind"), CHANGES)
 def test_policies_that_ask_about_changes_ask_about_what_changes(tool, server, kind):
     assert find_kinds(tool, server) == (kind,)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
 
-@pytest.mark.parametrize(("tool", "server", "kind"), LOOKINGS)
+@loop_over(("tool", "server", "kind"), LOOKINGS)
 def test_tools_that_are_known_to_look_run_unasked(tool, server, kind):
     assert find_kinds(tool, server) == (kind,)
     assert effect("ask-on-writes", tool, server) is Effect.ALLOW
@@ -182,14 +183,14 @@ UNKNOWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "server"), UNKNOWN)
+@loop_over(("tool", "server"), UNKNOWN)
 def test_an_unknown_tool_requires_approval_whatever_its_name(tool, server):
     assert "other" in find_kinds(tool, server) and not is_known_tool(tool, server)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
 
-@pytest.mark.parametrize("tool", [name for name, server, _ in CHANGES if not server and not name.startswith("mcp__")])
+@loop_over("tool", [name for name, server, _ in CHANGES if not server and not name.startswith("mcp__")])
 def test_a_look_alike_or_a_strange_server_lowers_no_risk(tool):
     for other in (tool.upper(), f" {tool}", f"{tool}\u200b", tool.replace("e", "\u0435", 1), f"mcp__evil__{tool}"):
         known = tool_kinds.find_kind(tool)

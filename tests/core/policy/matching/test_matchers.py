@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.matching.operands import compile_glob
@@ -151,7 +152,7 @@ TABLE = {
 ROWS = [(op, *row) for op, rows in TABLE.items() for row in rows]
 
 
-@pytest.mark.parametrize(("op", "value", "expected", "answer"), ROWS)
+@loop_over(("op", "value", "expected", "answer"), ROWS)
 def test_table(op, value, expected, answer):
     matcher = MATCHERS[op]
     assert matchers.match_value(matcher, value, matcher.shape.prepare(expected)) is answer
@@ -172,7 +173,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "expected"), REFUSED)
+@loop_over(("op", "expected"), REFUSED)
 def test_values_that_an_operator_cannot_use_are_refused(op, expected):
     with pytest.raises(ValueError):
         MATCHERS[op].shape.prepare(expected)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.shell_samples import read_lines
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
@@ -24,25 +25,25 @@ FELL = [(line, runs) for runs, _, line in (text.partition("\t") for text in read
 HARMFUL = read_lines("harmful")
 
 
-@pytest.mark.parametrize(("line", "runs"), FELL)
+@loop_over(("line", "runs"), FELL)
 def test_no_rule_for_the_first_program_allows_what_it_runs(line, runs):
     first = line.split()[0]
     assert judged("allow", "cmd", first, line, "ask") is Effect.ASK
     assert judged("allow", "effect", "none", line, "ask") is Effect.ASK
 
 
-@pytest.mark.parametrize(("line", "runs"), FELL)
+@loop_over(("line", "runs"), FELL)
 def test_no_deny_for_what_runs_is_passed(line, runs):
     assert judged("deny", "cmd", runs, line, "allow") is not Effect.ALLOW
     assert judged("deny", "effect", "runs", line, "allow") is not Effect.ALLOW
 
 
-@pytest.mark.parametrize("line", [*HARMFUL, *(line for line, _ in FELL)])
+@loop_over("line", [*HARMFUL, *(line for line, _ in FELL)])
 def test_the_starter_policy_asks_about_what_does_more_than_look(line):
     assert decide(PACK, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ASK
 
 
-@pytest.mark.parametrize("line", [line for line in HARMFUL if line.split()])
+@loop_over("line", [line for line in HARMFUL if line.split()])
 def test_a_rule_that_names_only_the_program_does_not_allow_it(line):
     first = line.split()[0].strip("'\"") or "x"
     if len(line.split()) > 1 and first.isascii() and first.replace("-", "").isalnum():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
@@ -83,7 +84,7 @@ def read(words, specification, style="gnu", **more):
     return arguments.options, [word for _, word in arguments.operands], arguments.unknown
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("words", "style", "expected"),
     [
         ("-ab f", "gnu", ([("-a", ""), ("-b", "")], ["f"], [])),
@@ -158,7 +159,7 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "path", "payload", "alone"), ALONE)
+@loop_over(("tool", "path", "payload", "alone"), ALONE)
 def test_only_known_arguments_may_stand_next_to_a_command(tool, path, payload, alone):
     assert (explain_other_arguments(tool, payload, tuple(path.split("/")[1:])) == "") is alone
     for op, value in (("cmd", "ls"), ("effect", "none")):
@@ -219,8 +220,8 @@ MARKED = [
 ]
 
 
-@pytest.mark.parametrize("payload", MARKED)
-@pytest.mark.parametrize("effect", ["allow", "ask", "deny"])
+@loop_over("payload", MARKED)
+@loop_over("effect", ["allow", "ask", "deny"])
 def test_reasons_hold_nothing_that_the_agent_wrote(payload, effect):
     """They are stored in the clear, and stand on pages as our words."""
     for op, value in (("cmd", ["ls", "awk", "git", "npm", "python"]), ("effect", "none")):

@@ -1,8 +1,7 @@
 """Everyday commands that only look run without a question under the starter policy."""
 
-import pytest
-
 from tests.support.shell_samples import read_lines
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
@@ -11,7 +10,7 @@ PACK = parse(PRESETS["ask-on-writes"].document)
 EVERYDAY = read_lines("everyday")
 
 
-@pytest.mark.parametrize("line", EVERYDAY)
+@loop_over("line", EVERYDAY)
 def test_an_everyday_command_is_allowed(line):
     decision = decide(
         PACK, PolicyRequest.for_tool("Bash", input={"command": line, "description": "look", "timeout": 5})

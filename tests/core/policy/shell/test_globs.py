@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.globs import is_glob, may_expand_to, starts_with_glob
@@ -47,7 +48,7 @@ def test_a_pattern_may_be_a_name(word, target, same):
     assert may_expand_to(word, target) is same
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("denied", "line", "answer"),
     [
         ("git push", "git pus[h] origin", Effect.DENY),

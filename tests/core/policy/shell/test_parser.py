@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
@@ -108,7 +109,7 @@ OPAQUE = [
 ]
 
 
-@pytest.mark.parametrize("line", OPAQUE)
+@loop_over("line", OPAQUE)
 def test_everything_else_is_opaque_and_says_why(line):
     parsed = parse_line(line)
     assert parsed.opaque and not parsed.commands

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.script import read_line
@@ -65,7 +66,7 @@ ATTACKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ATTACKS)
+@loop_over("command", ATTACKS)
 def test_no_attack_passes_an_allow_rule(command):
     assert said(ALLOW, command).effect is Effect.ASK
 
@@ -84,7 +85,7 @@ ORDINARY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ORDINARY)
+@loop_over("command", ORDINARY)
 def test_ordinary_commands_are_allowed(command):
     assert said(ALLOW, command).effect is Effect.ALLOW
 
@@ -112,7 +113,7 @@ SPELL_RM = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", SPELL_RM)
+@loop_over("command", SPELL_RM)
 def test_a_deny_catches_every_spelling(command):
     assert said(DENY_RM, command).effect is Effect.DENY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.live.repeated_cards import GROWING, MOST_REPEATS, RepeatedCards
+from dashboard.live.base_board import GROWING, MOST_REPEATS, RepeatedCards
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
