@@ -9,28 +9,22 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, expect, patient
-from tests.support.server import until
+from tests.support.browser_pages import NEEDS_BROWSER, Desk, expect
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def page(browser: Any, server: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+def page(desk: Desk, server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of the admin, signed in; without scripts for tests marked so."""
-    scripts = "no_scripts" not in request.fixturenames
-    context = browser.new_context(java_script_enabled=scripts)
-    opened = patient(context).new_page()
+    how = {"java_script_enabled": False} if "no_scripts" in request.fixturenames else {}
+    opened = desk.open_page(server, how)
     opened.faults = []
     opened.on("console", lambda value: opened.faults.append(value.text) if value.type == "error" else None)
-    opened.goto(f"{server.base}/login/")
-    opened.fill("[name=username]", "admin")
-    opened.fill("[name=password]", server.password)
-    opened.locator("button[type=submit], main button").first.click()
-    opened.wait_for_url(lambda url: "/login/" not in url)
     yield opened
-    context.close()
+    desk.put_back(opened.context, server, how)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ The import contracts are in `.importlinter`, which one test here runs.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -39,12 +40,18 @@ LATE_IMPORTS = {
 }
 
 
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    """Return the tree of a module, which the tests here only read."""
+    return ast.parse(path.read_text())
+
+
 def list_modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     """Yield the dotted name and the tree of each module in these packages."""
     for package in packages or ("toolcards", "dashboard"):
         for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text())
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), parse(path)
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
@@ -209,7 +216,7 @@ def test_no_test_module_imports_a_test_module_or_a_conftest() -> None:
     """What tests share is in `tests/support` or next to them, in a module that holds no tests."""
     wrong = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = parse(path)
         members = (
             f"{node.module}.{alias.name}"
             for node in ast.walk(tree)
