@@ -15,7 +15,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.approvals.ballots import clean_comment
 from toolcards.gate.approvals.votes import format_age
-from toolcards.gate.decisions.eligibility import list_identities, load_terms
+from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Command
@@ -60,7 +60,7 @@ class RecordManualOutcome(Command):
         self.answer = memory.board.cards[card.ordinal]
 
     def _check_person(self, card: Card) -> None:
-        if not self.person.has_perm("toolcards.vote"):
+        if not may_vote(self.person):
             raise NotAllowed("You do not have permission to vote.")
         row = Approval.objects.filter(id=card.approval.id, asked=True).first() if card.approval else None
         if row is not None and not load_terms(row).may_answer(list_identities(self.person)):

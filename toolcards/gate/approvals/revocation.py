@@ -13,7 +13,7 @@ from toolcards.audit.trail import Act
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.decisions.eligibility import list_identities, load_terms
+from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Command
@@ -59,7 +59,7 @@ class RevokeApproval(Command):
         return row.state == "revoked" and is_mine
 
     def _check(self, row: Approval, card: Card) -> None:
-        if not self.person.has_perm("toolcards.vote"):
+        if not may_vote(self.person):
             raise NotAllowed("You do not have permission to vote.")
         if not load_terms(row).may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")

@@ -27,7 +27,7 @@ from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import list_identities, load_terms
+from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
@@ -118,7 +118,7 @@ class CastVote(Command):
             raise CallChanged("This is not what you were shown. Review it again.", code="view_stale")
 
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
-        if not self.person.has_perm("toolcards.vote"):
+        if not may_vote(self.person):
             raise NotAllowed("You do not have permission to vote.")
         if not terms.may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")

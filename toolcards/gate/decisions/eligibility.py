@@ -44,6 +44,14 @@ def _select_groups(person: int) -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
+def may_vote(person: Any) -> bool:
+    """Return whether the person may vote, as stored now.
+
+    `has_perm` answers for the moment when the row was read: a work of the writer can wait for seconds after that.
+    """
+    return any(pk == person.pk for pk, _ in memo.recall(count_eligible_voters, _list_voters_by_pk))
+
+
 def count_eligible_voters(terms: AskTerms, source: Source) -> int:
     """Return how many people may vote under these terms.
 
