@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from toolcards.core.redaction.sensitive_names import classify_name, split_name
-from toolcards.core.redaction.spans import MASK, NO_VALUE, UNDECIDED, SecretSpan, looks_random
+from toolcards.core.redaction.spans import B_OPEN, MASK, NO_VALUE, UNDECIDED, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
 _A, _AI = re.ASCII, re.ASCII | re.IGNORECASE
@@ -50,6 +51,7 @@ _PAIR_VALUE = re.compile(
 )
 _ENDS = re.compile(r"\}|\\?\n[ \t]*-[ \t]|\n[ \t]*\n")
 _PAIR_MOST = 600
+_MASK_SIGN = B_OPEN[0]  # how a mask begins; nearly no value does
 
 
 def read_named_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan | int:
@@ -118,7 +120,7 @@ def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> SecretS
 
 def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> SecretSpan | None:
     """Return the value that begins here as a secret, or None."""
-    if MASK.match(hay, place) or place >= len(hay):
+    if place >= len(hay) or (hay[place] == _MASK_SIGN and MASK.match(hay, place)):
         return None
     opening_quote = _QUOTE.match(hay, place)
     if opening_quote:
@@ -128,16 +130,16 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
         start, end = place, _find_balanced_end(hay, place, quote)
     elif tag:
         start, end = place, _find_match_end(_TAG, hay, place)
-    elif (split_name(name) or [""])[-1] in _HEADERS:
+    elif _is_header(name):
         start, end = place, _find_match_end(_HEADER, hay, place)
     elif (
-        hay[place - 1] == "="
+        hay[place - 1 : place + 1] == "={"
         and (braced := _BRACED.match(hay, place))
         and not classify_name(braced.group().strip("{}"))
     ):
         start, end = place, braced.end()
     else:
-        inserted = _PLACEHOLDER.match(hay, place)
+        inserted = _PLACEHOLDER.match(hay, place) if hay[place] == "{" else None
         if inserted and classify_name(inserted.group(1).rpartition(".")[2]):
             return None
         start, end = place, _find_match_end(_BARE, hay, place)
@@ -150,9 +152,15 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
     return _check_value(hay, start, end, prose=prose and not opening_quote and not scheme)
 
 
+@lru_cache(maxsize=4_096)
+def _is_header(name: str) -> bool:
+    """Return whether the value of this name goes to the end of its line."""
+    return (split_name(name) or [""])[-1] in _HEADERS
+
+
 def _check_value(hay: str, start: int, end: int, *, prose: bool) -> SecretSpan | None:
     text = hay[start:end]
-    if not text.strip() or MASK.match(hay, start):
+    if not text.strip() or (text[0] == _MASK_SIGN and MASK.match(hay, start)):
         return None
     if NO_VALUE.fullmatch(text) or (prose and not (len(text) >= 8 and looks_random(text))):
         return SecretSpan(start, end, UNDECIDED) if end == len(hay) else None

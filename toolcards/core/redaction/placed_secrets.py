@@ -63,6 +63,7 @@ _SECURE = re.compile(r"convertto-securestring[ \t]+(?:-string[ \t]+)?\\*([\"'])(
 _MEMBER = re.compile(r"[\"']\w+\\*[\"'][ \t]*:[ \t]*\\*[\"']([A-Za-z0-9_\-]+)", _A)
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \r\n"
 Reader: TypeAlias = Callable[[str, int], SecretSpan | None]
+_FLAG_WINDOW = 130  # characters after a program's name: a little more than its patterns allow
 _OBJECT = 4_096  # characters around a member that are searched for the type of the object
 
 
@@ -73,14 +74,27 @@ def read_placed_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan
     """
     if hay[start] == "-" and (span := _read_armored_key(hay, start, end, floor)):
         return span
-    for reader in _READERS.get(hay[start].lower(), ()):
+    for reader in _list_readers(hay[start : start + _BEGINNING]):
         if span := reader(hay, start):
             return span
-    if hay[end - 1] == " " and hay[start] in _FIRST_OF_PROGRAMS:
+    if hay[end - 1] == " " and hay[start] in _FIRST_OF_PROGRAMS and _may_have_flag(hay, start, end):
         for reader in _list_flag_readers(hay[start:end]):
             if span := reader(hay, start):
                 return span
     return None
+
+
+def _may_have_flag(hay: str, start: int, end: int) -> bool:
+    """Return whether a flag follows near enough; the `pass:` of openssl has no hyphen."""
+    return hay[start] in "oO" or hay.find("-", end, end + _FLAG_WINDOW) >= 0
+
+
+@lru_cache(maxsize=4_096)
+def _list_readers(beginning: str) -> tuple[Reader, ...]:
+    """Return the readers of secrets that can begin with this text."""
+    text = beginning.lower()
+    readers = _READERS.get(text[:1], ())
+    return tuple(reader for reader in readers if text.startswith(_WORDS.get(reader, "")))
 
 
 @lru_cache(maxsize=256)
@@ -207,3 +221,14 @@ _READERS: dict[str, tuple[Reader, ...]] = {
     "c": (_database, _secure),
     "e": (_piped,),
 } | dict.fromkeys("avrzlnko7", (_database,))
+_BEGINNING = 9  # characters, as many as the longest of these words
+# How the text of some readers begins, in small letters, up to where spellings differ; the others read any text.
+_WORDS: dict[Reader, str | tuple[str, ...]] = {
+    _read_putty_key: "private-l",
+    _database: (
+        "postgres", "mysql", "mariadb", "mongodb", "redis", "valkey", "amqp", "mssql", "sqlserver", "clickhous", "nats",
+        "kafka", "ldap",
+    ),
+    _password_of_user: ("identifie", "password"), _registry: ("docker lo", "podman lo"), _piped: ("echo ", "printf "),
+    _oracle: ("jdbc:orac", "sqlplus "), _sshpass: "sshpass -", _secure: "convertto",
+}  # fmt: skip
