@@ -31,6 +31,18 @@ BANNED_SCRIPT = {
 }
 
 
+def test_tables_that_can_scroll_are_reached_by_keyboard_and_have_a_name() -> None:
+    tables = [
+        (template.name, tag)
+        for template in TEMPLATES
+        for tag in re.findall(r'<div class="table\b[^>]*>', template.read_text())
+    ]
+    assert len(tables) > 15
+    assert not [
+        found for found in tables if not all(part in found[1] for part in ('tabindex="0"', 'role="region"', "aria-label="))
+    ]
+
+
 def test_no_line_of_a_template_is_longer_than_120_characters() -> None:
     assert not [
         f"{template.relative_to(ROOT)}:{number}"
