@@ -58,7 +58,7 @@ def patient(context: Any) -> Any:
 class Desk:
     """A browser's contexts, handed from test to test and from server to server, signed in as the admin.
 
-    A page costs CPU: in a new context 1.3 s, in one that was used 0.5 s, and half of that again where no other page
+    A page costs CPU: in a new context 1.3 s, in one that was used 0.9 s, and less than half of that if another page
     keeps its window open. So each context has a first page that stays empty. Handed on, it has the cookies of a fresh
     sign-in and an empty storage.
     """
