@@ -90,7 +90,7 @@ class CallsBoard(LiveBoard):
 
     def render_cards(self) -> dict[str, str]:
         """Return the newest page."""
-        listed_calls = [tables.ListedCall(call) for call in tables.list_calls(self.filters).calls]
+        listed_calls = tables.choose_forms(tables.list_calls(self.filters).calls)
         return {call.row.public_id: place_card(call.row, call.form) for call in listed_calls}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:

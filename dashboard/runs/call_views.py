@@ -29,7 +29,7 @@ def calls(request: HttpRequest) -> HttpResponse:
     before = read_query_number(request, "before")
     page = tables.list_calls(filters, before=before)
     context = {
-        "filters": filters, "calls": [tables.ListedCall(row) for row in page.calls], "before": before, "kinds": KINDS,
+        "filters": filters, "calls": tables.choose_forms(page.calls), "before": before, "kinds": KINDS,
         "states": [*((str(state), label.word) for state, label in labels.STATE_LABELS.items()), NO_RESULT_OPTION],
         "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
         "any": bool(page.calls) or ToolCall.objects.exists(),

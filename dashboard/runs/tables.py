@@ -21,6 +21,7 @@ from toolcards.models import Run, ToolCall
 
 PAGE = 50
 WAITING = 200
+MOST_CARDS = 3  # of the list of all calls: more would push its lines off the screen
 _ACTIVE = ("running", "waiting")
 # Those of open calls come and go, so they come last: nothing follows them.
 _OPEN_STATES = ("approval-requested", "approval-responded", "input-available", "input-streaming")
@@ -43,14 +44,21 @@ def list_waiting_calls(limit: int = WAITING) -> list[ToolCall]:
 
 @dataclass(frozen=True, slots=True)
 class ListedCall:
-    """A call on the list of all calls: one line, or a card while it waits for a person."""
+    """A call on the list of all calls, and how the list shows it."""
 
     row: ToolCall
+    form: CardForm
 
-    @property
-    def form(self) -> CardForm:
-        """Return how the list shows the call."""
-        return CardForm.CARD if self.row.waiting else CardForm.LISTED
+
+def choose_forms(calls: Iterable[ToolCall]) -> list[ListedCall]:
+    """Show the first calls that wait for a person as cards, all others as lines."""
+    listed_calls: list[ListedCall] = []
+    cards_left = MOST_CARDS
+    for call in calls:
+        is_card = call.waiting and cards_left > 0
+        cards_left -= is_card
+        listed_calls.append(ListedCall(call, CardForm.CARD if is_card else CardForm.LISTED))
+    return listed_calls
 
 
 @dataclass(frozen=True, slots=True)

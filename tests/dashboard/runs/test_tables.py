@@ -11,8 +11,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from dashboard.cards.rendering import CardForm
 from dashboard.runs.filters import RunFilters
-from dashboard.runs.tables import list_run_rows
+from dashboard.runs.tables import MOST_CARDS, choose_forms, list_run_rows
 from toolcards.core.calls import facts as f
 from toolcards.models import Run
 
@@ -53,3 +54,11 @@ def test_runs_with_failures_do_not_add_queries(a_run: Callable[..., Run]) -> Non
     assert counts == [2, 2, 2, 2]
     shares = [[(share.word, share.count) for share in row.shares] for row in list_run_rows(RunFilters())[0]]
     assert shares == [[("Failed", 1), ("No result", 2)]] * 4
+
+
+def test_the_first_waiting_calls_are_cards_and_all_others_lines(a_call: Callable[..., Any]) -> None:
+    done = a_call("output-available", call_id="done", run="done")
+    waiting = [a_call("approval-requested", call_id=f"w{number}", run=f"w{number}") for number in range(MOST_CARDS + 2)]
+    listed_calls = choose_forms([done, *waiting])
+    assert [call.row for call in listed_calls if call.form is CardForm.CARD] == waiting[:MOST_CARDS]
+    assert {call.form for call in listed_calls} == {CardForm.CARD, CardForm.LISTED}
