@@ -16,7 +16,7 @@ from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.cards import labels
 from dashboard.policy import dry_run
 from dashboard.policy.forms import EFFECTS
-from dashboard.policy.rules import suggestions
+from dashboard.policy.rules import call_rule, suggestions
 from dashboard.policy.simulation import impact
 from dashboard.policy.simulation.past_calls import request_for_call
 from toolcards.core.calls.card import Card
@@ -147,11 +147,11 @@ def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     context: dict[str, Any] = {"call": call, "blast": _estimate_impact(call, card, choices)}
     if request.headers.get("HX-Request"):
         return render(request, "calls/_rule_blast.html", context)
-    agent, steps = suggestions.get_agent_name(call, card), suggestions.suggest_rules(card)
+    agent, steps = call_rule.get_agent_name(call, card), suggestions.suggest_rules(card)
     context |= {
         "ladder": suggestions.count_matches(steps, agent, call), "agent": agent, "effects": EFFECTS,
-        "scopes": suggestions.SCOPES, "expiries": suggestions.EXPIRIES,
-        "chosen": suggestions.read_choices(choices, card, steps),
+        "scopes": call_rule.SCOPES, "expiries": call_rule.EXPIRIES,
+        "chosen": call_rule.read_choices(choices, card, steps),
     }  # fmt: skip
     return render(request, "calls/rule.html", context)
 
@@ -160,5 +160,5 @@ def _estimate_impact(call: ToolCall, card: Card, choices: dict[str, str]) -> imp
     """Return what this rule would have changed; None if no rule can be made."""
     if not suggestions.suggest_rules(card):
         return None
-    rule = suggestions.build_rule(call, card, choices) | {"id": "this-rule"}
+    rule = call_rule.build_rule(call, card, choices) | {"id": "this-rule"}
     return impact.estimate_rule_impact(rule, call)

@@ -51,7 +51,7 @@ class ListedCall:
 
 
 def choose_forms(calls: Iterable[ToolCall]) -> list[ListedCall]:
-    """Show the first calls that wait for a person as cards, all others as lines."""
+    """Show the first waiting calls as cards, the rest as lines."""
     listed_calls: list[ListedCall] = []
     cards_left = MOST_CARDS
     for call in calls:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from posixpath import dirname
 from typing import Any
 
@@ -19,7 +18,7 @@ from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.matching.hosts import parse_url
 from toolcards.core.policy.shell.command_prefix import explain_partial_allow, parse_prefix
-from toolcards.core.policy.shell.script import read_line
+from toolcards.core.policy.shell.script import Likelihood, read_line
 from toolcards.core.redaction.masks import has_mask
 from toolcards.encryption import get_redactor
 from toolcards.models import ToolCall
@@ -102,7 +101,14 @@ def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_Ru
     words = [part.words for part in parts]
     if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, part_words[:2])) for part_words in words):
         return  # a rule cannot name the programs of an unreadable line
-    two = list(dict.fromkeys(" ".join(_get_command_prefix(part_words)) for part_words in words))
+    deleting = [part.words for part in parts if part.has_effect("deletes") is Likelihood.YES]
+    if prefixes := [prefix for prefix in _list_prefixes(deleting) if not _deletes_anyway(prefix)]:
+        yield (
+            "deletes",
+            f"{_list_names(prefixes)} when it deletes or overwrites, however the options are spelled",
+            [_build_command_condition(path, prefixes), {"path": path, "op": "effect", "value": "deletes"}],
+        )
+    two = _list_prefixes(words)
     programs = list(dict.fromkeys(part_words[0] for part_words in words))
     if two != programs:
         yield (
@@ -121,6 +127,15 @@ def _find_caution(values: list[str]) -> str:
     """Return what a rule that allows such commands leaves out, if the catalog calls it dangerous."""
     whys = [why for value in values if (why := explain_partial_allow(tuple(value.split())))]
     return f" ({whys[0]})" if whys else ""
+
+
+def _list_prefixes(commands: Iterable[tuple[str, ...]]) -> list[str]:
+    return list(dict.fromkeys(" ".join(_get_command_prefix(words)) for words in commands))
+
+
+def _deletes_anyway(prefix: str) -> bool:
+    """Return whether a command may delete without any options, as `rm` does."""
+    return read_line(prefix).effects["deletes"] is not Likelihood.NO
 
 
 def _get_command_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -218,79 +233,17 @@ def _is_command_suggestion(rung: Suggestion, key: str) -> bool:
 def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
     """Return whether every part of the command begins with the suggested words.
 
-    An allow rule may cover fewer, a deny rule more.
+    An allow rule may cover fewer, a deny rule more. Of a suggestion with an effect, one part must match and have it.
     """
     if not _is_command_suggestion(rung, "args" if "args" in rung.match else ""):
         return True
-    argument = rung.match["args"][0]
+    argument, *conditions = rung.match["args"]
     line = arguments.get(argument["path"][1:]) if isinstance(arguments, dict) else None
     prefixes = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
     parts = read_line(line).segments if isinstance(line, str) else ()
-    return bool(parts) and all(any(part.begins(parse_prefix(text)) for text in prefixes) for part in parts)
-
-
-# ---------------------------------------------------------------- the rule
-
-EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until changed"))
-SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
-
-
-def get_agent_name(call: ToolCall, card: Card) -> str:
-    """Return the agent's name, as rules use it."""
-    return (card.agent_path or (call.run.source.name,))[-1]
-
-
-def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
-    """Return the chosen options, else the narrowest and most likely ones."""
-    narrow = {"rung": steps[0].name if steps else "", "effect": guess_effect(card)}
-    return (
-        narrow
-        | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]}
-        | {name: word for name, word in choices.items() if word}
-    )
-
-
-def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str, Any]:
-    """Return the rule of the choices; the narrowest for unknown choices."""
-    steps = suggest_rules(card)
-    rung = next((rung for rung in steps if rung.name == choices.get("rung")), steps[0] if steps else None)
-    match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
-    match |= _build_scope_condition(choices.get("scope", ""), call, card)
-    rule_document: dict[str, Any] = {"id": "", "effect": _get_effect(choices, card), "match": match}
-    expires = _compute_expiry(choices.get("expiry", ""))
-    return rule_document | ({"expires_at": expires} if expires else {})
-
-
-def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
-    """Return the condition for the agents in scope.
-
-    The narrowest that names can express, because `*` in a name matches more.
-    """
-    agent, run = get_agent_name(call, card), call.run.name
-    if scope == "all":
-        return {}
-    if scope != "agent" and "*" not in run:
-        return {"run": [run]}
-    return {} if re.search(r"[*,]", agent) else {"agent": [agent]}
-
-
-def _get_effect(choices: dict[str, str], card: Card) -> str:
-    return choices["effect"] if choices.get("effect") in {"allow", "ask", "deny"} else guess_effect(card)
-
-
-def guess_effect(card: Card) -> str:
-    """Return the likely effect: what a person has answered."""
-    if card.denied_by and card.denied_by.kind == "human":
-        return "deny"
-    actor = card.approval.by if card.approval else None
-    return "allow" if actor and actor.kind == "human" else "ask"
-
-
-def _compute_expiry(expiry: str) -> str:
-    now = datetime.now(UTC)
-    if expiry == "1h":
-        return (now + timedelta(hours=1)).isoformat(timespec="seconds")
-    if expiry == "today":
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        return midnight.isoformat(timespec="seconds")
-    return ""
+    matching = [part for part in parts if any(part.begins(parse_prefix(text)) for text in prefixes)]
+    if conditions:
+        return any(
+            part.has_effect(condition["value"]) is Likelihood.YES for part in matching for condition in conditions
+        )
+    return bool(parts) and len(matching) == len(parts)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run
-from dashboard.policy.rules import suggestions
+from dashboard.policy.rules import call_rule
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft
 from toolcards.models import DraftRule
@@ -50,7 +50,7 @@ def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
     """
     call = dry_run.find_call(request.GET.get("from", ""))
     if call is not None:
-        return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
+        return rule_to_fields(call_rule.build_rule(call, call.as_card(), request.GET.dict()))
     initial: dict[str, Any] = {
         name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
     }

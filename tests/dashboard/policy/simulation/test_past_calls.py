@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.policy.rules import suggestions
+from dashboard.policy.rules import call_rule, suggestions
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_first, iterate_past_calls
 from dashboard.policy.text import yaml_io
@@ -248,7 +248,7 @@ def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: 
 
 def rule_from(call: ToolCall, **expected_text: str) -> dict[str, Any]:
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    return suggestions.build_rule(call, call.as_card(), expected_text)
+    return call_rule.build_rule(call, call.as_card(), expected_text)
 
 
 def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, policy: Any, a_call: Any) -> None:
@@ -282,6 +282,7 @@ def test_the_ladder_warns_if_a_denied_call_would_be_allowed(admin: Client, a_cal
     ("WebFetch", {"url": "https://example.org/a?b", "prompt": "x"}, ["exact", "url", "host", "tool", "kind"]),
     ("Bash", {"command": "echo $(id)"}, ["exact", "tool", "kind"]),
     ("Bash", {"command": "git status && rm -rf x"}, ["exact", "words", "program", "tool", "kind"]),
+    ("Bash", {"command": "git push -f"}, ["exact", "deletes", "words", "program", "tool", "kind"]),
     ("Bash", {"command": "curl", "token": SECRET}, ["tool", "kind"]),
     ("mystery", [1, 2], ["exact", "tool"]),
     ("any*", {"a": 1}, []),
@@ -314,6 +315,27 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     assert question is not None
     strict = parse({"v": 1, "default": "ask", "rules": [rule]})
     assert decide(strict, question).effect == effect
+
+
+def test_a_rule_from_a_force_push_covers_every_spelling(admin: Client, policy: Any, a_call: Any) -> None:
+    policy("watch")
+    forced = ["git push --force", "git push -f origin main", "git push --force-with-lease", "git push origin +main"]
+    for number, line in enumerate([*forced, "git push origin main", "git status"]):
+        a_call(call_id=f"c{number}", tool="Bash", input={"command": line})
+    call = ToolCall.objects.get(call_id="c0")
+    assert rungs(admin, call)["deletes"] == len(forced)
+    chosen = {"from": call.public_id, "rung": "deletes", "effect": "deny", "scope": "all", "expiry": "never"}
+    form = admin.get("/policy/rules/new/", chosen).context["form"]
+    posted = {field.name: field.value() for field in form}
+    answer = admin.post(
+        "/policy/rules/new/",
+        {name: form.fields[name].prepare_value(value) for name, value in posted.items() if value not in (None, "")},
+    )
+    assert answer.status_code == 302, answer.context["form"].errors
+    rules = parse({"v": 1, "default": "allow", "rules": [policy_draft.load_draft()["rules"][-1]]})
+    denied = [call.question.input for call in iterate_past_calls(Span(days=0)) if call.question
+              and decide(rules, call.question).effect == "deny"]  # fmt: skip
+    assert sorted(arguments["command"] for arguments in denied) == sorted(forced)
 
 
 def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: Any) -> None:
