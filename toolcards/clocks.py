@@ -6,7 +6,7 @@
   all were down, stopped or asleep, or the database was not writable. Leases of agents and the short limits of
   permits run on working time, so that a pause of the server takes no time from agents.
 
-The server processes agree on a `Beat`: one row that they move on while they work (gate/writer/timekeeping.py).
+The server processes agree on a `Beat`: one row that they move on while they work (gate/timekeeping.py).
 Between two beats each process counts on by itself, for at most `PAUSE` seconds of working time.
 """
 

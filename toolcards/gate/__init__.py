@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.core.calls.card import Card
-from toolcards.gate import emergency
+from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agent_requests import (
     aclaim_delivery,
     aclaim_permit,
@@ -57,6 +57,7 @@ from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.revocation import get_undo_deadline
 from toolcards.gate.approvals.session_votes import VotedCall, Voter
+from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
 from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.gate.decisions.grants import revoke_grant
@@ -78,10 +79,9 @@ from toolcards.gate.refusals import (
     RequestRefused,
     TooLate,
 )
-from toolcards.gate.writer import group_commit, timekeeping
-from toolcards.gate.writer.call_trace import TraceStep, iterate_steps
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.attempt import CommitUnknown
 from toolcards.gate.writer.committed_cards import CardVersion, find_committed_card
-from toolcards.gate.writer.group_commit import CommitUnknown
 
 sweep = expiry.sweep
 run_retention = retention.run_retention

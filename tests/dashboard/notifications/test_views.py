@@ -15,7 +15,7 @@ from django.test import Client
 
 from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import call_trace
+from toolcards.gate import call_trace
 from toolcards.models import Delivery, Event, Run, ToolCall, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import dispatcher, formats, subscriptions

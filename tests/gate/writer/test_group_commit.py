@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 from django.db import transaction
@@ -17,8 +18,10 @@ from hypothesis import strategies as st
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
+from toolcards.gate.agents import ingest
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import transaction as writer_transaction
 from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Run, Source
 
@@ -27,52 +30,104 @@ STREAMS = 3
 
 
 class Refuser(Command):
-    """Work that is refused, at its place in the batch or at its end; frames come in while it is tried."""
+    """Work that is refused, at its place in the batch or at its end; frames come in while it is tried.
 
-    def __init__(self, push: Callable[[int], None], streams: list[int], *, late: bool) -> None:
+    Before that, it records facts in the runs of streams, in a new run, and writes to the database, as told.
+    """
+
+    def __init__(self, push: Callable[[int], None], streams: list[int], runs: list[Any], how: Refusal) -> None:
         super().__init__()
-        self.push, self.streams, self.late = push, streams, late
+        self.push, self.streams, self.runs, self.how = push, streams, runs, how
 
     def apply(self, tx: Any) -> None:
         if self.streams:
             self.push(self.streams.pop())
-        if not self.late:
+        for source, name in self.runs:
+            memory = tx.get_or_create_run(source.pk, name, protocol="native")
+            tx.record(memory, f.RunStarted(agent="refused", tools=[{"name": "Bash", "kind": "delete"}]))
+            cards = tx.record(memory, f.InputReady("call", "Bash", {"command": "refused"}, True))
+            tx.record(memory, f.OutputReady("call", "refused"), cards[-1])
+            tx.record(memory, f.InputReady(f"new {id(self)}", "Bash", {}, True))
+            memory.row.title = memory.row.reason = "refused"
+            tx.runs_with_answers.add(memory.row.pk)
+            tx.after_write.append(self._forbid)
+        if self.how == "written":
+            Source.objects.update(name="refused")
+        if self.how != "late":
             raise NotFound("There is no such thing.")
-        tx.after_write.append(self._refuse)
+        tx.after_write[:] = [self._refuse]
 
     def _refuse(self) -> None:
         raise NotFound("There is no such thing.")
 
+    def _forbid(self) -> None:
+        raise AssertionError("this work was refused")
 
-# One batch: frames of streams, and pieces that are refused while others push more.
+
+Refusal = Literal["early", "written", "late"]
+# One batch: frames of streams, and pieces that are refused while others push more. `STREAMS`: a run that is new.
 pieces = st.one_of(
     st.tuples(st.just("frames"), st.integers(0, STREAMS - 1), st.integers(1, 3)),
-    st.tuples(st.just("refused"), st.booleans(), st.lists(st.integers(0, STREAMS - 1), max_size=2)),
+    st.tuples(
+        st.just("refused"),
+        st.tuples(st.sampled_from(get_args(Refusal)), st.lists(st.integers(0, STREAMS), max_size=2, unique=True)),
+        st.lists(st.integers(0, STREAMS - 1), max_size=2),
+    ),
 )
-batches = st.lists(st.lists(pieces, min_size=1, max_size=5), min_size=1, max_size=5)
+batches = st.lists(st.lists(pieces, min_size=1, max_size=6), min_size=1, max_size=5)
 _runs = iter(range(10**9))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(story=batches)
-def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any]) -> None:
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(story=batches, is_long=st.booleans())
+def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any], is_long: bool) -> None:
     name = f"r{next(_runs)}"
-    expected = asyncio.run(play(source, name, story))
+    with pytest.MonkeyPatch.context() as patch:
+        if is_long:  # each commit takes two frames of a stream, the others wait for the next one
+            patch.setattr(writer_transaction, "LONG", -1.0)
+            patch.setattr(ingest, "SHARE", 2)
+        expected = asyncio.run(play(source, name, story))
     for number, texts in enumerate(expected):
         run = Run.objects.filter(name=f"{name}-{number}").first()
         rows = [event.decoded_fact for event in Event.objects.after(run, 0)] if run else []
         assert [fact.text for fact in rows if isinstance(fact, f.TextDelta)] == texts
+        assert not [fact for fact in rows if "refused" in repr(fact)]
+        if run is not None:
+            assert_cache_is_true(run)
+    assert not Run.objects.filter(name=f"{name}-{STREAMS}").exists()
+    assert not Source.objects.filter(name="refused").exists()
+    refusers = [work for work in _refusers if work.error is not None]
+    assert len(refusers) == len(_refusers) and all(type(work.error) is NotFound for work in _refusers)
+
+
+def assert_cache_is_true(run: Run) -> None:
+    """Compare the cached run with one that is read from the database."""
+    cached = run_cache.get(run.pk)
+    if cached is None:
+        return
+    read = run_cache.load_memory(run)
+    assert (run.title, run.reason) == ("", "") == (cached.row.title, cached.row.reason)
+    assert vars(cached.board.context) == vars(read.board.context)
+    assert cached.board.cards == read.board.cards and not cached.events and not cached.dirty and not cached.touched
+    assert (cached.seq, cached.states, cached.has_approvals) == (read.seq, read.states, read.has_approvals)
+    for call_id in ("call", *(card.call_id for card in read.board.cards.values())):
+        assert cached.board.list_ordinals(call_id) == read.board.list_ordinals(call_id)
+
+
+_refusers: list[Refuser] = []
 
 
 async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     """Hand the batches to the writer; return the texts that each stream took in, in their order."""
     run_cache.clear()
+    _refusers.clear()
     streams = [gate.open_stream(source, f"{name}-{number}", protocol="native") for number in range(STREAMS)]
     expected: list[list[str]] = [[] for _ in streams]
 
     def push(number: int) -> None:
         expected[number].append(str(len(expected[number])))
         streams[number].push([f.TextDelta(text=expected[number][-1])])
+        streams[number].push([f.InputReady("call", "Bash", {"command": expected[number][-1]}, True)])
 
     for batch in story:
         for kind, first, second in batch:
@@ -80,7 +135,10 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
                 for _ in range(second):
                     push(first)
             else:
-                group_commit.WRITER.enqueue(Refuser(push, list(second), late=first))
+                how, runs = first
+                named = [(source, f"{name}-{number}") for number in runs]
+                _refusers.append(Refuser(push, list(second), named, how))
+                group_commit.WRITER.enqueue(_refusers[-1])
         assert await asyncio.to_thread(gate.drain, PATIENCE)
     for stream in streams:
         await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
@@ -181,3 +239,24 @@ async def test_a_body_and_the_lease_of_its_run_are_one_commit(source: Source, mo
     assert [(card.call_id, card.state) for card in stream.cards] == [("c", "input-available")]
     row = await Run.objects.aget(name="whole")
     assert row.alive_until is not None and row.seq == stream.seq
+
+
+async def test_a_long_body_takes_several_commits_and_its_lease_belongs_to_the_last(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_transaction, "LONG", -1.0)
+    commits: list[tuple[int, list[str]]] = []
+    stream = gate.open_stream(
+        source, "long", protocol="native",
+        on_commit=lambda report: commits.append((report.frames, [card.call_id for card in stream.cards])),
+    )  # fmt: skip
+    stream.reports_cards = True
+    stream.prepare_lease(math.inf)
+    for number in range(3 * ingest.SHARE):
+        stream.push([f.InputReady(f"c{number}", "bash", {"command": "ls"}, True)])
+    stream.push([gate.build_end_of_stream()])
+    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
+    assert [frames for frames, _ in commits] == [16, 32, 48, 49]
+    assert len(stream.cards) == 3 * ingest.SHARE and all(card.finished for card in stream.cards)
+    row = await Run.objects.aget(name="long")
+    assert (row.status, row.alive_until) == ("truncated", math.inf)

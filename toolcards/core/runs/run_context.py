@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcards.client.common.tool_kinds import DANGER
@@ -49,6 +49,12 @@ class RunContext:
         self.scope, self.ended, self.away = scope, "", False
         if scope not in self.scopes:
             self.scopes.append(scope)
+
+    def copy(self) -> RunContext:
+        """Return a copy that later facts do not change."""
+        containers = {name: value for name, value in vars(self).items() if isinstance(value, (list, dict))}
+        copies: dict[str, Any] = {name: value.copy() for name, value in containers.items()}
+        return replace(self, **copies)
 
     def apply(self, fact: f.AnyFact) -> bool:
         """Apply a fact of the run; return whether it has a handler."""

@@ -86,6 +86,22 @@ class RunState:
             self._store(after)
         return after, applied
 
+    def put_back(self, ordinal: int, before: Card | None) -> None:
+        """Restore a card as it was before a fact.
+
+        None: it did not exist."""
+        if before is not None:
+            self._store(before)
+            return
+        card = self.cards.pop(ordinal, None)
+        if card is None:
+            return
+        self._waiting.discard(ordinal)
+        ordinals = self._ordinals_by_call[card.call_id]
+        ordinals.remove(ordinal)
+        if not ordinals:
+            del self._ordinals_by_call[card.call_id]
+
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call of an approval request without a call id."""
         return self._router.find_approval_card(fact)

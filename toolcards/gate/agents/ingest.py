@@ -33,6 +33,7 @@ from toolcards.models import Approval
 # With this many frames of one stream in a commit, or of all streams in the backlog, neighboring pieces of an input are
 # written as one.
 FLOOD, PRESSURE = 16, 250
+SHARE = 16  # frames of a stream that a commit writes even if it has taken long
 _INPUT_FACTS = (f.InputReady, f.InputRepaired)
 _OUTPUT_FACTS = (f.OutputReady, f.OutputPartial)
 _ANSWERABLE_CHANNELS = frozenset({"socket", "watch", "hook", "poll"})  # connections that can take an answer
@@ -52,10 +53,12 @@ class Stream(StreamQueue):
             resume_run(tx, memory)
         self._apply_plugin_results(tx, memory)
         self._record_batch(tx, memory)
+        if self._deferred:
+            self._batch_leases = 0  # a lease belongs to the end of the frames
         if self._batch_leases:
             renew_lease(tx, memory, self._leases[self._batch_leases - 1])
         self.seq = memory.seq
-        if self.reports_cards and not self._pending:
+        if self.reports_cards and not (self._pending or self._deferred):
             cards, ordinals = memory.board.cards, self.touched_calls | self._batch_calls
             self._batch_cards = [cards[ordinal] for ordinal in sorted(ordinals) if ordinal in cards]
 
@@ -81,7 +84,10 @@ class Stream(StreamQueue):
     # ------------------------------------------------------------ frames
 
     def _record_batch(self, tx: Transaction, memory: RunMemory) -> None:
-        """Record the facts of every frame; in a flood, join neighboring pieces of one input."""
+        """Record the facts of every frame; in a flood, join neighboring pieces of one input.
+
+        If the commit takes long, the rest waits for the next one, so that other streams do not wait for all of it.
+        """
         if self._inquiries:  # a call changed while plug-ins were consulted about it
             self._deferred = list(self._batch)
             return
@@ -89,6 +95,9 @@ class Stream(StreamQueue):
         pieces: list[Any] = []  # frames that are pieces of one input
         for place, frame in enumerate(self._batch):
             content, received_at, number = frame
+            if place >= SHARE and tx.is_long:
+                self._deferred = self._batch[place:]
+                break
             if type(content) is tuple:  # nine of ten frames on a busy server
                 if number and not (sequence_set.add_next(memory.numbers, number) or self._add_number(memory, number)):
                     continue

@@ -18,11 +18,12 @@ from django.conf import settings
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
+from toolcards.gate import timekeeping
 from toolcards.gate.agents.liveness import LoseRun
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer import approval_rows, group_commit, timekeeping
+from toolcards.gate.writer import approval_rows, group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction

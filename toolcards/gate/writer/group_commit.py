@@ -1,10 +1,8 @@
 """Group commit: work that arrives within a few milliseconds shares a transaction; one transaction runs at a time.
 
-`submit` hands work to the writer thread, `execute` runs it in a transaction of its own on the calling thread. If one
-work of a transaction is refused, the works are repeated one by one, so that the others are not lost. A busy database
-is retried. If it stays unavailable, that is an outage: until a work succeeds, each is tried once.
-
-Longer than most modules: the queue, the thread and its repeats share one state, and are read together.
+`submit` hands work to the writer thread, `execute` runs it in a transaction of its own on the calling thread. A work
+that fails does not take the others with it (see `attempt`): they are written in their order without it. A busy
+database is retried. If it stays unavailable, that is an outage: until a work succeeds, each is tried once.
 """
 
 from __future__ import annotations
@@ -17,15 +15,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 
-from toolcards import doorbell, outages
-from toolcards.clocks import clock
+from toolcards import outages
 from toolcards.database import is_transient, limit_lock_waits
-from toolcards.gate import memo
-from toolcards.gate.writer import commit_marks, timekeeping
+from toolcards.gate.writer.attempt import CommitAttempt, CommitUnknown, attempt
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models.write_guard import allow_log_writes
 
 log = logging.getLogger(__name__)
 GATHER = 0.004  # seconds to wait for more work, unless some is urgent
@@ -34,10 +29,6 @@ PATIENCE = 5.0  # seconds to retry when the database fails; none while writes fa
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two tries
 QUIET_TRIES = 3  # a database that is busy for a moment is not an outage
 BACKLOG = 20_000  # frames received but not committed; above it, sockets are not read
-
-
-class CommitUnknown(OperationalError):
-    """The reply to a COMMIT was lost, and the database stays unavailable: the work may or may not be written."""
 
 
 class Work(Protocol):
@@ -121,7 +112,7 @@ async def submit(work: Any) -> Any:
 
 
 def commit(works: list[Any]) -> None:
-    """Write these works together, or one by one if that fails.
+    """Write these works in as few transactions as their errors allow.
 
     Then finish each of them.
     """
@@ -129,9 +120,7 @@ def commit(works: list[Any]) -> None:
         is_failing = outages.is_failing(outages.WRITING)
         deadline = time.monotonic() + (0 if is_failing else PATIENCE)
         with limit_lock_waits(LONGEST_PAUSE) if is_failing else contextlib.nullcontext():
-            failures = [_write(works, deadline)] * len(works)
-            if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
-                failures = _write_each(works, deadline)
+            failures = _write(works, deadline)
     _finish(works, failures)
 
 
@@ -170,24 +159,46 @@ def _call_all(functions: list[Callable[[], None]]) -> None:
             log.exception("writer: a callback after a commit failed")
 
 
-def _write_each(works: list[Any], deadline: float) -> list[Exception | None]:
-    """Write these works one by one. After a database failure, the rest fails with the same error."""
+def _write(works: list[Any], deadline: float) -> list[Exception | None]:
+    """Write these works in their order; return the error of each, or None.
+
+    A work that fails together with others is written alone, after those before it. After a database failure, the rest
+    fails with the same error.
+    """
     failures: list[Exception | None] = []
-    for work in works:
+    groups = [works]
+    while groups:
+        group = groups.pop(0)
         outage = failures[-1] if failures and is_transient(failures[-1]) else None
-        failures.append(outage or _write([work], deadline))
+        result = CommitAttempt(outage) if outage is not None else _write_group(group, deadline)
+        if result.error is None:
+            failures += [result.refusals.get(position) for position in range(len(group))]
+        elif len(group) == 1 or is_transient(result.error):
+            failures += [result.error] * len(group)
+        else:
+            groups[:0] = _split(group, result.culprit)
     return failures
 
 
-def _write(works: list[Any], deadline: float) -> Exception | None:
-    """Write these works in one transaction, with retries; return the error, or None."""
+def _split(group: list[Any], culprit: int) -> list[list[Any]]:
+    """Return the parts to write one after the other: halves if it is unknown which work failed."""
+    if culprit < 0:
+        middle = len(group) // 2
+        return [group[:middle], group[middle:]]
+    parts = group[:culprit], [group[culprit]], group[culprit + 1 :]
+    return [part for part in parts if part]
+
+
+def _write_group(works: list[Any], deadline: float) -> CommitAttempt:
+    """Write these works in one transaction, with retries while the database fails."""
     tries = 0
     while True:
-        error = _attempt(works)
+        result = attempt(works)
+        error = result.error
         if not is_transient(error):
             if error is None:
                 outages.report_success(outages.WRITING)
-            return error
+            return result
         assert error is not None
         tries, is_late = tries + 1, time.monotonic() >= deadline
         if transaction.get_connection().in_atomic_block or type(error) is CommitUnknown:
@@ -195,49 +206,8 @@ def _write(works: list[Any], deadline: float) -> Exception | None:
         if is_late or tries > QUIET_TRIES:
             outages.report_failure(outages.WRITING, error)
         if is_late:
-            return error
+            return result
         time.sleep(min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE))
-
-
-def _attempt(works: list[Any]) -> Exception | None:
-    tx, mark = Transaction(clock.wall()), None
-    hooks: list[Any] = []
-    try:
-        with allow_log_writes(), memo.open_memo(), transaction.atomic():
-            timekeeping.catch_up()
-            tx.lock_runs(key for work in works for key in work.run_keys())
-            for work in works:
-                work.apply(tx)
-                tx.write_known_approvals()
-            tx.flush()
-            news = tx.finish_commit()
-            transaction.on_commit(lambda: doorbell.ring(news), robust=True)
-            mark = commit_marks.write_mark()
-            hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
-    except Exception as error:
-        return _after_failure(tx, mark, hooks, error)
-    tx.log_steps()
-    return None
-
-
-def _after_failure(
-    tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception
-) -> Exception | None:
-    """Return why nothing was written; None if only the reply to COMMIT was lost."""
-    if mark is None or not is_transient(failure):  # it failed before COMMIT, or was refused
-        tx.forget()
-        return failure
-    is_committed = commit_marks.is_committed(mark)
-    if not is_committed:
-        tx.forget()
-        return failure if is_committed is False else CommitUnknown(f"it is unknown whether this was written: {failure}")
-    for _, hook, _ in hooks:
-        try:
-            hook()
-        except Exception:
-            log.exception("writer: a callback after a commit failed")
-    tx.log_steps()
-    return None
 
 
 class Writer:

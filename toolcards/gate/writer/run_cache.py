@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, ToolEventSequencer
+from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, PendingEnd, ToolEventSequencer
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_state import RunContext, RunState
 from toolcards.core.runs.skipped_frames import SkippedFrames
@@ -29,6 +29,21 @@ MAX_RUNS = 2_000
 KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 _UNREADABLE_RUN = "This run cannot be read: its encryption key is missing, or another version wrote it."
 STATUS_BY_END = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
+
+
+@dataclass
+class RunMark:
+    """A state of a cached run within a transaction; `cards`: ordinal, card before, and whether it was dirty."""
+
+    seq: int
+    events: int
+    touched: bool
+    has_approvals: bool
+    pending: PendingEnd | None
+    title: str
+    reason: str
+    context: RunContext
+    cards: list[tuple[int, Card | None, bool]] = field(default_factory=list)
 
 
 @dataclass
@@ -105,6 +120,29 @@ class RunMemory:
         self.counts[card.state] += 1
         if card.waiting:
             self.waiting.add(card.ordinal)
+
+    def mark(self) -> RunMark:
+        """Return what `restore` needs to undo later facts."""
+        row = self.row
+        return RunMark(
+            self.seq, len(self.events), self.touched, self.has_approvals, self.sequencer.pending, row.title, row.reason,
+            self.board.context.copy(),
+        )  # fmt: skip
+
+    def restore(self, mark: RunMark) -> None:
+        """Undo the facts since the mark.
+
+        The lease stays."""
+        self.seq, self.touched, self.has_approvals = mark.seq, mark.touched, mark.has_approvals
+        self.sequencer.pending, self.row.title, self.row.reason = mark.pending, mark.title, mark.reason
+        self.board.context = mark.context
+        self.offers = None  # they were read for other kinds
+        del self.events[mark.events :]
+        for ordinal, before, was_dirty in reversed(mark.cards):
+            if ordinal:
+                self.board.put_back(ordinal, before)
+                if not was_dirty:
+                    self.dirty.discard(ordinal)
 
 
 _cache: OrderedDict[int, RunMemory] = OrderedDict()

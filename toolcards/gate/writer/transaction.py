@@ -8,6 +8,7 @@ Longer than most modules: it is one class, the only one that writes the log.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -34,23 +35,25 @@ from toolcards.core.calls.facts import (
 )
 from toolcards.core.calls.tool_events import may_have_events
 from toolcards.encryption import get_redactor
+from toolcards.gate import call_trace
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import (
     approval_rows,
     audit_entries,
     bulk_sql,
-    call_trace,
     committed_cards,
     outbox_writer,
     run_cache,
 )
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunUpdate, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.undo import UndoLog
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
 
+LONG = 0.05  # seconds after which a commit takes only the first frames of each stream
 TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by this factor (models.ToolCall)
 SMALL_TEXT = 4_096  # characters up to which a streaming text is always written
 _AUDITED = {PolicyDecided, AnomalyRecorded}
@@ -79,6 +82,14 @@ class Transaction:
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
+        self.undo_log: UndoLog | None = None  # of the present work, if it can be refused
+        self._began = time.monotonic()
+        self._is_finished = False  # `finish_commit` has reset the cached runs
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether works should leave what can wait to the next commit."""
+        return time.monotonic() - self._began > LONG
 
     # ------------------------------------------------------------ runs
 
@@ -118,8 +129,12 @@ class Transaction:
             return self.runs[pk]
         row = Run.objects.select_for_update().filter(source_id=source_id, name=name).first()
         if row is None:
-            new_run, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
+            new_run, is_created = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
             row = Run.objects.select_for_update().get(pk=new_run.pk)  # another process may have created it
+            if is_created and self.undo_log is not None:
+                memory = self._add_run(row)
+                self.undo_log.note_creation(memory)
+                return memory
         return self._add_run(row)
 
     def load_run(self, pk: int) -> RunMemory:
@@ -151,10 +166,12 @@ class Transaction:
         for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalRequested and not routed.id:
                 routed = revise(routed, id=new_id("apr"))
+            before = board.cards.get(ordinal)
+            if self.undo_log is not None:
+                self.undo_log.note_change(memory, ordinal, before)
             if memory.sequencer.pending is not None:
                 self._notify_settled(memory, ordinal, routed)
             memory.seq += 1
-            before = board.cards.get(ordinal)
             _, applied = board.record(ordinal, routed, memory.seq)
             memory.events.append(EventRow(memory.row.pk, memory.seq, routed.at, ordinal, dump(routed), applied))
             card = board.cards.get(ordinal)
@@ -274,9 +291,20 @@ class Transaction:
             append_acts(self.audit_acts)
 
     def forget(self) -> None:
-        """Drop the cached runs after a rollback."""
-        for pk in self.runs:
-            run_cache.discard(pk)
+        """Drop the cached runs that changed, after a rollback.
+
+        Runs without facts are dropped too: this transaction may have created their rows.
+        """
+        for pk, memory in self.runs.items():
+            if memory.events or memory.dirty or memory.touched or memory.seq == 0 or self._is_finished:
+                run_cache.discard(pk)
+
+    def has_changes(self, keys: Iterable[tuple[int, str]]) -> bool:
+        """Return whether one of these runs is to be written.
+
+        `keys`: (source pk, name)."""
+        memories = (self.runs.get(pk) for key in keys if (pk := run_cache.find_pk(*key)))
+        return any(memory.events or memory.touched for memory in memories if memory is not None)
 
     def finish_commit(self) -> list[int]:
         """Reset the cached runs once everything is written.
@@ -286,6 +314,7 @@ class Transaction:
         changed_runs = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
+        self._is_finished = True
         transaction.on_commit(lambda: committed_cards.publish(self.small_cards), robust=True)
         every_run = [doorbell.EVERY_RUN] if self.affects_every_run else []
         return [*every_run, *changed_runs, *map(doorbell.get_approvals_bell, self.runs_with_answers)]

@@ -39,7 +39,9 @@ class Leave(RunCommand):
     """The last connection of the run has closed."""
 
     def apply(self, tx: Transaction) -> None:
-        liveness.renew_lease(tx, self._run(tx), GRACE)
+        memory = self._run(tx)
+        liveness.resume_run(tx, memory)
+        liveness.renew_lease(tx, memory, GRACE)
 
 
 class Process:
@@ -150,12 +152,10 @@ class Days(RuleBasedStateMachine):
     @rule(data=st.data(), which=st.integers(0, 1), beats=st.booleans())
     def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
         name, known = self._one(data)
-        if beats:
-            self._do(which, lambda: group_commit.execute(run_commands.RecordHeartbeat(self.source, name)))
-            known.due = self.worked + BEAT_LEASE
-        else:
-            self._do(which, lambda: group_commit.execute(Leave(self.source, name)))
-            known.due = self.worked + GRACE
+        work = run_commands.RecordHeartbeat(self.source, name) if beats else Leave(self.source, name)
+        self._do(which, lambda: group_commit.execute(work))
+        if not Run.objects.get(name=name).reason.startswith(liveness.LOST_REASON):  # else its run has ended
+            known.due = self.worked + (BEAT_LEASE if beats else GRACE)
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))

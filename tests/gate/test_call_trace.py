@@ -11,7 +11,8 @@ import pytest
 
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import call_trace, group_commit
+from toolcards.gate import call_trace
+from toolcards.gate.writer import group_commit
 from toolcards.models import Event, Source, ToolCall
 from toolcards.notifications import subscriptions
 

@@ -1,0 +1,133 @@
+"""One try to write works in a transaction, and what is known of its works afterwards.
+
+A request that is refused before it has written to the database does not disturb the other works: it gets its error, and
+they are committed. Anything else that fails rolls all of them back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+
+from toolcards import doorbell
+from toolcards.clocks import clock
+from toolcards.database import is_transient
+from toolcards.gate import memo, timekeeping
+from toolcards.gate.refusals import RequestRefused
+from toolcards.gate.writer import commit_marks
+from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.gate.writer.undo import UndoLog
+from toolcards.models.write_guard import allow_log_writes
+
+log = logging.getLogger(__name__)
+_READS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT")
+_NEW_RUN = 'INSERT INTO "toolcards_run" '
+
+
+class CommitUnknown(OperationalError):
+    """The reply to a COMMIT was lost, and the database stays unavailable: the work may or may not be written."""
+
+
+@dataclass(slots=True)
+class CommitAttempt:
+    """The result of a try.
+
+    `error`: why nothing was written, None after a commit; `culprit`: the position of the work that raised it, -1 if
+    none did. `refusals`: position -> error of the works that were refused while the others were committed.
+    """
+
+    error: Exception | None = None
+    culprit: int = -1
+    refusals: dict[int, Exception] = field(default_factory=dict)
+
+
+def attempt(works: list[Any]) -> CommitAttempt:
+    """Try to write these works in one transaction."""
+    tx, result, mark = Transaction(clock.wall()), CommitAttempt(), None
+    watch = _StatementWatch()
+    hooks: list[Any] = []
+    try:
+        with (
+            allow_log_writes(),
+            memo.open_memo(),
+            transaction.atomic(),
+            watch.count_statements(),
+        ):
+            timekeeping.catch_up()
+            tx.lock_runs(key for work in works for key in work.run_keys())
+            for position, work in enumerate(works):
+                _apply(tx, watch, work, position, result)
+            tx.flush()
+            news = tx.finish_commit()
+            transaction.on_commit(lambda: doorbell.ring(news), robust=True)
+            if watch.has_written:
+                mark = commit_marks.write_mark()
+            hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
+    except Exception as error:
+        result.error = _recover(tx, mark, hooks, error)
+        if result.error is not None:
+            return result
+    tx.log_steps()
+    return result
+
+
+def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, result: CommitAttempt) -> None:
+    """Apply the work; undo its changes if it is refused before it wrote."""
+    hooks = transaction.get_connection().run_on_commit
+    before = (watch.writes, len(hooks))
+    tx.undo_log = UndoLog(tx) if isinstance(work, Command) else None
+    try:
+        work.apply(tx)
+    except RequestRefused as refusal:
+        if (watch.writes, len(hooks)) != before or (tx.undo_log is None and tx.has_changes(work.run_keys())):
+            result.culprit = position
+            raise
+        if tx.undo_log is not None:
+            tx.undo_log.undo()
+        result.refusals[position] = refusal
+    except Exception:
+        result.culprit = position
+        raise
+    else:
+        tx.write_known_approvals()
+
+
+def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception) -> Exception | None:
+    """Return why nothing was written; None if only the reply to COMMIT was lost."""
+    if mark is None or not is_transient(failure):  # it failed before COMMIT, or was refused
+        tx.forget()
+        return failure
+    is_committed = commit_marks.is_committed(mark)
+    if not is_committed:
+        tx.forget()
+        return failure if is_committed is False else CommitUnknown(f"it is unknown whether this was written: {failure}")
+    for _, hook, _ in hooks:
+        try:
+            hook()
+        except Exception:
+            log.exception("writer: a callback after a commit failed")
+    return None
+
+
+class _StatementWatch:
+    """Counts the statements of a transaction that may write."""
+
+    def __init__(self) -> None:
+        self.writes = 0  # without new runs, which can be deleted again
+        self.has_written = False
+
+    def count_statements(self) -> AbstractContextManager[None]:
+        """Count this thread's statements in the block."""
+        return connection.execute_wrapper(self._count)
+
+    def _count(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith(_READS):
+            self.has_written = True
+            self.writes += not sql.startswith(_NEW_RUN)
+        return execute(sql, params, many, context)
