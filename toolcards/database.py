@@ -18,6 +18,7 @@ from django.db import InterfaceError, InternalError, OperationalError, connectio
 from django.db.transaction import TransactionManagementError
 
 from toolcards import outages
+from toolcards.turns import Turns
 
 T = TypeVar("T")
 PATIENCE = 3.0  # seconds that a request's read is tried again
@@ -91,12 +92,16 @@ async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = P
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def retry_reads(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
-    """Make an asynchronous function that reads in a pool thread, with retries."""
+def retry_reads(function: Callable[..., T], turns: Turns | None = None) -> Callable[..., Awaitable[T]]:
+    """Make an asynchronous function that reads with retries.
+
+    It runs in a thread of the pool, or in turns with others."""
     read_in_pool = database_sync_to_async(function, thread_sensitive=False)
 
     @functools.wraps(function)
     async def read(*args: Any, **kwargs: Any) -> T:
+        if turns is not None:
+            return await read_with_retries(lambda: turns.run(lambda: function(*args, **kwargs)))
         return await read_with_retries(lambda: read_in_pool(*args, **kwargs))
 
     return read

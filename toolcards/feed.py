@@ -23,6 +23,7 @@ from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, get_approvals_bell, listen
 from toolcards.models import Approval, Event
 from toolcards.models.approvals import ApprovalStatus, select_statuses
+from toolcards.turns import followers
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
@@ -38,7 +39,7 @@ async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
     async with listen(run) as bell:
         while True:
             try:
-                batch = await _read_events(run, after, PAGE)
+                batch = await followers.run(lambda: _select_events(run, after, PAGE))  # noqa: B023 - awaited here
             except Exception as error:
                 if not report_outage(error):
                     raise
@@ -57,18 +58,18 @@ async def read_events(run: int, after: int, most: int) -> list[Event]:
 
     Fewer if they are large; fewer than `FIRST` only at the end.
     """
-    return await read_with_retries(lambda: _read_events(run, after, most))
+    return await read_with_retries(lambda: followers.run(lambda: _select_events(run, after, most)))
 
 
-async def _read_events(run: int, after: int, most: int) -> list[Event]:
-    events = [event async for event in Event.objects.after(run, after)[:FIRST]]
+def _select_events(run: int, after: int, most: int) -> list[Event]:
+    events = list(Event.objects.after(run, after)[:FIRST])
     if len(events) < FIRST or sum(len(event.fact) for event in events) > MAX_BATCH:
         return events
     following, total, last = Event.objects.after(run, events[-1].seq), 0, 0
-    async for seq, size in following.annotate(size=Length("fact")).values_list("seq", "size")[: most - FIRST]:
+    for seq, size in following.annotate(size=Length("fact")).values_list("seq", "size")[: most - FIRST]:
         total += size
         last = seq if total <= MAX_BATCH else last
-    return [*events, *[event async for event in following.filter(seq__lte=last)]]
+    return [*events, *following.filter(seq__lte=last)]
 
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:

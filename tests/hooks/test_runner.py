@@ -25,7 +25,7 @@ from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
 from toolcards.notifications import formats, subscriptions
-from toolcards.transports.api.sse import EventReplay
+from toolcards.transports.api.event_replay import EventReplay
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from toolcards.core.calls.card import Card
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
 from toolcards.transports.agents import gate_api
 from toolcards.transports.api import read_api
-from toolcards.transports.api.sse import EventReplay
+from toolcards.transports.api.event_replay import EventReplay
 from toolcards.transports.urls import ROUTES
 
 ROOT = Path(__file__).parents[2]

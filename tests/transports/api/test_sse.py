@@ -19,7 +19,7 @@ from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit
 from toolcards.models import Event, Run
 from toolcards.transports.api import sse
-from toolcards.transports.api.sse import EventReplay, StreamEvent, coalesce
+from toolcards.transports.api.event_replay import EventReplay, StreamEvent, coalesce
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

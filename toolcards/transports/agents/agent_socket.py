@@ -24,8 +24,8 @@ from toolcards.transports.agents.frame_intake import (
     check_run_name,
     check_stream_name,
     get_adapter,
+    iterate_frames,
     parse_mode,
-    split_frames,
 )
 from toolcards.transports.api import auth, origins
 from toolcards.transports.api.admission import admit
@@ -33,6 +33,7 @@ from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.api.asgi_messages import parse_parameters
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import AgentConnection
+from toolcards.transports.loop_share import Slices
 
 # The channel of an answer: approvals opened on a gating connection are answered on gating connections only, and
 # those of an observing connection on observing connections only.
@@ -122,24 +123,35 @@ class AgentSocket(AsyncConsumer):
                 continue
             if 4 * len(text) > limit and (len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit):
                 raise Problem(413, "too_large", f"A message has at most {limit} bytes.", close=4413)
-            self._take(text)
+            if text[:1] == "{":
+                self._take(text)
+            else:
+                await self._take_message(text)
             stream = intake.stream
             if stream is not None and stream.is_full:
                 await stream.wait_for_room()
             if len(self._outbox) > WAITING:
                 await self._flush()
 
-    def _take(self, text: str) -> None:
-        intake = self._intake
+    async def _take_message(self, text: str) -> None:
+        """Take the frames of a message, in slices; a connection that ends meanwhile does not accept the rest."""
+        slices = Slices()
         try:
-            frames = (text,) if text[:1] == "{" else split_frames(text)
+            frames = await slices.collect(iterate_frames(text))
         except BadFrame as bad:
-            self._send_error(intake.refuse(bad))
+            self._send_error(self._intake.refuse(bad))
             return
         for frame in frames:
-            frame_error = intake.take(frame)
-            if frame_error is not None:
-                self._send_error(frame_error)
+            if self._end is not None:
+                return
+            self._take(frame)
+            if slices.is_over:
+                await slices.pause()
+
+    def _take(self, frame: str) -> None:
+        frame_error = self._intake.take(frame)
+        if frame_error is not None:
+            self._send_error(frame_error)
 
     def _send_error(self, bad: BadFrame) -> None:
         call = {"call_id": bad.call_id} if bad.call_id else {}

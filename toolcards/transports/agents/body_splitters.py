@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.conf import settings
 
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import EventSplitter, LineSplitter
-from toolcards.transports.agents.frame_intake import split_frames
+from toolcards.transports.agents.frame_intake import iterate_frames
 from toolcards.transports.api.api_errors import Problem
 
 
@@ -29,13 +29,16 @@ class JsonBodySplitter:
         self._pieces.append(data)
         return []
 
-    def end(self) -> list[str]:
-        """Return the frames."""
+    def end(self) -> Iterator[str]:
+        """Yield the frames.
+
+        Raises BadFrame, perhaps only at the end of an array.
+        """
         try:
             text = b"".join(self._pieces).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BadFrame("not JSON: not UTF-8", "not_json") from None
-        return split_frames(text.strip())
+        return iterate_frames(text.strip())
 
 
 class SseBodySplitter(EventSplitter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -73,9 +73,17 @@ def split_frames(text: str) -> list[str]:
 
     Raises BadFrame.
     """
+    return list(iterate_frames(text))
+
+
+def iterate_frames(text: str) -> Iterator[str]:
+    """Yield the frames of one message.
+
+    Raises BadFrame, perhaps only at the end of an array.
+    """
     if text[:1] != "[" and text.lstrip(SPACE)[:1] != "[":
-        return [text]
-    frames: list[str] = []
+        yield text
+        return
     position = _skip_space(text, text.index("[") + 1)
     if text[position : position + 1] != "]":
         while True:
@@ -84,14 +92,13 @@ def split_frames(text: str) -> list[str]:
                 _, position = _raw(text, position)
             except (RecursionError, ValueError) as error:
                 raise strict.build_error(text, error, settings.TOOLCARDS.max_depth + 1) from None
-            frames.append(text[start:position])
+            yield text[start:position]
             position = _skip_space(text, position)
             if text[position : position + 1] != ",":
                 break
             position = _skip_space(text, position + 1)
     if text[position : position + 1] != "]" or text[position + 1 :].strip(SPACE):
         raise BadFrame("not JSON: the array does not end well", "not_json")
-    return frames
 
 
 def _skip_space(text: str, position: int) -> int:

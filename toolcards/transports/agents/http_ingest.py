@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from toolcards import gate
@@ -41,6 +41,7 @@ from toolcards.transports.api.api_errors import (
 )
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import AgentConnection, PostedBody
+from toolcards.transports.loop_share import Slices
 
 log = logging.getLogger(__name__)
 UNREADABLE_CODES = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
@@ -142,10 +143,7 @@ class IngestRequest:
         """Take a body that has arrived whole."""
         started = time.time()
         try:
-            for frame in splitter.feed(body):
-                intake.take(frame)
-            for frame in splitter.end():
-                intake.take(frame)
+            await _take_frames(intake, [*splitter.feed(body), *await Slices().collect(splitter.end())])
             self._refuse_unreadable(intake)
             stream = intake.stream or intake.open()
             intake.end()
@@ -179,8 +177,7 @@ class IngestRequest:
         try:
             async with shutdown.limit(SECONDS_AT_SHUTDOWN):
                 await self._read_pieces(intake, splitter, first_piece)
-            for frame in splitter.end():
-                intake.take(frame)
+            await _take_frames(intake, await Slices().collect(splitter.end()))
         except TimeoutError:  # between two frames: what was read is committed, the rest is for the retry
             if intake.stream is not None:
                 await intake.stream.wait_until_committed()
@@ -190,8 +187,8 @@ class IngestRequest:
 
     async def _read_pieces(self, intake: Intake, splitter: Any, piece: bytes | None) -> None:
         while piece is not None or self.is_unread:
-            for frame in splitter.feed(await self._receive_piece() if piece is None else piece):
-                intake.take(frame)
+            frames = splitter.feed(await self._receive_piece() if piece is None else piece)
+            await _take_frames(intake, frames)
             piece = None
             if intake.stream is not None and intake.stream.error is not None:
                 raise intake.stream.error
@@ -242,6 +239,15 @@ class IngestRequest:
         if intake.first_error is not None:
             answer["error"] = {"code": intake.first_error.code, "message": intake.first_error.message}
         return answer
+
+
+async def _take_frames(intake: Intake, frames: Iterable[str]) -> None:
+    """Take the frames of a piece in slices."""
+    slices = Slices()
+    for frame in frames:
+        intake.take(frame)
+        if slices.is_over:
+            await slices.pause()
 
 
 def _get_lease(adapter: Adapter) -> float:

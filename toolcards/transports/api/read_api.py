@@ -25,6 +25,7 @@ from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
+from toolcards.turns import readers
 
 MAX_LIMIT = 200
 MAX_PAGE = 4 << 20  # characters of a page's calls as stored, beyond its first one
@@ -241,7 +242,7 @@ def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
     }
 
 
-alist_runs, aget_run, alist_calls = retry_reads(list_runs), retry_reads(get_run), retry_reads(list_calls)
+alist_runs, aget_run, alist_calls = retry_reads(list_runs), retry_reads(get_run), retry_reads(list_calls, readers)
 alist_approvals, afind_run = retry_reads(list_approvals), retry_reads(find_run)
 
 
