@@ -32,7 +32,8 @@ TILES = 8
 MINUTES = 60
 MAX_CALLS = 20_000  # newest calls that are counted
 BAR_HEIGHT = 48  # of 50, the height of the picture
-_ACTIVE = ("running", "waiting")
+_ACTIVE = ("waiting", "running")
+_FAILED = ("error", "truncated")
 
 
 @require_GET
@@ -96,51 +97,51 @@ class RunTile:
 
 
 class TileOrder:
-    """The places of the runs, so that no tile moves.
-
-    A run gives up its place only after it has ended.
-    """
+    """The places of the runs: those that wait for a person lead, and as few tiles as possible move."""
 
     def __init__(self) -> None:
         self._places: list[int] = []
         self._lock = threading.Lock()
 
-    def arrange(self, active: list[int], recent: list[int]) -> list[int]:
-        """Return the runs in their places.
+    def arrange(self, waiting: list[int], running: list[int], failed: list[int], ended: list[int]) -> list[int]:
+        """Return the runs in their places; where there is no room for all, the earlier lists go first.
 
-        `active` and `recent` (ended runs) have the newest first. A run that is in neither is replaced.
+        Each list has the newest first. A run keeps its place while it is shown, but makes room for one that waits.
         """
         with self._lock:
-            places, listed = self._places, {*active, *recent}
-            new_active = [pk for pk in reversed(active) if pk not in places]
-            room = TILES - len(new_active) - sum(pk in listed for pk in places)
-            new_recent = [pk for pk in recent if pk not in places][: max(0, room)]
-            for pk in [*new_active, *reversed(new_recent)]:
-                replaceable = [pk for pk in places if pk not in listed] or [pk for pk in places if pk not in active]
-                if len(places) < TILES and all(pk in listed for pk in places):
-                    places.append(pk)
-                elif replaceable:
-                    places[places.index(min(replaceable))] = pk
-            self._places = [pk for pk in places if pk in listed]
+            places, shown = self._places, list[int]()
+            for group in (waiting[::-1], running[::-1], failed, ended):
+                in_order = [pk for pk in group if pk in places] + [pk for pk in group if pk not in places]
+                shown += in_order[: TILES - len(shown)]
+            new = iter(sorted(set(shown).difference(places)))
+            filled = [pk if pk in shown else next(new, 0) for pk in places]
+            self._places = _lead_with([pk for pk in [*filled, *new] if pk], set(waiting))
             return list(self._places)
+
+
+def _lead_with(places: list[int], waiting: set[int]) -> list[int]:
+    """Return the places after those behind the first ones that wait were exchanged with those in front."""
+    first = len(waiting.intersection(places))
+    in_front = [pk for pk in places[:first] if pk not in waiting]
+    behind = [pk for pk in places[first:] if pk in waiting]
+    exchanged = dict(zip([*in_front, *behind], [*behind, *in_front], strict=True))
+    return [exchanged.get(pk, pk) for pk in places]
 
 
 tile_order = TileOrder()
 
 
 def list_run_tiles() -> tuple[list[RunTile], int]:
-    """Return the tiles of runs, and how many runs are active.
-
-    A run keeps its place while it is active.
-    """
+    """Return the tiles of runs, those that wait first, and how many runs are active."""
     runs = Run.objects.order_by("-pk")
-    active = list(runs.filter(status__in=_ACTIVE).values_list("pk", flat=True)[:200])
-    recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", flat=True)[: 2 * TILES])
-    places = tile_order.arrange(active, recent)
+    waiting, running = (list(runs.filter(status=status).values_list("pk", flat=True)[:200]) for status in _ACTIVE)
+    recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", "status")[: 2 * TILES])
+    failed, ended = ([pk for pk, status in recent if (status in _FAILED) is is_failed] for is_failed in (True, False))
+    places = tile_order.arrange(waiting, running, failed, ended)
     by_pk = Run.objects.select_related("source").in_bulk(places)
     rows = build_run_rows([by_pk[pk] for pk in places if pk in by_pk])
     tiles = [RunTile(row, _find_current_call(row.run.pk)) for row in rows]
-    return tiles, len(active)
+    return tiles, len(waiting) + len(running)
 
 
 def _find_current_call(run: int) -> ToolCall | None:

@@ -84,21 +84,39 @@ def test_calls_are_counted_by_what_was_decided_before_they_ran() -> None:
 
 def test_a_tile_keeps_its_place_until_its_run_has_ended_and_another_begins() -> None:
     order = TileOrder()
-    assert order.arrange([9, 8, 7], []) == [7, 8, 9]
-    assert order.arrange([9, 7], [8]) == [7, 8, 9]  # an ended run stays
-    assert order.arrange([16, 15, 14, 13, 12, 9, 7], [8]) == [7, 8, 9, 12, 13, 14, 15, 16]
-    assert order.arrange([17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]
-    assert order.arrange([18, 17, 16, 15, 14, 13, 12, 9, 7], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]  # none has ended
-    assert order.arrange([18], []) == [18]
+    assert order.arrange([], [9, 8, 7], [], []) == [7, 8, 9]
+    assert order.arrange([], [9, 7], [], [8]) == [7, 8, 9]  # an ended run stays
+    assert order.arrange([], [16, 15, 14, 13, 12, 9, 7], [], [8]) == [7, 8, 9, 12, 13, 14, 15, 16]
+    assert order.arrange([], [17, 16, 15, 14, 13, 12, 9, 7], [], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]
+    running = [18, 17, 16, 15, 14, 13, 12, 9, 7]
+    assert order.arrange([], running, [], [8]) == [7, 17, 9, 12, 13, 14, 15, 16]  # none has ended
+    assert order.arrange([], [18], [], []) == [18]
 
 
 def test_a_tile_whose_run_is_gone_is_filled_and_no_other_moves() -> None:
     order = TileOrder()
-    recent = list(range(20, 4, -1))
-    assert order.arrange([], recent) == [13, 14, 15, 16, 17, 18, 19, 20]  # the newest
-    assert order.arrange([], [22, 21, *recent[:6]]) == [21, 22, 15, 16, 17, 18, 19, 20]
-    assert order.arrange([23], [22, 21, *recent[:5]]) == [21, 22, 23, 16, 17, 18, 19, 20]
-    assert order.arrange([], [18, 16]) == [16, 18]  # the others were deleted
+    ended = list(range(20, 4, -1))
+    assert order.arrange([], [], [], ended) == [13, 14, 15, 16, 17, 18, 19, 20]  # the newest
+    assert order.arrange([], [], [], [22, 21, *ended[:6]]) == [21, 22, 15, 16, 17, 18, 19, 20]
+    assert order.arrange([], [23], [], [22, 21, *ended[:5]]) == [21, 22, 23, 16, 17, 18, 19, 20]
+    assert order.arrange([], [], [], [18, 16]) == [16, 18]  # the others were deleted
+
+
+def test_a_run_that_waits_takes_a_tile_in_front_and_moves_one_other() -> None:
+    order = TileOrder()
+    assert order.arrange([], [8, 7, 6, 5, 4, 3, 2, 1], [], []) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert order.arrange([6], [8, 7, 5, 4, 3, 2, 1], [], []) == [6, 2, 3, 4, 5, 1, 7, 8]
+    assert order.arrange([20, 6], [8, 7, 5, 4, 3, 2, 1], [], []) == [6, 20, 3, 4, 5, 1, 7, 2]  # no room for 8
+    assert order.arrange([20], [8, 7, 6, 5, 4, 3, 2, 1], [], []) == [20, 6, 3, 4, 5, 1, 7, 2]
+
+
+def test_no_run_that_waits_is_hidden_by_others_and_failed_ones_go_before_finished_ones() -> None:
+    order = TileOrder()
+    assert order.arrange([], list(range(30, 10, -1)), [], []) == list(range(11, 19))
+    waiting = [5, 4, 3, 2, 1]
+    assert set(order.arrange(waiting, list(range(30, 10, -1)), [], [])[:5]) == set(waiting)
+    shown = order.arrange([], [9], [8, 3], [17, 16, 15, 14, 13, 12, 11, 10])
+    assert {9, 8, 3} <= set(shown) and len(shown) == 8
 
 
 def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_run: Callable[..., Run]) -> None:
