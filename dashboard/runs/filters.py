@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlencode
 
 from django.db.models import Q, QuerySet
 
+from dashboard.cards import labels
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.text.search_signature import list_needle_bits, list_needles
@@ -15,6 +16,7 @@ from toolcards.models import Run, ToolCall, search_index
 SEARCHED = 20_000  # calls that one page of a search decrypts
 CHUNK = 100  # whole cards in memory at once
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
+_NAMES = {"q": "Text"}  # other filters are named as their fields
 NO_RESULT, NO_RESULT_WORD = "no-result", "No result"  # calls that ended with their run, with an unknown outcome
 
 
@@ -155,6 +157,11 @@ class CallFilters:
         """What is asked for: name, value, and the query without it."""
         return _list_active_filters(self)
 
+    @property
+    def chips(self) -> list[FilterChip]:
+        """What is asked for, in words."""
+        return list_filter_chips(self)
+
 
 @dataclass(frozen=True)
 class RunFilters:
@@ -184,6 +191,34 @@ class RunFilters:
     def set(self) -> list[tuple[str, str, str]]:
         """What is asked for: name, value, and the query without it."""
         return _list_active_filters(self)
+
+    @property
+    def chips(self) -> list[FilterChip]:
+        """What is asked for, in words."""
+        return list_filter_chips(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterChip:
+    """One filter that is set, in the words of the pages; `rest` is the query without it."""
+
+    name: str
+    word: str
+    rest: str
+
+
+def list_filter_chips(filters: CallFilters | RunFilters) -> list[FilterChip]:
+    """Return the filters that are set, as the page shows them."""
+    return [
+        FilterChip(_NAMES.get(name, name.capitalize()), _find_word(name, value), rest)
+        for name, value, rest in filters.set
+    ]
+
+
+def _find_word(name: str, value: str) -> str:
+    if name == "state":
+        return NO_RESULT_WORD if value == NO_RESULT else labels.STATE_LABELS[ToolCallState(value)].word
+    return labels.RUN_LABELS[value].word if name == "status" else value
 
 
 def _list_active_filters(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:

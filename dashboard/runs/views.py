@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard import url_helpers
 from dashboard.accounts.access import needs
+from dashboard.cards import labels
 from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.timeline.window import TimeWindow
 from dashboard.cards.trace import step_log
@@ -28,7 +29,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     rows, more = tables.list_run_rows(filters, before=before)
     agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
     context = {
-        "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents, "statuses": STATUSES,
+        "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents,
+        "statuses": [(status, labels.RUN_LABELS[status].word) for status in STATUSES],
         "sources": Source.objects.order_by("name").values_list("name", flat=True)[:200],
         "saved": saved_filters.list_saved_filters(request, "runs", filters),
     }  # fmt: skip

@@ -107,6 +107,21 @@ def test_the_calls_page_finds_by_every_filter(viewer: Client, a_call: Callable[.
     assert 'data-call-id="one"' not in viewer.get("/calls/?tool=Bash").content.decode()
 
 
+def test_filters_that_are_set_are_named_in_the_words_of_the_pages(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    a_call("output-error", tool="Bash")
+    expected = {
+        "/calls/?state=output-error": "State: Failed ×",
+        "/calls/?state=no-result": "State: No result ×",
+        "/calls/?q=needle": "Text: needle ×",
+        "/calls/?tool=Bash": "Tool: Bash ×",
+        "/runs/?status=waiting": "Status: Needs approval ×",
+        "/runs/?status=truncated": "Status: Lost contact ×",
+    }
+    for path, chip in expected.items():
+        html = viewer.get(path).content.decode()
+        assert re.findall(r'class="chip" href="\?" title="Remove this filter">([^<]*)<', html) == [chip], path
+
+
 def test_a_filter_that_excludes_everything_offers_to_go(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
     a_call()
     html = viewer.get("/calls/?tool=bash&q=nowhere").content.decode()
