@@ -11,12 +11,12 @@ from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import ToolCall
 
-WIDTH, LEFT_MARGIN, RIGHT_MARGIN, TOP, ROW, BAR = 1100, 170, 20, 34, 20, 12
+WIDTH, LEFT_MARGIN, RIGHT_MARGIN, TOP, ROW, BAR = 1100, 180, 20, 36, 22, 14
 INDENT, HUES = 10, 6  # of a lane for each caller above it; colors that lanes take in turns
 MAX_NAMES = 160  # on bars
-LETTER = 6.2  # width of a letter, about
+LETTER = 7.3  # width of a letter of 13, about
 WORDS = {"write": "writing", "wait": "waiting", "run": "running"}
-SIGN = 14  # from the end of a bar to its name, with the sign of how the call ended between them
+SIGN = 17  # from the end of a bar to its name, with the sign of how the call ended between them
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _HATCH = (
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<path d="M0 0V6"/></pattern></defs>'
 )
-# How a call ended, in a field of 9 to the right of its bar: where the sign begins, and its line from there.
+# How a call ended, in a field of 9 by 12 to the right of its bar: where the sign begins, and its line from there.
 _SIGNS = {
     "output-available": (1, 5, "l2.5 2.5 4.5-5.5"),
     "output-error": (1, 2, "l6 6m0-6-6 6"),
@@ -45,7 +45,7 @@ def _render_lanes(lanes: list[LanePicture]) -> list[str]:
     bands = [f"M4 {lane.y - 5:.0f}H{right}v{lane.height + 6:.0f}H4z" for lane in lanes[1::2]]
     branches, dots, names = [], defaultdict(list), []
     for lane in lanes:
-        x, y = lane.indent + 14, lane.y + 6
+        x, y = lane.indent + 14, lane.y + BAR / 2
         if lane.branch_height:
             branches.append(f"M{x - 12} {y - lane.branch_height + 8:.0f}V{y:.0f}h6")
         dots[lane.hue].append(f"M{x - 4} {y:.0f}a4 4 0 1 0 8 0a4 4 0 1 0-8 0")
@@ -75,7 +75,7 @@ def _render_textures(bars: list[TimelineBar]) -> list[str]:
             textures[name].append(f"M{piece.x:g} {bar.y:.0f}h{piece.width:g}v{BAR}h-{piece.width:g}z")
         if bar.pieces and bar.state in _SIGNS:
             x, y, line = _SIGNS[bar.state]
-            signs[bar.state].append(f"M{bar.end + 4 + x:g} {bar.y + y:.0f}{line}")
+            signs[bar.state].append(f"M{bar.end + 4 + x:g} {bar.y + (BAR - 12) / 2 + y:.0f}{line}")
     paths = [_render_path(name, places) for name, places in textures.items()]
     return paths + [_render_path(f"glyph {state}", places) for state, places in signs.items()]
 
@@ -92,7 +92,7 @@ def _render_bar(bar: TimelineBar) -> str:
     name = ""
     if bar.name:
         name = (
-            f'<text class="name {bar.name_on}" x="{bar.name_x:.1f}" y="{bar.y + 10:.0f}" aria-hidden="true">'
+            f'<text class="name {bar.name_on}" x="{bar.name_x:.1f}" y="{bar.y + BAR - 3:.0f}" aria-hidden="true">'
             f"{escape(bar.name)}</text>"
         )
     return (
