@@ -176,7 +176,8 @@ function putLines(target, wanted) {
 
 /**
  * Put the lines in order. While the reader points at them none moves; only new ones at the end of what waits come.
- * Answered calls have a list of their own, so that calls that come and go do not move them.
+ * Answered calls have a list of their own, so that calls that come and go do not move them. It ends at the bottom of
+ * the box and has the newest first, so that it grows upwards and its lines stay where they are.
  * @param {HTMLElement[]} order
  * @param {HTMLElement[]} answered
  */
@@ -195,7 +196,8 @@ function arrange(order, answered) {
     wanted = [...present.slice(0, lastWaiting + 1), ...late, ...present.slice(lastWaiting + 1)];
   }
   putLines(target, wanted);
-  putLines(end, answered.filter(line => !wanted.includes(line)));
+  const [heading, ...ended] = answered.filter(line => !wanted.includes(line));
+  putLines(end, ended.length ? [heading, ...ended.reverse()] : []);
   const note = /** @type {HTMLElement} */ (queue.querySelector('[data-late]'));
   note.hidden = !held;
   note.textContent = `${held} new`;
