@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card
-from tests.support.server import PATIENCE, Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, in_state
+from tests.support.push_service import Browser, PushService, encode, verify_authorization
+from tests.support.server import PATIENCE, Server, until
 
 pytestmark = NEEDS_BROWSER
 
@@ -52,10 +53,16 @@ CLICK = """async ({data, action}) => {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def push_service() -> Iterator[PushService]:
+    with PushService() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, push_service: PushService) -> Iterator[Server]:
     """A server of this module alone, since service workers keep state for an origin."""
     data: Path = tmp_path_factory.mktemp("push")
-    with Server(data) as running:
+    with Server(data, push_private=push_service.host) as running:
         yield running
 
 
@@ -201,25 +208,56 @@ def test_the_page_says_that_plain_http_is_not_enough(visit: Open) -> None:
 
 def test_turning_on_registers_this_browser_and_removing_it_turns_it_off(visit: Open) -> None:
     page = push_page(visit)
-    page.add_init_script(PUSH_SERVICE)
-    page.reload()
-    page.get_by_role("button", name="Turn on").click()
-    page.get_by_text("Push notifications are on in this browser.").first.wait_for()
+    turn_on(page, Browser(), "https://push.example/send/abc")
     page.locator("[data-this-browser]:visible").wait_for()
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("button", name="Turn on").wait_for()
 
 
-# Stands in for the browser maker's push service, which a test cannot reach: a subscription with keys that are valid.
+def test_a_call_that_waits_is_sent_to_the_push_service_and_its_button_opens_the_signed_in_page(
+    server: Server, visit: Open, run: str, push_service: PushService
+) -> None:
+    page, browser = push_page(visit), Browser()
+    turn_on(page, browser, push_service.endpoint(run.replace("/", "-")))
+    approval = ask(server, run)["approval"]["id"]
+    until(lambda: bool(push_service.requests))
+    address, headers, body = push_service.requests[-1]
+    assert address == f"/push/{run.replace('/', '-')}"
+    verify_authorization(headers["Authorization"], f"http://{push_service.host}", time.time())
+    deliver(page, browser.decrypt(body).decode())
+    notification = shown(page, json.loads(browser.decrypt(body))["title"])
+    click = {"data": notification["data"], "action": "approve"}
+    closed, address = worker(page).evaluate(CLICK, click)
+    assert closed == "closed" and address == f"{server.base}/approvals/{approval}/?answer=approve"
+    page.goto(address)
+    armed(page)
+    page.wait_for_function("document.activeElement.value === 'approve'")
+    assert card(page).get_attribute("data-state") == "approval-requested"  # the press of the page's button decides
+    page.keyboard.press("Enter")
+    in_state(page, "approval-responded")
+
+
+def turn_on(page: Any, browser: Browser, endpoint: str) -> None:
+    """Turn push notifications on, with a subscription of this browser's keys."""
+    keys = {"ENDPOINT": endpoint, "AUTH": browser.auth, "POINT": encode(browser.point)}
+    script = PUSH_SERVICE
+    for name, value in keys.items():
+        script = script.replace(name, value)
+    page.add_init_script(script)
+    page.reload()
+    page.get_by_role("button", name="Turn on").click()
+    page.get_by_text("Push notifications are on in this browser.").first.wait_for()
+
+
+# Stands in for the browser's part of a push service, which a test cannot reach: a subscription with valid keys.
 PUSH_SERVICE = """
 const plain = text => atob(text.replaceAll('-', '+').replaceAll('_', '/'));
 const decode = text => Uint8Array.from(plain(text), sign => sign.charCodeAt(0));
 const kept = () => sessionStorage.getItem('push-key');
 const made = () => ({
-  endpoint: 'https://push.example/send/abc',
+  endpoint: 'ENDPOINT',
   options: {applicationServerKey: decode(kept()).buffer},
-  getKey: name => decode(name === 'auth' ? 'BTBZMqHH6r4Tts7J_aSIgg'
-    : 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4').buffer,
+  getKey: name => decode(name === 'auth' ? 'AUTH' : 'POINT').buffer,
   unsubscribe: async () => { sessionStorage.removeItem('push-key'); return true; },
 });
 PushManager.prototype.getSubscription = async () => kept() ? made() : null;
