@@ -11,7 +11,7 @@ import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
 import {releaseRows} from './runs_table.js';
 import {loadNewRows} from './statistics_table.js';
-import {findToastUndo} from './toast.js';
+import {explainNoUndo, findToastUndo, showNote} from './toast.js';
 import {openCard} from './waiting_slots.js';
 
 const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
@@ -78,7 +78,10 @@ function deny() {
 function undo() {
   const open = 'form.undo:not([hidden])';
   const form = findToastUndo() || findCurrent()?.querySelector(open) || [...document.querySelectorAll(open)].at(-1);
-  /** @type {HTMLFormElement} */ (form)?.requestSubmit();
+  if (form) { /** @type {HTMLFormElement} */ (form).requestSubmit(); return; }
+  const reason = explainNoUndo();
+  showNote(reason);
+  say(reason);
 }
 
 function edit() {

@@ -3,6 +3,7 @@
 const SHOWN_FOR = 6_000;  // milliseconds, where nothing can be taken back
 
 let hideTimer = 0;
+let decidedId = '';  // of the card that the reader decided last
 /** @type {MutationObserver | null} */
 let watcher = null;
 
@@ -35,6 +36,14 @@ export function findToastUndo() {
   return card ? findUndo(card) : null;
 }
 
+/** Return why the reader's last decision on this page cannot be undone. */
+export function explainNoUndo() {
+  const card = document.getElementById(decidedId);
+  if (!card) return 'Nothing to undo.';
+  return card.dataset.state === 'output-denied' ? 'A denial cannot be undone.'
+    : 'Too late to undo: the agent has the answer.';
+}
+
 /**
  * @param {HTMLElement} toast
  * @param {Element} card
@@ -57,7 +66,7 @@ export function showDecision(card, word) {
   const toast = findToast();
   clearTimeout(hideTimer);
   watcher?.disconnect();
-  toast.dataset.card = card.id;
+  toast.dataset.card = decidedId = card.id;
   const about = Object.assign(document.createElement('span'), {className: 'cut'});
   const readPart = (/** @type {string} */ part) => card.querySelector(part)?.textContent || '';
   about.append(

@@ -208,7 +208,25 @@ def test_an_approval_is_taken_back_from_the_note_about_it(server: Server, visit:
     page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
     page.keyboard.press("z")  # although the page now shows another call
     in_state(page, "output-denied", f"{run}-1")
+    expect(page.locator("#toast")).to_contain_text("Undone, denied")
+    expect(page.locator("#say")).to_have_text("Undone. The call is denied.")
+    page.keyboard.press("z")
+    expect(page.locator("#toast")).to_have_text("A denial cannot be undone.")
+
+
+def test_the_page_says_that_it_is_too_late_to_undo_what_the_agent_has(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, f"{run}-1")
+    page = visit("/approvals/")
+    armed(page, f"{run}-1")
+    page.keyboard.press("z")
+    expect(page.locator("#toast")).to_have_text("Nothing to undo.")
+    card(page, f"{run}-1").locator("button[value=approve]").click()
+    page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
+    page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
     page.wait_for_selector("#toast", state="hidden")
+    page.keyboard.press("z")
+    expect(page.locator("#toast")).to_have_text("Too late to undo: the agent has the answer.")
+    expect(page.locator("#say")).to_have_text("Too late to undo: the agent has the answer.")
 
 
 # ---------------------------------------------------------------- switches
