@@ -17,6 +17,7 @@ from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import view_models
 from dashboard.policy.forms import TryForm
 from toolcards.client.common import tool_kinds
+from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
 from toolcards.encryption import get_redactor
 from toolcards.gate import is_tool_announced, policy_store
@@ -208,7 +209,8 @@ def find_call(public_id: str) -> ToolCall | None:
     return rows.filter(run_id=call_id[0], ordinal=call_id[1]).first()
 
 
-def list_recent_examples() -> list[ToolCall]:
-    """Return the latest calls that needed approval."""
+def list_recent_examples() -> list[tuple[ToolCall, str]]:
+    """Return the latest calls that needed approval, each with its input in one line."""
     approvals = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
-    return list(ToolCall.objects.filter(pk__in=list(approvals)).defer("card", "text").order_by("-id"))
+    calls = ToolCall.objects.filter(pk__in=list(approvals)).defer("text").order_by("-id")
+    return [(call, summarize(call.as_shown_card())) for call in calls]
