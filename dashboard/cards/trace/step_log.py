@@ -62,7 +62,7 @@ class TraceLine:
             f"<td>{self._render_call()}</td>\n"
             f'<td class="nowrap"><span class="badge outline" data-st="{escape(self.st)}">{outcome}</span></td>\n'
             f'<td class="num nowrap">{escape(self.length)}</td>\n'
-            f"<td>{details}</td>\n</tr>\n"
+            f'<td class="wide">{details}</td>\n</tr>\n'
         )
         return mark_safe(row)  # noqa: S308 - each value was escaped where it was put in
 
