@@ -112,9 +112,6 @@ function findBox(card) {
   return box;
 }
 
-/** Return whether the page can answer several calls at once. */
-export const hasBatch = () => Boolean(batch);
-
 /**
  * Select the card's call, or deselect it.
  * @param {HTMLElement} card

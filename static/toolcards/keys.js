@@ -1,8 +1,6 @@
 // Single-key shortcuts: off in fields, off with modifiers, and off altogether for readers who want that.
 import {showHelp, switchTheme} from './actions.js';
 import {say} from './announce.js';
-import {hasBatch, pickCard, pickShape} from './batch.js';
-import {goToBar} from './batch_bar.js';
 import {openLine} from './card_lines.js';
 import {releaseHeldCards} from './held_cards.js';
 import {showNewCalls} from './new_calls.js';
@@ -104,10 +102,10 @@ function makeRule() {
 /** @param {(card: HTMLElement) => void} pick */
 const picking = pick => () => {
   const card = findCard();
-  if (!card) return;
-  if (hasBatch()) pick(card);
-  else say('Calls are selected in the inbox, under Approvals.');
+  if (card) pick(card);
 };
+
+const sayNoBatch = () => say('Calls are selected in the inbox, under Approvals.');
 
 function goToFilter() {
   const field = /** @type {HTMLElement | null} */ (document.querySelector('[data-filter]'));
@@ -122,10 +120,20 @@ function openPage() {
 /** @type {Record<string, () => void>} */
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
-  arrowdown: () => step(1), arrowup: () => step(-1), b: goToBar,
-  x: picking(pickCard), s: picking(pickShape), '.': () => { if (!releaseRows() && !loadNewRows() && !showNewCalls()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
+  arrowdown: () => step(1), arrowup: () => step(-1), b: sayNoBatch,
+  x: picking(sayNoBatch), s: picking(sayNoBatch), '.': () => { if (!releaseRows() && !loadNewRows() && !showNewCalls()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
+
+/**
+ * Let keys select calls and lead to the bar that answers them, on the page that has it.
+ * @param {(card: HTMLElement) => void} pickCard
+ * @param {(card: HTMLElement) => void} pickShape
+ * @param {() => void} goToBar
+ */
+export function setBatchKeys(pickCard, pickShape, goToBar) {
+  Object.assign(KEYS, {x: picking(pickCard), s: picking(pickShape), b: goToBar});
+}
 
 const FIELDS = 'input:not([name=pick], [data-pick]), textarea, select, [contenteditable], dialog[open]';
 

@@ -1,8 +1,6 @@
 // What every page runs; each part starts where its elements are.
 import {startActions} from './actions.js';
 import {startApproveGuard} from './approve_guard.js';
-import {startBatch} from './batch.js';
-import {startBatchBar} from './batch_bar.js';
 import {startCardLines} from './card_lines.js';
 import {startClock} from './clock.js';
 import {startConnection} from './connection.js';
@@ -10,7 +8,7 @@ import {startCopying} from './copying.js';
 import {startDepartures} from './departures.js';
 import {startFolds} from './folds.js';
 import {startFollow} from './follow.js';
-import {startKeys} from './keys.js';
+import {setBatchKeys, startKeys} from './keys.js';
 import {startNewCalls} from './new_calls.js';
 import {startOwnVotes} from './own_votes.js';
 import {registerExtension, registerServiceWorker, startPlace} from './place.js';
@@ -33,8 +31,6 @@ startClock();
 startCopying();
 startOwnVotes();
 startQueue();
-startBatch();
-startBatchBar();
 startCardLines();
 startFolds();
 startDepartures();
@@ -45,6 +41,13 @@ registerServiceWorker();
 startPointedAnswer();
 
 // What few pages have comes when it is there.
+if (document.getElementById('batch')) {
+  Promise.all([import('./batch.js'), import('./batch_bar.js')]).then(([batch, bar]) => {
+    batch.startBatch();
+    bar.startBatchBar();
+    setBatchKeys(batch.pickCard, batch.pickShape, bar.goToBar);
+  });
+}
 if (document.getElementById('timeline')) {
   import('./zoom.js').then(({startZoom}) => startZoom());
   import('./bar_detail.js').then(({startBarDetail}) => startBarDetail());
