@@ -152,6 +152,11 @@ RUN_LABELS: dict[str, StateLabel] = {
 }
 
 
+def get_run_label(status: str) -> StateLabel:
+    """Return the label of a run's status."""
+    return RUN_LABELS.get(status, RUN_LABELS["running"])
+
+
 def get_label(card: Card) -> StateLabel:
     """Return the label of the card's situation."""
     state = card.state or S.INPUT_STREAMING

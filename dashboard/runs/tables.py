@@ -105,7 +105,7 @@ def build_run_row(run: Run, without_result: int | None = None) -> RunRow:
 
     `without_result`: how many of its calls ended without a result, if the caller has counted them.
     """
-    label = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
+    label = labels.get_run_label(run.status)
     end = run.ended_at or (run.updated_at if run.status not in _ACTIVE else None)
     lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
     return RunRow(run, label, compute_state_bar(_count_by_shown_state(run, without_result)), lasted)

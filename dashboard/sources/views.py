@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import KEYS, needs
+from dashboard.cards import labels
 from dashboard.cards.trace import skipped_frames as skipped
 from dashboard.sources.forms import KeyForm
 from toolcards import connect, gate, hooks
@@ -97,12 +98,13 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     failed = (
         ToolCall.objects.not_removed().filter(run__source=row, state="output-error", soft=False).order_by("-id")[:10]
     )
+    runs = Run.objects.filter(source=row).order_by("-id")[:20]
     source_row = _list_rows(pk)[0]
     context = {
         "row": source_row,
         "abilities": list_abilities(row),
         "probe": build_proof_command(row, arguments),
-        "runs": Run.objects.filter(source=row).order_by("-id")[:20],
+        "runs": [(run, labels.get_run_label(run.status)) for run in runs],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],

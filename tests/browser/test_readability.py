@@ -16,9 +16,7 @@ IS_CUT = "title => title.scrollWidth > title.clientWidth || title.scrollHeight >
 
 
 @pytest.mark.parametrize("width", [320, 768, 1280, 1920])
-def test_the_text_of_a_timeline_is_readable_at_every_width(
-    server: Server, visit: Open, run: str, width: int
-) -> None:
+def test_the_text_of_a_timeline_is_readable_at_every_width(server: Server, visit: Open, run: str, width: int) -> None:
     tell(server, run, *[frame for number in range(3) for frame in done(f"c{number}")])
     page = visit(f"{path_of(run)}?tab=timeline", viewport={"width": width, "height": 800})
     assert page.locator(".timeline svg").evaluate(SMALLEST_TEXT) >= 11

@@ -107,7 +107,9 @@ def test_the_calls_page_finds_by_every_filter(viewer: Client, a_call: Callable[.
     assert 'data-call-id="one"' not in viewer.get("/calls/?tool=Bash").content.decode()
 
 
-def test_filters_that_are_set_are_named_in_the_words_of_the_pages(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+def test_filters_that_are_set_are_named_in_the_words_of_the_pages(
+    viewer: Client, a_call: Callable[..., ToolCall]
+) -> None:
     a_call("output-error", tool="Bash")
     expected = {
         "/calls/?state=output-error": "State: Failed ×",
