@@ -49,6 +49,7 @@ def main() -> None:
         page.click("text=Sign in as")
         open_run(page, f"http://127.0.0.1:{options.port}")
         page.get_by_label("Follow new calls").check()
+        page.wait_for_selector("article")  # the first picture is all that some readers see
         pictures = record(page)
     frames = [Image.open(io.BytesIO(picture)).convert("RGB") for _, picture in pictures]
     ends = [*[start for start, _ in pictures[1:]], pictures[-1][0] + 2.5]
