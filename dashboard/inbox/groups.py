@@ -22,6 +22,7 @@ from dashboard.cards.risk.assessment import Risk
 from dashboard.inbox.order import compute_place
 from dashboard.policy.rules.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
+from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.shell.script import read_line
 from toolcards.models import Approval, ToolCall
 
@@ -80,6 +81,11 @@ class CallGroup:
     def tool(self) -> str:
         """Return the tool of all these calls."""
         return self.items[0].card.tool.name
+
+    @property
+    def example(self) -> str:
+        """Return the input of the first call in one line."""
+        return summarize(self.items[0].card)
 
     @property
     def risk(self) -> Risk:
