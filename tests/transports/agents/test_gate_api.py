@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.test import Client
 
 from tests.support.server import PATIENCE
 from toolcards import gate
@@ -45,6 +46,19 @@ async def test_the_whole_way_of_an_approved_call(call: Any, asks: None, an_appro
         status, answer, _ = await call("POST", "/api/v1/calls/c/result", fields)
         assert (status, answer["state"]) == (200, "output-available")
     assert (await Approval.objects.aget()).state == "succeeded"
+
+
+async def test_the_note_of_the_agent_is_shown_on_the_card(
+    call: Any, asks: None, client: Client, an_approver: Any
+) -> None:
+    note = "The customer <b>asked</b>; password=hunter2hunter2"
+    status, _, _ = await call("POST", DECIDE, QUESTION | {"agent_note": note})
+    await in_thread(client.force_login)(an_approver)
+    page = await in_thread(lambda: client.get("/approvals/").content.decode())()
+    assert status == 200 and "Agent says:" in page and "The customer &lt;b&gt;asked&lt;/b&gt;" in page
+    assert "hunter2" not in page
+    await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": note, "tool": {"name": "b", "title": "Shell"}})
+    assert (await ToolCall.objects.aget(call_id="d")).as_card().tool.title == "Shell"
 
 
 async def test_a_long_poll_returns_when_a_person_has_answered(

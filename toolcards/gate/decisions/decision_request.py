@@ -55,6 +55,11 @@ class DecisionRequest:
     key: int = 0  # primary key of the agent key, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def card_title(self) -> str:
+        """The title of the tool, else the note: the card shows it."""
+        return self.title or fit_text(self.note, 500)
+
 
 class DecideCall(RunCommand):
     """Decide on a call before it runs. A repeated request gets the same answer.
@@ -91,7 +96,7 @@ class DecideCall(RunCommand):
         elif not self._is_same(card):
             self._evaluate(tx, memory, self._record_call(tx, memory, self._require_new_attempt(memory, card)))
         elif can_ask_again(card):
-            input_ready = f.InputReady(card.call_id, request.tool, request.args, True, now, title=request.title)
+            input_ready = f.InputReady(card.call_id, request.tool, request.args, True, now, title=request.card_title)
             self._evaluate(tx, memory, start_next_attempt(tx, memory, card, input_ready))
         else:
             tx.after_write.append(lambda: self._answer_decided(memory, card))
@@ -170,7 +175,7 @@ class DecideCall(RunCommand):
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
-            request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.title,
+            request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.card_title,
             source=request.tool_source, kind=request.kind, lane=_open_lane(tx, memory, request.agent_path),
         )  # fmt: skip
         return tx.record(memory, ready)[-1]
@@ -247,7 +252,7 @@ def _check_digest(request: DecisionRequest) -> str:
     try:
         sha256 = digest_value(request.args)
     except NotCanonical as error:
-        raise InvalidRequest(f"The arguments cannot be judged: {error}") from error
+        raise InvalidRequest(f"The arguments cannot be evaluated: {error}") from error
     if request.args_sha256 and request.args_sha256.lower() != sha256:
         raise InvalidRequest("args_sha256 is not the hash of args.", detail={"expected": sha256})
     return sha256
