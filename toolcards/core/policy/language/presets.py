@@ -7,17 +7,17 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-# The arguments in which known tools take their commands; `shell/programs.toml` lists which commands only look.
+# The arguments in which known tools take their commands; `shell/programs.toml` lists which commands are read-only.
 COMMANDS = ("/command", "/cmd", "/commands", "/CommandLine", "/action/command", "/action/commands")
-ONLY_LOOKS = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
-ALLOW_LOOKING = [
+READ_ONLY = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
+ALLOW_READ_ONLY = [
     {
-        "id": "allow-looking-at" + path.replace("/", "-"),
+        "id": "allow-read-only" + path.replace("/", "-"),
         "effect": "allow",
-        "match": {"kind": ["execute"]} | only_looks,
+        "match": {"kind": ["execute"]} | is_read_only,
         "public_reason": "This command is read-only.",
     }
-    for path, only_looks in zip(COMMANDS, ONLY_LOOKS, strict=True)
+    for path, is_read_only in zip(COMMANDS, READ_ONLY, strict=True)
 ]
 
 
@@ -50,8 +50,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "ask-on-writes": Preset(
         "Ask before changes",
-        "Tools that are known to only read, search or fetch run at once, and so do read-only shell commands. "
-        "Everything else needs approval, including tools that Toolcards does not know.",
+        "Tools that only read, search, think or fetch run at once, and so do read-only shell commands. Everything else "
+        "needs approval, including tools that Toolcards does not know.",
         {
             "v": 1,
             "default": "ask",
@@ -67,30 +67,30 @@ PRESETS: dict[str, Preset] = {
                     "effect": "ask",
                     "severity": "high",
                     "match": {"kind": ["delete"]},
-                    "public_reason": "This deletes something.",
+                    "public_reason": "This deletes data.",
                 },
                 {
                     "id": "ask-execute",
                     "effect": "ask",
                     "match": {"kind": ["execute"]},
-                    "unless": ONLY_LOOKS,
-                    "public_reason": "This may change something.",
-                    "suggest": "Read-only commands such as ls, grep or git status don't need approval.",
+                    "unless": READ_ONLY,
+                    "public_reason": "This call may change something.",
+                    "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
                 },
                 {
-                    "id": "allow-looking",
+                    "id": "allow-read-only",
                     "effect": "allow",
                     "match": {"kind": ["read", "search", "think", "fetch"]},
                     "public_reason": "This tool is read-only.",
                 },
-                *ALLOW_LOOKING,
+                *ALLOW_READ_ONLY,
             ],
         },
     ),
     "locked-down": Preset(
         "Locked down",
-        "Only tools that are known to read, search or think run at once. Everything else needs approval, and what no "
-        "rule covers is denied.",
+        "Only tools that read, search or think run at once. Everything else needs approval, and calls that no rule "
+        "covers are denied.",
         {
             "v": 1,
             "default": "deny",
@@ -98,7 +98,7 @@ PRESETS: dict[str, Preset] = {
             "changed_tool": "ask",
             "rules": [
                 {
-                    "id": "allow-reading",
+                    "id": "allow-read-only",
                     "effect": "allow",
                     "match": {"kind": ["read", "search", "think"]},
                     "public_reason": "Reading, searching and thinking are allowed.",

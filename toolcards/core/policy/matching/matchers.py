@@ -276,7 +276,7 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
 def effect(value: Value, operand: EffectOperand) -> Truth:
     """The shell command has one of these effects.
 
-    The effects are deletes, writes, sends, runs (other programs) and none (it only looks). To ask or deny, it is enough
+    The effects are deletes, writes, sends, runs (other programs) and none (read-only). To ask or deny, it is enough
     that the effect cannot be excluded; to allow, every part of the line must have these effects and no others.
     """
     script = read_command(value)
