@@ -73,7 +73,7 @@ BODIES: dict[str, Any] = {
 
 # ---------------------------------------------------------------- pages: who may GET, who may POST (or PUT, or DELETE)
 
-NO, ALL, VIEWER, APPROVER, ADMIN = "-", "everybody", "viewer", "approver", "admin"
+NO, ALL, VIEWER, APPROVER, ADMIN = "-", "everyone", "viewer", "approver", "admin"
 PAGES: dict[str, tuple[str, str]] = {
     "": (VIEWER, NO),
     "runs/": (VIEWER, NO),
