@@ -38,13 +38,13 @@ def check_data_dir(app_configs: object, **kwargs: object) -> Iterable[CheckMessa
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Error(
             f"The data directory {folder} cannot be written.",
-            hint="Give it to the user who runs Toolcards, or name another one in TOOLCARDS_DATA_DIR.",
+            hint="Make the user that runs Toolcards its owner, or set TOOLCARDS_DATA_DIR to another directory.",
             id="toolcards.E002",
         )
     elif stat.S_IMODE(folder.stat().st_mode) & 0o077:
         yield Caution(
-            f"Other users of this computer can look into {folder}.",
-            hint=f"It holds what your agents said and did. Run `chmod 700 {folder}`.",
+            f"Other users of this computer can read {folder}.",
+            hint=f"It contains everything that your agents sent. Run `chmod 700 {folder}`.",
             id="toolcards.W002",
         )
 
@@ -55,8 +55,8 @@ def check_redis_url(app_configs: object, **kwargs: object) -> Iterable[CheckMess
     url = settings.TOOLCARDS.redis_url
     if url and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
         yield Error(
-            "TOOLCARDS_REDIS_URL is no Redis URL.",
-            hint="Write it like redis://127.0.0.1:6379/0, rediss://… with TLS, or unix:///path/to/socket.",
+            "TOOLCARDS_REDIS_URL is not a Redis URL.",
+            hint="Use redis://127.0.0.1:6379/0, rediss://… for TLS, or unix:///path/to/socket.",
             id="toolcards.E004",
         )
 
@@ -74,7 +74,7 @@ def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]
     if "*" in settings.ALLOWED_HOSTS:
         yield Caution(
             "TOOLCARDS_ALLOWED_HOSTS allows every name, so any web page can pose as this server.",
-            hint="List the names that people type into their browsers.",
+            hint="List the host names that people enter in their browsers.",
             id="toolcards.W007",
         )
 
@@ -97,7 +97,7 @@ def find_worker_faults(env: Environment) -> list[CheckMessage]:
     return [
         Caution(
             f"{env.workers} worker processes would not see each other's calls.",
-            hint=f"Set {' and '.join(faults)}, or serve with one worker: it is fast.",
+            hint=f"Set {' and '.join(faults)}, or use one worker.",
             id="toolcards.W005",
         )
     ]

@@ -121,7 +121,7 @@ class Environment(BaseSettings):
     def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for place in value:
             if place != "stdout" and not place.startswith(("/", "https://", "http://")):
-                raise ValueError(f"write {place!r} as stdout, as the whole path of a file, or as a URL")
+                raise ValueError(f"{place!r} must be stdout, the absolute path of a file, or a URL")
         return value
 
     @field_validator("origins")
@@ -130,7 +130,7 @@ class Environment(BaseSettings):
         for origin in value:
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
-                raise ValueError(f"{origin!r} is no origin; write it like https://cards.example.com")
+                raise ValueError(f"{origin!r} is not an origin such as https://cards.example.com")
         return value
 
     @field_validator("agui_upstreams", mode="before")
@@ -144,7 +144,7 @@ class Environment(BaseSettings):
             name, _, url = pair.partition("=")
             parts = urlsplit(url)
             if not re.fullmatch(r"[\w.-]+", name) or parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("write them like planner=https://agents.example.com/agui, with commas between")
+                raise ValueError("use the form planner=https://agents.example.com/agui, separated by commas")
         return pairs
 
     @property
@@ -217,7 +217,7 @@ def _read_secret_files() -> dict[str, str]:
         try:
             values[name] = Path(path).read_text().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ImproperlyConfigured(f"{variable}_FILE: cannot read {path}: {reason}") from None
         if not values[name].strip():
             raise ImproperlyConfigured(f"{variable}_FILE: {path} is empty")
@@ -250,5 +250,5 @@ def _create_data_dir(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ImproperlyConfigured(f"TOOLCARDS_DATA_DIR: {path} cannot be made: {error.strerror}") from error
+        raise ImproperlyConfigured(f"TOOLCARDS_DATA_DIR: {path} cannot be created: {error.strerror}") from error
     return path

@@ -22,13 +22,13 @@ def read_json(text: str) -> Any:
 
 
 def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise ValueError("a name occurs twice in one object")
+        raise ValueError("an object has a duplicate key")
     return result
 
 

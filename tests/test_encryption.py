@@ -383,9 +383,9 @@ def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
         assert answer.status_code == 200, page
         assert PLAIN not in answer.content.decode(), page
     for page in (f"/calls/{call.public_id}/", "/runs/run-1/", "/calls/"):
-        assert "The original cannot be opened" in client.get(page).content.decode(), page
+        assert "The original cannot be read" in client.get(page).content.decode(), page
     revealed = client.post(f"/calls/{call.public_id}/reveal")
-    assert revealed.status_code == 200 and "The original cannot be opened" in revealed.content.decode()
+    assert revealed.status_code == 200 and "The original cannot be read" in revealed.content.decode()
 
 
 @pytest.mark.django_db(transaction=True)

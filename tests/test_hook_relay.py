@@ -141,7 +141,7 @@ WRONG: dict[str, Any] = {
     "other arguments than the digest's": {"updated": {"command": "rm -rf /"}},
     "arguments that are no object": {"updated": "rm -rf /"},
     "arguments without a canonical form": {"updated": {"n": 2**60}},
-    "another event": {"hookSpecificOutput.hookEventName": "PostToolUse"},
+    "a different event": {"hookSpecificOutput.hookEventName": "PostToolUse"},
     "a field nobody knows": {"continue": True},
     "no event": {"hookSpecificOutput.hookEventName": ...},
     "a list": {"hookSpecificOutput": []},
@@ -316,7 +316,7 @@ def test_an_edit_that_gemini_would_merge_into_another_call_is_a_denial_that_says
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("change", [{"tool_input": "ls"}, {"tool_input": None}, {"hook_event_name": "before_tool"}])
 def test_a_gemini_input_that_cannot_be_translated_blocks(gate: Gate, change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="not"):
+    with pytest.raises(ValueError, match=r"not|unknown event"):
         ask_gemini(gate, "BeforeTool", **change)
     assert not gate.asked
 
@@ -324,7 +324,7 @@ def test_a_gemini_input_that_cannot_be_translated_blocks(gate: Gate, change: dic
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("event", ["", "PreToolUse", "pretooluse"])
 def test_a_copilot_event_that_is_not_known_blocks(gate: Gate, event: str) -> None:
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown event"):
         ask_copilot(gate, event)
 
 

@@ -77,8 +77,8 @@ def format_help(utility: object, commands_only: bool = False) -> str:
     if commands_only:
         return "\n".join(sorted([*own, "acp", "hook", "mcp", *DJANGO_COMMANDS]))
     purposes = {name: load_command_class(apps[name], name).help for name in own}
-    purposes["acp"] = "Stand between an editor and an agent that speak the Agent Client Protocol."
-    purposes["mcp"] = "Stand between an MCP client and an MCP server, and hold each tool call for the gate."
+    purposes["acp"] = "Run as a proxy between an editor and an agent (Agent Client Protocol)."
+    purposes["mcp"] = "Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision."
     purposes["hook"] = "Relay one hook of Claude Code or Codex; `connect` writes this command."
     lines = [f"  {name:13} {purpose}" for name, purpose in sorted(purposes.items())]
     program = getattr(utility, "prog_name", "toolcards")

@@ -55,8 +55,8 @@ usage: toolcards-client COMMAND
 
   connect  {command.ABOUT}
   hook     Relay one hook of a coding agent; `connect` writes this command.
-  acp      Stand between an editor and an agent that speak the Agent Client Protocol.
-  mcp      Stand between an MCP client and an MCP server, and hold each tool call for the gate.
+  acp      Run as a proxy between an editor and an agent (Agent Client Protocol).
+  mcp      Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision.
 
 Each command has --help. Create the key for --key on the server: Sources, or its Connect page."""
 

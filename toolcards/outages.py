@@ -67,7 +67,7 @@ def report_success(part: str) -> None:
             return
         del _outages[part]
         _past_outages[part] = (now, outage)
-    log.warning("%s works again after %.0f s and %d failed tries", part, outage.seconds, outage.tries)
+    log.warning("%s works again after %.0f s and %d failed attempts", part, outage.seconds, outage.tries)
 
 
 def report_failure(part: str, error: BaseException | str) -> None:
@@ -96,7 +96,7 @@ def report_failure(part: str, error: BaseException | str) -> None:
             outage.started, outage.began, outage.tries = before.started, before.began, before.tries + 1
             outage.calm = min(LONGEST_CALM, max(CALM, 2 * before.calm))
         _outages[part] = outage
-    log.error("%s fails, and is tried again until it works: %s", part, why)
+    log.error("%s fails; trying again until it works: %s", part, why)
 
 
 def get_outage(part: str) -> Outage | None:

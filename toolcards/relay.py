@@ -148,7 +148,7 @@ class Relay:
             try:
                 message = await layer.receive(channel)
             except Exception:  # no process of ours sends what cannot be unpacked
-                log.debug("bell: a message that cannot be read was ignored")
+                log.debug("bell: a message could not be read and was ignored")
                 continue
             if isinstance(message, dict) and message.get("process") == self._process:
                 echo.set()

@@ -152,10 +152,10 @@ def _find_refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) ->
         return refusal
     if not request.user.is_authenticated:
         if request.headers.get("Authorization", "").startswith("Bearer "):
-            return fault(403, "forbidden", "Agent keys never vote, nor change policy.")
+            return fault(403, "forbidden", "Agent keys cannot vote or change the policy.")
         return fault(401, "signed_out", "Sign in first.")
     if not request.user.has_perm(right):
-        return fault(403, "forbidden", "You do not have this right.")
+        return fault(403, "forbidden", "You do not have permission to do this.")
     reason = find_csrf_fault(request)
     return fault(403, "csrf", reason) if reason else None
 

@@ -67,7 +67,7 @@ def create_person(name: str, *, role: str, password: str = "", groups: Collectio
     with transaction.atomic():
         lock_people()
         if namesake := users.objects.filter(username__iexact=name).first():
-            raise ValueError(f"there is a person called {namesake.get_username()} already")
+            raise ValueError(f"a person named {namesake.get_username()} already exists")
         with audit_signals.record_as_one_act("person.created", name):
             person = users.objects.create_user(username=name, password=password or None)
             _set_groups(person, role, groups)

@@ -28,7 +28,7 @@ MAX_PEOPLE = 500
 STALE = "Someone else has changed this person. This is the current state; your change was not saved."
 LAST = "This is the only admin. Make someone else admin first."
 ABOVE = "Only a superuser can change a superuser. Nothing was changed."
-SIGN_IN = "Sign in again first: this needs a fresh sign-in. Nothing was changed."
+SIGN_IN = "This requires a recent sign-in. Sign in again. Nothing was changed."
 ROLE_WORDS = (
     ("viewer", "viewer: read-only"),
     ("approver", "approver: can approve and deny"),

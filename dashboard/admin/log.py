@@ -100,7 +100,7 @@ class RunAdmin(ReadOnlyAdmin):
     def shown_context(self, run: Run) -> str:
         """Return the run's context."""
         if type(run.context) is UnreadableText:
-            return "It cannot be opened: the key that sealed it is not here."
+            return "It cannot be decrypted: the encryption key is missing."
         return indent_json(_mask_json(run.context))
 
 
@@ -186,5 +186,5 @@ class EventAdmin(ReadOnlyAdmin):
     def shown_fact(self, event: Event) -> str:
         """Return the complete fact."""
         if type(event.fact) is UnreadableText:
-            return "It cannot be opened: the key that sealed it is not here."
+            return "It cannot be decrypted: the encryption key is missing."
         return indent_json(_mask_fact(event.fact))

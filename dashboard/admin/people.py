@@ -27,7 +27,7 @@ class ProtectedForm(UserChangeForm):
         roles.lock_people()
         other_people = User.objects.exclude(pk=self.instance.pk)
         if other_people.filter(username__iexact=form_data.get("username", "")).exists():
-            raise ValidationError({"username": "Another account has this name, apart from case."})
+            raise ValidationError({"username": "Another account already has this name. Letter case is ignored."})
         if roles.is_only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(form_data):
             raise ValidationError("This is the only admin. Make someone else admin first.")
         return dict(form_data)

@@ -75,13 +75,13 @@ class DraftRuleAdmin(admin.ModelAdmin):
         for rule in queryset:
             policy_draft.remove_rule(rule.rule_id, author=request.user.get_username())
 
-    @admin.action(description="Switch on", permissions=["change"])
+    @admin.action(description="Turn on", permissions=["change"])
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Enable each rule."""
         for rule in chosen:
             policy_draft.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
 
-    @admin.action(description="Switch off", permissions=["change"])
+    @admin.action(description="Turn off", permissions=["change"])
     def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Disable each rule."""
         for rule in chosen:
@@ -112,7 +112,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     def copy_to_draft(self, request: HttpRequest, chosen: QuerySet[PolicyVersion]) -> None:
         """Copy the selected version to the draft."""
         if chosen.count() != 1:
-            self.message_user(request, "Choose one version.", messages.WARNING)
+            self.message_user(request, "Select exactly one version.", messages.WARNING)
             return
         version = chosen.get()
         try:

@@ -179,7 +179,9 @@ class CardView:
     def would(self) -> list[str]:
         """Return what rules in monitor mode would have decided."""
         monitored = self.card.decision.would if self.card.decision else ()
-        return [f"{effect.get('rule', 'a rule')} would have said {effect.get('effect', '?')}" for effect in monitored]
+        return [
+            f"{effect.get('rule', 'a rule')} would have decided: {effect.get('effect', '?')}" for effect in monitored
+        ]
 
     @property
     def answered_by(self) -> str:

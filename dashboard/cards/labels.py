@@ -53,31 +53,31 @@ SOFT_END_LABELS: dict[str, StateLabel] = {
     "run-error": StateLabel("Run failed", "triangle-alert", "err", "dotted"),
 }
 MANUAL_OUTCOME_LABELS = {
-    "succeeded": StateLabel("Done, settled by hand", "circle-check", "ok", "dotted"),
-    "failed": StateLabel("Failed, settled by hand", "triangle-alert", "err", "dotted"),
+    "succeeded": StateLabel("Done, recorded by a person", "circle-check", "ok", "dotted"),
+    "failed": StateLabel("Failed, recorded by a person", "triangle-alert", "err", "dotted"),
 }
 SOFT_SENTENCES = {
     "aborted": "The run was stopped before this call had a result.",
-    "truncated": "The agent lost contact. It is not known whether the tool ran: check before trying again.",
+    "truncated": "The agent lost contact. The tool may have run: check before trying again.",
     "not-executed": "The run ended without running this call.",
-    "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
-    "superseded": "A newer approval replaced this one; nothing was run here.",
-    "run-error": "The run failed while this call was open. It is not known whether it ran: check before trying again.",
+    "incomplete-input": "The run ended while the agent was still writing this input. The tool did not run.",
+    "superseded": "A newer approval replaced this one. This call did not run.",
+    "run-error": "The run failed while this call was open. The tool may have run: check before trying again.",
 }
 CHANGED_SENTENCE = (
-    "Changed while you looked: the agent sent another tool or input for this call. "
-    "Nothing ran here; the new call has a card of its own."
+    "Changed while you were reading: the agent sent a different tool or input for this call. "
+    "This call did not run; the new call has its own card."
 )
 # For a call whose outcome a person recorded: while the agent reported no result, and after it did.
 MANUAL_OUTCOME_NOTES = {
     True: "The agent reported no result. If one still arrives, it replaces this outcome.",
-    False: "The agent’s own result arrived later and counts.",
+    False: "The agent’s own result arrived later and takes precedence.",
 }
 # The same if the input was incomplete: then nothing can have run.
 UNWRITTEN_SENTENCES = {
-    "aborted": "The run was stopped while the agent was still writing this input; nothing was run.",
-    "truncated": "The agent lost contact while it was still writing this input; nothing was run.",
-    "run-error": "The run failed while the agent was still writing this input; nothing was run.",
+    "aborted": "The run was stopped while the agent was still writing this input. The tool did not run.",
+    "truncated": "The agent lost contact while it was still writing this input. The tool did not run.",
+    "run-error": "The run failed while the agent was still writing this input. The tool did not run.",
 }
 
 KIND_ICONS = {
@@ -86,24 +86,24 @@ KIND_ICONS = {
 }  # fmt: skip
 
 ANOMALIES = {
-    "ran-without-approval": "Ran without the approval that was asked for",
+    "ran-without-approval": "Ran without the requested approval",
     "corrected-by-snapshot": "Corrected later: a snapshot showed that it had failed",
     "ungoverned": "Ran outside the gate, without a decision",
     "conflicting-terminal": "Two different results were reported; the first one counts",
     "late-response": "An answer arrived after the approval was decided, and was ignored",
-    "duplicate-terminal": "Its result was reported twice",
+    "duplicate-terminal": "The result was reported twice",
     CHANGED_ANOMALY: "The agent sent another tool or input after this call was decided",
-    "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
-    "protocol-violation": "The agent’s messages about it arrived in the wrong order",
+    "cannot-be-opened": "The original cannot be read: its encryption key is missing, or another version wrote it",
+    "protocol-violation": "Messages about this call arrived out of order",
 }
 
 _ACTOR_TEMPLATES = {
-    "human": "{name}", "rule": "rule {name}", "grant": "a standing permission {name}",
+    "human": "{name}", "rule": "rule {name}", "grant": "standing approval {name}",
     "default": "the policy’s default",
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
-    "gate_error": "the gate: it could not decide", "no_approver": "the gate: no one may approve it",
+    "gate_error": "the gate (it could not decide)", "no_approver": "the gate (no one can approve it)",
     "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
-    "validation": "the gate’s check of tool and input",
+    "validation": "the gate’s input check",
 }  # fmt: skip
 AUTHORITIES = {
     "tool": "the tool or its backend", "runtime": "the agent’s runtime or the gate, not the tool",
@@ -117,23 +117,24 @@ _CAUSES = {
     "kill_switch": "the kill switch is on", "approval_denied": "a person denied it",
     "approval_expired": "no one answered in time",
     "permit_expired": "the agent did not start it in time", "permit_revoked": "the approval was revoked",
-    "integrity": "the agent: this is not what was approved", "gate_unavailable": "Toolcards, or the way to it",
-    "no_such_tool": "the model: it named a tool that is not there",
-    "invalid_input": "the model: it wrote an input that the tool cannot use",
-    "connect_failed": "the network, or the service that the tool uses", "tls_invalid": "the service that the tool uses",
-    "rate_limited": "the service that the tool uses", "quota": "the quota of the service",
-    "upstream": "the service that the tool uses", "upstream_auth": "the tool’s credentials",
+    "integrity": "the agent: the call differs from what was approved",
+    "gate_unavailable": "Toolcards, or the connection to it",
+    "no_such_tool": "the model: it named a tool that does not exist",
+    "invalid_input": "the model: its input is not valid for this tool",
+    "connect_failed": "the network, or the service behind the tool", "tls_invalid": "the service behind the tool",
+    "rate_limited": "the service behind the tool", "quota": "the quota of the service",
+    "upstream": "the service behind the tool", "upstream_auth": "the tool’s credentials",
     "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
     "transport": "the connection between agent and tool", "lost": "the agent lost contact",
 }  # fmt: skip
 # Reasons that need more words than the effect.
 _RETRIES = {
     "plugin_veto": "No, the plug-in would deny it again", "policy_denied": "No, the policy would deny it again",
-    "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person denied it",
-    "approval_expired": "It may be asked for again", "permit_expired": "It may be asked for again",
-    "no_such_tool": "Not this call: another tool’s name is needed",
-    "invalid_input": "Not this call: other input is needed",
-    "upstream_auth": "Not before it has other credentials", "quota": "Not before there is quota again",
+    "kill_switch": "Not while the kill switch is on", "approval_denied": "No, a person denied it",
+    "approval_expired": "Yes, with a new approval request", "permit_expired": "Yes, with a new approval request",
+    "no_such_tool": "Not unchanged: the tool name must be corrected",
+    "invalid_input": "Not unchanged: the input must be corrected",
+    "upstream_auth": "Not until the credentials are corrected", "quota": "Not until more quota is available",
     "after_hook_crash": "No, the tool has run", "bad_output": "No, the tool has run",
     **dict.fromkeys(
         ("timeout", "conn_lost", "deadline", "upstream", "transport", "lost", "resource_busy"),

@@ -35,7 +35,7 @@ CURSOR = Parameter("cursor", _TEXT, "`next` of the previous page")
 LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "entries on a page")
 SOURCE = Parameter("source", _TEXT, "only runs of this source")
 STATUS = Parameter("status", {"$ref": "#/components/schemas/RunStatus"}, "only runs of this status")
-AGENT = Parameter("agent", _TEXT, "the agent that works")
+AGENT = Parameter("agent", _TEXT, "the name of the agent")
 STATE = Parameter("state", _TEXT, "only entries in this state")
 WAIT = Parameter("wait", {"type": "number", "minimum": 0}, "seconds to wait for an answer, at most 60")
 PROTOCOL = Parameter("protocol", {"enum": sorted(ADAPTERS)}, "how the frames are written")
@@ -85,11 +85,11 @@ _INGEST = Operation(gate_answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN
 PEOPLE: dict[str, dict[str, str]] = {
     "api/v1/policy/draft": {"get": "Return the draft.", "put": "Replace the draft."},
     "api/v1/policy/validate": {"post": "Check a policy document."},
-    "api/v1/policy/simulate": {"post": "Return what a document would have decided about calls of the past."},
+    "api/v1/policy/simulate": {"post": "Return what a document would have decided about past calls."},
     "api/v1/policy/activate": {"post": "Make the draft the active policy."},
     "api/v1/policy/versions": {"get": "Return all versions, newest first."},
-    "api/v1/grants": {"get": "Return the grants that are in force.", "delete": "Revoke the grant named by `id`."},
-    "api/v1/grants/<pk>": {"get": "Return the grants that are in force.", "delete": "Revoke the grant."},
+    "api/v1/grants": {"get": "Return the grants that are active.", "delete": "Revoke the grant named by `id`."},
+    "api/v1/grants/<pk>": {"get": "Return the grants that are active.", "delete": "Revoke the grant."},
     "api/v1/killswitch": {"get": "Return whether the kill switch is on.", "post": "Turn the kill switch on or off."},
     "api/v1/breakglass": {"get": "Return whether break-glass is on.", "post": "Turn break-glass on or off."},
 }

@@ -26,12 +26,12 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
     card = call.as_card()
     approval = card.approval
     if approval is not None and approval.has_edited:  # answered by the first of several approvers
-        raise InvalidRequest("This question has an answer: approve or deny it.", code="invalid_vote")
+        raise InvalidRequest("This question already has an answer. Approve or deny it.", code="invalid_vote")
     questions = read_questions(card.tool.name, card.input)
     if not questions and is_readable_form(card.tool.name, card.input):  # it only asks for consent
         return replace(ballot, decision="approve")
     if not questions:
-        raise InvalidRequest("This call asks no question.", code="invalid_vote")
+        raise InvalidRequest("This call does not ask a question.", code="invalid_vote")
     if is_readable_form(card.tool.name, card.input):
         values = {
             question.field.name: value

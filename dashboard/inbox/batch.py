@@ -30,9 +30,9 @@ from toolcards.models import Approval, ToolCall
 
 MAX_VOTES = groups.MAX_GROUP_SIZE
 APPROVING_DECISIONS = ("approve", "edit")
-TOO_RISKY_TEXT = "High risk: approve it by itself, on its card."
-MIXED_RISKS_TEXT = "These are not of one risk: approve calls of one risk at a time."
-MISSING_FIELDS_TEXT = "Say approval, decision, rev and args_sha256."
+TOO_RISKY_TEXT = "High risk: approve this call on its own card."
+MIXED_RISKS_TEXT = "These calls differ in risk. Approve calls of one risk level at a time."
+MISSING_FIELDS_TEXT = "A vote must have approval, decision, rev and args_sha256."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _vote_by_form(request: HttpRequest) -> HttpResponse:
     ballots = [_parse_ticket(ticket) | shared for ticket in request.POST.getlist("pick")]
     try:
         if shared["decision"] not in ("approve", "deny"):
-            raise MixedBatch("Say approve or deny.")
+            raise MixedBatch("Choose approve or deny.")
         if not ballots:
             raise MixedBatch("Nothing is selected, so nothing was answered.")
         results = cast_votes(request, ballots)
@@ -106,9 +106,9 @@ def summarize_results(results: list[BatchResult], decision: str) -> str:
 
 _CHANGED = "changed since you saw them"
 _SHORT_REASONS = {
-    "already_decided": "decided before", "stale_rev": _CHANGED, "view_stale": _CHANGED, "args_mismatch": _CHANGED,
+    "already_decided": "already decided", "stale_rev": _CHANGED, "view_stale": _CHANGED, "args_mismatch": _CHANGED,
     "expired": "expired", "run_ended": "withdrawn", "superseded": "replaced",
-    "high_risk": "too risky to approve together", "reason_required": "in need of a reason",
+    "high_risk": "too risky to approve together", "reason_required": "missing a required reason",
 }  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def _vote_by_json(request: HttpRequest) -> HttpResponse:
         return fault(400, "not_json", "The body is not JSON.")
     ballots = body.get("votes") if isinstance(body, dict) else None
     if not isinstance(ballots, list) or len(ballots) > MAX_VOTES:
-        return fault(422, "invalid_votes", f"Send votes, a list of at most {MAX_VOTES}.")
+        return fault(422, "invalid_votes", f"Send `votes`, a list of up to {MAX_VOTES} votes.")
     try:
         results = cast_votes(request, [ballot if isinstance(ballot, dict) else {} for ballot in ballots])
     except MixedBatch as refused:
@@ -168,7 +168,7 @@ def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Batc
     different risks are approved.
     """
     if len(ballots) > MAX_VOTES:
-        raise MixedBatch(f"At most {MAX_VOTES} at once.")
+        raise MixedBatch(f"You can answer up to {MAX_VOTES} calls at once.")
     calls = _load_calls(str(ballot.get("approval", "")) for ballot in ballots)
     levels = {pk: assess_call_risk(call).level for pk, call in calls.items()}
     yes = {str(ballot.get("approval", "")) for ballot in ballots if ballot.get("decision") in APPROVING_DECISIONS}
@@ -190,7 +190,7 @@ def _cast_vote(
     if not form.is_valid():
         return build_result(422, "invalid_vote", MISSING_FIELDS_TEXT)
     if pk not in calls:
-        return build_result(404, "not_found", "There is no such approval.")
+        return build_result(404, "not_found", "Approval not found.")
     if levels[pk] == "high" and ballot.get("decision") in APPROVING_DECISIONS:
         return build_result(422, "high_risk", TOO_RISKY_TEXT)
     try:

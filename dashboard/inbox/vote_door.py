@@ -96,7 +96,7 @@ class VoteDoor:
         except Exception as error:
             if report_outage(error):
                 return self._finish(request, unavailable(request))
-            log.debug("a vote is passed on to the pages", exc_info=error)
+            log.debug("a vote is handed over to the pages", exc_info=error)
             return None
         response = HttpResponse(html)
         patch_vary_headers(response, ("Cookie",))  # as for any page that reads the session

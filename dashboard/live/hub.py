@@ -124,7 +124,7 @@ class Hub:
                     await self._audit()
             except Exception as error:  # a short outage of the database must not end the live pages
                 if not report_outage(error):
-                    log.exception("live: this look failed; the next one sends every page its whole board")
+                    log.exception("live: an update failed; the next one sends complete pages")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)
             tick_end = started + ticks.record(started, TICK_SECONDS)

@@ -87,7 +87,7 @@ class StatisticsBoard(LiveBoard):
         except Exception as error:  # other pages stay live
             self._stale_since = time.monotonic()
             if not report_outage(error):
-                log.exception("live: the calls of a page could not be counted; they are counted again")
+                log.exception("live: counting the calls of a page failed; trying again")
             return {}
         # A row without calls is in no count: its last numbers are too old, such as those of the last hour.
         empty_ids = self._row_ids - result.rows.keys() if result.is_complete else set()

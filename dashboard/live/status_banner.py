@@ -13,14 +13,14 @@ _WORDS = {
     outages.READING: ("Data cannot be read", "Pages and agents get errors or wait."),
     outages.WRITING: (
         "Nothing can be saved",
-        "Agents are asked to try again later, no gated call is allowed, and votes are not taken.",
+        "Agents are asked to try again later, gated calls are denied, and votes are not accepted.",
     ),
-    outages.SENDING: ("Notifications are not sent", "They are sent as soon as this is over."),
-    outages.BELL: ("Server processes do not hear from each other", "Pages and agents get their news late."),
-    outages.CONNECTING: ("New connections are refused", "Agents and browsers that are connected stay so."),
+    outages.SENDING: ("Notifications are not sent", "They are sent as soon as this works again."),
+    outages.BELL: ("Server processes cannot reach each other", "Updates reach pages and agents late."),
+    outages.CONNECTING: ("New connections are refused", "Existing connections stay open."),
     outages.ANCHORING: (
-        "The end of the audit trail cannot be written to its file",
-        "The trail itself is complete, but nothing outside the database proves it now.",
+        "The anchor of the audit trail cannot be written",
+        "The trail itself is complete, but nothing outside the database can prove that now.",
     ),
 }
 

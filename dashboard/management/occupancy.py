@@ -48,7 +48,7 @@ def occupy_folder(folder: Path) -> Iterator[Callable[[str], None]]:
             json.dump({"pid": os.getpid(), "address": address, "since": started_at}, file)
             file.flush()
 
-        write("an address that it has yet to take")
+        write("an address that is not known yet")
         yield write
 
 

@@ -99,7 +99,7 @@ class WebhookForm(forms.Form):
             self._check_url(str(form_data.get("url") or ""))
         ends = [str(form_data.get(name) or "") for name in ("quiet_from", "quiet_to")]
         if any(ends) and not all(map(_CLOCK.fullmatch, ends)):
-            self.add_error("quiet_from", "Write both ends like 22:00, or neither.")
+            self.add_error("quiet_from", "Enter both times, such as 22:00, or leave both empty.")
         return form_data
 
     def _check_addresses(self, text: str) -> None:
@@ -107,7 +107,7 @@ class WebhookForm(forms.Form):
             for address in text.split(","):
                 validate_email(address.strip())
         except ValidationError:
-            self.add_error("to", "Write mail addresses, with commas between them.")
+            self.add_error("to", "Enter email addresses, separated by commas.")
 
     def _check_url(self, url: str) -> None:
         try:

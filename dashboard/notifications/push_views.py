@@ -49,7 +49,7 @@ def browsers(request: HttpRequest) -> HttpResponse:
         return _render_page(request, person, trouble=text, status=422)
     try:
         is_added = _add_browser(request, person, form)
-        text = "" if is_added else f"You have {MAX_BROWSERS} browsers already. Remove one first."
+        text = "" if is_added else f"You already have {MAX_BROWSERS} browsers. Remove one first."
     except DecryptionError:
         text = "This browser cannot be added: the server cannot decrypt its push key."
     if text:
@@ -132,22 +132,22 @@ def _delete_signed_out(person: User) -> None:
 def _remove(request: HttpRequest, browser: PushBrowser) -> str:
     browser.delete()
     _record(request, "notify.push_off", browser.label)
-    return f"{browser.label} gets no more notifications."
+    return f"{browser.label} no longer receives notifications."
 
 
 def _send_test(request: HttpRequest, browser: PushBrowser) -> str:
     now, target = time.time(), f"{PUSH}{browser.pk}"
     if Delivery.objects.filter(target=target, event=push.TEST, state="pending").exists():
-        return f"A test is still on its way to {browser.label}."
+        return f"A test is already being sent to {browser.label}."
     payload = {
         "event": push.TEST, "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
-        "summary": "This is a test. Nothing happened.", "url": "/",
+        "summary": "This is a test notification.", "url": "/",
     }  # fmt: skip
     Delivery.objects.create(
         target=target, event_id=str(payload["id"]), event=push.TEST, severity="low",
         payload=json.dumps(payload), created_at=now, next_at=now,
     )  # fmt: skip
-    return f"A test is on its way to {browser.label}."
+    return f"A test is being sent to {browser.label}."
 
 
 def _set_severity(request: HttpRequest, browser: PushBrowser) -> str:

@@ -82,7 +82,7 @@ def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """Send one delivery again, with its id."""
     delivery = get_object_or_404(Delivery.objects.exclude(webhook=None), pk=pk)
     delivery.send_again()
-    messages.success(request, "The delivery is sent again.")
+    messages.success(request, "The delivery is being sent again.")
     return redirect("notify-one", pk=delivery.webhook_id)
 
 
@@ -94,7 +94,7 @@ def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         body = json.dumps(delivery_row.decoded_payload, indent=2, ensure_ascii=False)
     except DecryptionError:
-        body = "This cannot be opened: the key that sealed it is not here."
+        body = "This cannot be decrypted: the encryption key is missing."
     return render(request, "notify/delivery.html", {"delivery": delivery_row, "payload": body})
 
 
@@ -141,7 +141,7 @@ def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:
 def _toggle(webhook_row: Webhook) -> str:
     webhook_row.enabled, webhook_row.trouble = not webhook_row.enabled, ""
     webhook_row.save(update_fields=["enabled", "trouble"])
-    return "It is on." if webhook_row.enabled else "It is off."
+    return f"{webhook_row.name} is {'on' if webhook_row.enabled else 'off'}."
 
 
 def _remove(webhook_row: Webhook) -> str:
@@ -153,18 +153,18 @@ def _send_test(webhook_row: Webhook) -> str:
     now = time.time()
     event: dict[str, Any] = {
         "event": "test", "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
-        "summary": "This is a test. Nothing happened.", "url": "/",
+        "summary": "This is a test notification.", "url": "/",
     }  # fmt: skip
     Delivery.objects.create(
         webhook=webhook_row, target=str(webhook_row.pk), event_id=event["id"], event="test", severity="critical",
         payload=json.dumps(event), created_at=now, next_at=now,
     )  # fmt: skip
-    return "A test is on its way; it appears below."
+    return "A test is being sent; the delivery is listed below."
 
 
 def _rotate(webhook_row: Webhook) -> str:
     webhook_row.rotate()
-    return "The secret is new."
+    return "A new secret was created."
 
 
 _ACTS: dict[str, Callable[[Webhook], str]] = {

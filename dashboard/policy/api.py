@@ -31,7 +31,7 @@ def handle_policy_errors(view: View) -> View:
             return view(request, *args, **kwargs)
         except PolicyError as refused:
             return fault(
-                422, "invalid_policy", "The policy was refused.", findings=_serialize_findings(refused.findings)
+                422, "invalid_policy", "The policy is not valid.", findings=_serialize_findings(refused.findings)
             )
         except (ValueError, RecursionError):
             return fault(400, "not_json", "The body is not JSON.")
@@ -67,9 +67,13 @@ def activate(request: HttpRequest) -> HttpResponse:
     body = require_object(body_of(request))
     expected, note = body.get("expected_active"), body.get("note") or ""
     if not isinstance(expected, int) or isinstance(expected, bool):
-        raise build_error("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
+        raise build_error(
+            "/expected_active",
+            "missing",
+            "expected_active must be the number of the active version, or 0 without one.",
+        )
     if not isinstance(note, str) or len(note) > 2000:
-        raise build_error("/note", "type", "This must be a text of at most 2000 characters.")
+        raise build_error("/note", "type", "This must be a text of up to 2000 characters.")
     document = policy_draft.load_draft()
     policy_store.check_document(document)
     try:

@@ -55,13 +55,13 @@ def activate(request: HttpRequest) -> HttpResponse:
     """Activate the reviewed draft."""
     form = ActivateForm(request.POST)
     if not form.is_valid():
-        return _render_draft(request, message="Say which version you compared the draft with.", status=422)
+        return _render_draft(request, message="The version that you compared the draft with is missing.", status=422)
     form_data, review = form.cleaned_data, view_models.review_draft()
     if review.refusals:
-        return _render_draft(request, message="The draft cannot be activated as it is.", status=422)
+        return _render_draft(request, message="The draft has errors and cannot be activated.", status=422)
     if form_data["draft_sha256"] and form_data["draft_sha256"] != review.sha256:
         return _render_draft(
-            request, message="The draft has changed since you reviewed it. Look at it again.", status=409
+            request, message="The draft has changed since you reviewed it. Review it again.", status=409
         )
     try:
         activated = policy_store.activate(
@@ -71,7 +71,7 @@ def activate(request: HttpRequest) -> HttpResponse:
             expected_active=form_data["expected_active"],
         )
     except VersionConflict as late:
-        message = f"Version {late.active} was activated in the meantime. Look at the changes again."
+        message = f"Version {late.active} was activated in the meantime. Review the changes again."
         return _render_draft(request, message=message, status=409)
     messages.success(request, f"Version {activated.number} is active.")
     if form_data["apply_to_waiting"]:

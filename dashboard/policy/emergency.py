@@ -68,10 +68,10 @@ def _start_breakglass(request: HttpRequest, form_data: Any) -> dict[str, Any]:
     if form_data.get("to") == "off":
         return gate.break_glass(username, "", 0)
     if not is_freshly_signed_in(request):
-        raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
+        raise gate.NotAllowed("This requires a recent sign-in. Sign in again.", code="reauth", status=401)
     reason = form_data.get("reason", "")
     if not isinstance(reason, str):
-        raise gate.InvalidRequest("The reason is text.", code="invalid_body")
+        raise gate.InvalidRequest("The reason must be text.", code="invalid_body")
     return gate.break_glass(username, reason, _parse_minutes(form_data.get("minutes", DEFAULT_MINUTES)))
 
 
@@ -111,7 +111,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
     if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
     if not isinstance(body.get("reason", ""), str):
-        return fault(422, "invalid_body", "The reason is text.")
+        return fault(422, "invalid_body", "The reason must be text.")
     return JsonResponse(gate.set_kill_switch(request.user.get_username(), body["on"], body.get("reason", "")))
 
 
@@ -126,7 +126,7 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
         state = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
         return JsonResponse({"on": row is not None} | state)
     if not request.user.has_perm(BREAK):
-        return fault(403, "forbidden", "You may not break the glass.")
+        return fault(403, "forbidden", "You do not have permission to use break-glass.")
     body = _read_body(request)
     if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason", "minutes"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')

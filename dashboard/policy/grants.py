@@ -63,7 +63,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     pk = pk or _find_named_grant(request)
     row = Grant.objects.filter(pk=pk).first() if pk else None
     if row is None:
-        return fault(404, "not_found", "There is no such grant.")
+        return fault(404, "not_found", "Grant not found.")
     if not _can_revoke(request.user, row):
         return fault(403, "forbidden", "Only the grantor or a policy editor can revoke this grant.")
     try:

@@ -49,7 +49,7 @@ class RuleRow:
 
 @dataclass(frozen=True)
 class RuleHits:
-    """How many calls each rule decided, or would have; `days` is the counted period."""
+    """Number of calls each rule decided, or would have; `days` is the counted period."""
 
     answers: Counter[str] = field(default_factory=Counter)
     would: Counter[str] = field(default_factory=Counter)
@@ -172,4 +172,4 @@ def describe_model(document: Mapping[str, Any]) -> str:
     unknown = document.get("unknown_tool")
     sentence = f"{sentence} Tools not seen before: {unknown}." if unknown else sentence
     requester = (document.get("default_ask") or {}).get("allow_requester")
-    return f"{sentence} The agent’s owner may answer what no rule asks." if requester else sentence
+    return f"{sentence} The agent’s owner may approve calls that no rule matches." if requester else sentence

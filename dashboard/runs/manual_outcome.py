@@ -62,7 +62,7 @@ def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
         return fault(400, "not_json", "The body is not JSON.")
     form = OutcomeForm(body if isinstance(body, dict) else {})
     if not form.is_valid():
-        return fault(422, "invalid_finding", "Say outcome (succeeded or failed), rev and, if you like, a note.")
+        return fault(422, "invalid_finding", "Send outcome (succeeded or failed), rev and, optionally, note.")
     try:
         gate.record_manual_outcome(request.user, form.outcome_of(run, ordinal))
     except RequestRefused as refused:

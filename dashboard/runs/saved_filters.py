@@ -65,7 +65,7 @@ def save_filter(request: HttpRequest) -> HttpResponse:
     """Save a page's query under a name, and lead back to it."""
     page = request.POST.get("page", "")
     if page not in FILTERS:
-        raise Http404("There is no such page.")
+        raise Http404("Page not found.")
     filters = FILTERS[page].read(request.POST.get("query", "").replace("%00", ""))  # no page answers to NUL
     try:
         name = read_name(request.POST.get("name", ""))

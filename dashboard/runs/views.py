@@ -49,7 +49,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     except Run.DoesNotExist:
         other_runs = list(Run.objects.filter(name=name).select_related("source").order_by("-id")) if source else []
         if not other_runs:
-            raise Http404("There is no such run.") from None
+            raise Http404("Run not found.") from None
         return _render_choice(request, name, other_runs, missing_source=source)
     return render(request, "runs/run.html", tables.build_run_header(run_row) | _build_tab(request, run_row))
 

@@ -47,7 +47,7 @@ class RequestTracker:
         except asyncio.CancelledError:
             if not shutdown.has_begun():
                 raise
-            log.warning("shutdown: %s was cut off", scope["path"])
+            log.warning("shutdown: %s was interrupted", scope["path"])
         finally:
             self._running.discard(task)
 

@@ -239,7 +239,7 @@ class _Lifespan:
     async def _run(self) -> None:
         async def send(message: dict[str, Any]) -> None:
             if message["type"].endswith(".failed"):
-                log.error("The application did not start or end well: %s", message.get("message", ""))
+                log.error("The application failed to start or stop: %s", message.get("message", ""))
 
         try:
             await self._application({"type": "lifespan", "asgi": {"version": "3.0"}}, self._messages.get, send)

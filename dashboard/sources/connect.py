@@ -105,10 +105,10 @@ WEBSOCKET = ConnectMethod(
         Snippet(
             "websocket_py",
             "gate.py",
-            "Needs: pip install websockets. Where the decision has args, a person changed them: run those.",
+            "Requires: pip install websockets. If the decision has args, a person changed them: run those.",
         ),
     ),
-    undo="Leave the program out again, and revoke the key under Sources.",
+    undo="Stop using the program, and revoke the key under Sources.",
 )
 
 METHODS = (*map(_build_method, RECIPES), WEBSOCKET)

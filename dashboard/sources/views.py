@@ -141,7 +141,7 @@ def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = gate.accept_tool(pk, request.user.get_username())
     if row is None:
         raise Http404
-    messages.success(request, f"{row.name} is accepted as it is now.")
+    messages.success(request, f"{row.name} is accepted in its current form.")
     return redirect("source", row.source_id)
 
 

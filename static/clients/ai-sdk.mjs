@@ -38,7 +38,7 @@ import { findMismatch } from './json-schema.mjs';
 import { Denied, ask as askGate, result, runs as runGated } from './gate-client.mjs';
 import { StreamCopy, waitForCall } from './stream-copy.mjs';
 
-const UNFIT_EDIT = 'A reviewer changed the arguments, and the tool does not take them: nothing ran.';
+const UNFIT_EDIT = 'A reviewer changed the arguments, but the tool does not accept them, so the call did not run.';
 
 export { Denied, result } from './gate-client.mjs';
 export { mirror, mirrorRequest } from './stream-mirror.mjs';
@@ -209,6 +209,6 @@ export async function runs(call, options, execute) {
 function denyEdit(decision) {
   if (!decision.allowed || !decision.edited) return decision;
   const args = JSON.stringify(decision.args);
-  const reason = `A reviewer changed the arguments. If that serves you, call the tool again with ${args}`;
+  const reason = `A reviewer changed the arguments. To continue, call the tool again with ${args}`;
   return { ...decision, allowed: false, reason, args: undefined, edited: false, by: '' };
 }

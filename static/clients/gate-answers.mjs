@@ -130,7 +130,7 @@ export async function checkDecision(answer, gateRequest, kind) {
   if (answer.decision === 'deny') return answer; // obeyed regardless of its other fields
   requireEqual(answer, 'attempt', gateRequest.attempt);
   if (answer.decision === 'ask') {
-    if (!toText(answer.approval?.id)) throw new UnusableAnswer('it asks a person, but names no approval');
+    if (!toText(answer.approval?.id)) throw new UnusableAnswer('it requires approval, but names no approval');
     // Polls show an edit that can still be undone, and all answers show a repair, before there is an allow for it.
     if (kind !== 'poll' && !('repair' in answer)) requireEqual(answer, 'args_sha256', gateRequest.argsSha256);
     return answer;
@@ -150,7 +150,7 @@ export async function checkDecision(answer, gateRequest, kind) {
  * @param {GateRequest} gateRequest
  */
 export async function checkClaim(answer, decision, gateRequest) {
-  if (answer.state !== 'claimed') throw new UnusableAnswer('it does not say that the permit was claimed');
+  if (answer.state !== 'claimed') throw new UnusableAnswer('it does not confirm the claim');
   requireEqual(answer, 'permit', decision.permit.id);
   requireEqual(answer, 'call_id', gateRequest.callId);
   requireEqualIfPresent(answer, 'run', gateRequest.run);
@@ -161,7 +161,7 @@ export async function checkClaim(answer, decision, gateRequest) {
   }
   const tool = findTool(decision, gateRequest);
   if ('tool' in answer && findTool(answer, gateRequest).source !== tool.source) {
-    throw new UnusableAnswer('it is for another tool');
+    throw new UnusableAnswer('it is for a different tool');
   }
   requireEqualIfPresent(answer, 'call_sha256', await digestCall(answer.args, tool));
 }
@@ -183,14 +183,14 @@ export function findTool(answer, { tool }) {
   if (!('tool' in answer)) return tool; // optional
   const { name, source } = isPlainObject(answer.tool) ? answer.tool : {};
   if (typeof name !== 'string' || typeof source !== 'string') throw new UnusableAnswer('it names no tool');
-  if (name !== tool.name || (tool.source && source !== tool.source)) throw new UnusableAnswer('it is for another tool');
+  if (name !== tool.name || (tool.source && source !== tool.source)) throw new UnusableAnswer('it is for a different tool');
   return { ...tool, source };
 }
 
 /** @param {Record<string, any>} answer @param {string} name @param {unknown} expected */
 function requireEqual(answer, name, expected) {
   if (!Object.hasOwn(answer, name) || answer[name] !== expected) {
-    throw new UnusableAnswer(`its ${name} is not that of this call`);
+    throw new UnusableAnswer(`its ${name} does not match this call`);
   }
 }
 

@@ -152,7 +152,7 @@ class GateCall {
   async decide() {
     const { call, options } = this;
     const gateRequest = await buildGateRequest({ ...call, run: options.run }).catch((error) => error);
-    if (gateRequest instanceof Error) return this.deny(`The call cannot be judged: ${gateRequest.message}.`);
+    if (gateRequest instanceof Error) return this.deny(`The call cannot be evaluated: ${gateRequest.message}.`);
     const body = {
       run: options.run, call_id: call.callId, attempt: call.attempt,
       args: gateRequest.args, args_sha256: gateRequest.argsSha256,
@@ -206,7 +206,7 @@ class GateCall {
   async claim(decision, gateRequest) {
     const { call, options } = this;
     if (typeof decision.permit?.id !== 'string' || !decision.permit.id) {
-      return this.deny('This call was allowed once before; it is not run a second time.');
+      return this.deny('This call was already allowed once and does not run again.');
     }
     const isEdited = 'args' in decision;
     const tool = findTool(decision, gateRequest);

@@ -51,7 +51,7 @@ function check(value, schema, path, root, depth) {
     if (mismatch) return mismatch;
   }
   const choices = [schema.anyOf, schema.oneOf].filter(Boolean);
-  return choices.some((parts) => parts.every(same)) ? fail('fits none of the allowed forms') : '';
+  return choices.some((parts) => parts.every(same)) ? fail('matches none of the allowed schemas') : '';
 }
 
 /** @param {any} value @param {any} schema */

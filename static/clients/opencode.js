@@ -192,7 +192,7 @@ export const Toolcards = async ({ client }) => {
     } while (answer.approval.state === "pending")
     if (answer.by?.kind !== "human" || !["approved", "claimed", "denied"].includes(answer.approval.state)) return
     const { text, suggest } = answer.reason ?? {}
-    const message = [text || "No one allowed it.", suggest].filter(Boolean).join(" ")
+    const message = [text || "No one approved this call.", suggest].filter(Boolean).join(" ")
     const body = answer.approval.state === "denied" ? { reply: "reject", message } : { reply: "once" }
     const post = client._client.post.bind(client._client)
     await post({ url: "/permission/{id}/reply", path: { id: permission }, body, headers: { "content-type": "application/json" } })

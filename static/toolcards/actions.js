@@ -11,7 +11,7 @@ export function switchTheme() {
   if (next) root.dataset.theme = next;
   else delete root.dataset.theme;
   storePreference('theme', next);
-  say(`Theme: ${next || 'as the system says'}`);
+  say(`Theme: ${next || 'same as the system'}`);
 }
 
 function switchDensity() {

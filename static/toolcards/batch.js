@@ -103,7 +103,7 @@ function restoreTicks() {
 /** @param {HTMLElement} card */
 function findBox(card) {
   const box = findBoxes(batch).find(each => each.dataset.card === card.id);
-  if (!box) { say('No other waiting call shares its shape.'); return null; }
+  if (!box) { say('No similar call is waiting.'); return null; }
   for (const details of [box.closest('details'), batch.closest('details')]) {
     if (!details) continue;
     details.open = true;
@@ -144,9 +144,9 @@ function checkSubmit(event) {
   if (!form || button?.name !== 'answer' || form.matches('.of-run')) return;
   /** @param {string} text */
   const refuse = text => { event.preventDefault(); event.stopImmediatePropagation(); say(text); };
-  if (!findBoxes(form).some(box => box.checked)) refuse('Tick the calls first.');
+  if (!findBoxes(form).some(box => box.checked)) refuse('Select the calls first.');
   else if (button.value === 'approve' && performance.now() < (guards.get(form)?.until || 0)) {
-    refuse('The calls have just changed. Look again.');
+    refuse('The calls have just changed. Review them again.');
   }
 }
 

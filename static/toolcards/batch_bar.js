@@ -11,8 +11,8 @@ const findRisk = id => document.getElementById(id)?.dataset.risk || '';
 /** Return why the selected calls cannot be approved together; "" where they can. */
 function findObstacle() {
   const risks = new Set(listTickets().map(([id]) => findRisk(id)));
-  if (risks.has('high')) return 'High risk: approve each on its own.';
-  return risks.size > 1 ? 'Select calls of one risk to approve them.' : '';
+  if (risks.has('high')) return 'High risk: approve each call on its own card.';
+  return risks.size > 1 ? 'To approve calls together, select calls of one risk level.' : '';
 }
 
 function updateBar() {

@@ -25,7 +25,7 @@ function updateState() {
   if (sockets.size && [...sockets.values()].every(socket => socket.isUp)) {
     document.body.dataset.live = 'up';
     downSince = 0;
-    if (isAnnounced) say('Live again.');
+    if (isAnnounced) say('Live updates are back.');
     isAnnounced = false;
     return;
   }

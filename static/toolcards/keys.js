@@ -61,7 +61,7 @@ function approve() {
   /** @type {HTMLButtonElement | null} */
   const button = (group || findCard())?.querySelector('button[value=approve]');
   if (button && !button.hidden) button.click();
-  else if (group) say('These are of high risk: approve each on its own card.');
+  else if (group) say('High risk: approve each call on its own card.');
 }
 
 function deny() {

@@ -54,7 +54,7 @@ function handleSwap(event) {
   const waiting = [...document.querySelectorAll('article.card[data-waiting]')]
     .filter(other => other !== card).map(other => /** @type {HTMLElement} */ (other));
   const word = WORDS[card.dataset.state] || 'Approved';
-  say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else waits here.`);
+  say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else is waiting here.`);
   showDecision(card, word);
   const next = hasQueue() ? findNextWaiting(card) : waiting[0];
   if (hasQueue() && next) settleCard(card);

@@ -61,7 +61,7 @@ function putCard(card, style, list) {
  */
 function handleStrangeAnswer(fragment) {
   if (fragment.querySelector('input[name=password]')) signInAgain();
-  else alert('The answer was not understood. Reload the page.');
+  else alert('The server sent an unexpected answer. Reload the page.');
 }
 
 /** Let htmx put cards into the page. Must run before htmx reads the page. */

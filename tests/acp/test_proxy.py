@@ -138,7 +138,7 @@ def test_without_a_server_the_gate_says_no_and_why(story: Callable[..., Story]) 
     session.begin("exit 0")
     session.editor.result()
     assert session.ran == []
-    assert "could not be asked" in session.answer()["_meta"]["toolcards"]["reason"]
+    assert "gave no decision" in session.answer()["_meta"]["toolcards"]["reason"]
 
 
 def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]) -> None:

@@ -156,7 +156,8 @@ def test_the_anchor_is_not_moved_over_rows_that_contradict_it(five: None) -> Non
         anchor.write()
         restarted()
     assert (
-        anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verification.verify_and_store().fault
+        anchor.read().seq == 5
+        and "row 5 is not valid: the anchor saw another row" in verification.verify_and_store().fault
     )  # type: ignore[union-attr]
 
 
@@ -169,7 +170,7 @@ def test_a_process_remembers_what_it_wrote(five: None) -> None:
     assert finding.kind == "behind" and "rows 6 to 7 are missing at the end" in finding.fault
     write_acts(Act("goes on"), Act("goes on"), Act("goes on"))
     committed()
-    assert "row 7 is bad: this server saw another row" in verification.verify().fault
+    assert "row 7 is not valid: this server saw another row" in verification.verify().fault
 
 
 def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
@@ -232,12 +233,12 @@ def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch
     committed()
     for _ in range(2):
         finding = verification.verify_and_store()
-        assert finding.kind == "unanchored" and "begun again in a database that was in use: it had 1 agent key" in (
+        assert finding.kind == "unanchored" and "started again in a database that was in use: it had 1 agent key" in (
             finding.fault
         )
         restarted()
     write_acts(Act("goes on"))
-    assert "begun again" in verification.verify_and_store().fault
+    assert "started again" in verification.verify_and_store().fault
 
 
 def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
@@ -467,7 +468,7 @@ def test_a_copy_shows_what_nothing_here_knows_any_more(five: None, copied: Path,
     assert compared(copied).startswith("1 The copy and the audit trail differ: row 5, which line 1 of the copy saw, is")
     assert "row 4, which line 4 of the copy saw, is missing here" in compared(rows)
     write_acts(Act("four"), Act("five"))
-    assert "row 5, which line 1 of the copy saw, is another one here" in compared(copied)
+    assert "row 5, which line 1 of the copy saw, is a different one here" in compared(copied)
 
 
 def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path) -> None:
@@ -501,8 +502,8 @@ ROW = dict.fromkeys(("act", "actor_kind", "actor", "run", "call", "approval", "k
     [
         ("", "2 The copy"), ("hello\n{}\n[]\n", "2 The copy"), ('{"seq": 5, "hash": "x"}', "row 5"),
         ('{"type": "toolcards.audit.anchor"}', "line 1 of the copy cannot be read"),
-        (json.dumps(ROW), "line 1 of the copy is no row of this server"),
-        ('{"seq":1,"act":[],"detail":{},"key":[],"prev":1,"hash":2}', "line 1 of the copy is no row of this server"),
+        (json.dumps(ROW), "line 1 of the copy is not a row of this server"),
+        ('{"seq":1,"act":[],"detail":{},"key":[],"prev":1,"hash":2}', "line 1 of the copy is not a row of this server"),
     ],
 )  # fmt: skip
 def test_a_copy_that_says_nothing_or_nonsense_is_refused(five: None, tmp_path: Path, text: str, answer: str) -> None:

@@ -204,9 +204,9 @@ def sql(*statements: str) -> None:
 
 HEAD = "UPDATE toolcards_audithead SET seq = 4, hash = (SELECT hash FROM toolcards_auditrow WHERE seq = 4)"
 TAMPERING: list[tuple[list[str], str]] = [
-    (["UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3"], "row 3 is bad: it was changed"),
-    (["UPDATE toolcards_auditrow SET detail = '{}' WHERE seq = 1"], "row 1 is bad: it was changed"),
-    (["UPDATE toolcards_auditrow SET at = at + 1 WHERE seq = 2"], "row 2 is bad: it was changed"),
+    (["UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3"], "row 3 is not valid: it was changed"),
+    (["UPDATE toolcards_auditrow SET detail = '{}' WHERE seq = 1"], "row 1 is not valid: it was changed"),
+    (["UPDATE toolcards_auditrow SET at = at + 1 WHERE seq = 2"], "row 2 is not valid: it was changed"),
     (["DELETE FROM toolcards_auditrow WHERE seq = 2"], "row 2 is missing"),
     (["DELETE FROM toolcards_auditrow WHERE seq = 1"], "row 1 is missing"),
     (["DELETE FROM toolcards_auditrow WHERE seq = 5"], "rows 5 to 5 are missing at the end"),
@@ -219,9 +219,9 @@ TAMPERING: list[tuple[list[str], str]] = [
             "UPDATE toolcards_auditrow SET seq = 2 WHERE seq = 3",
             "UPDATE toolcards_auditrow SET seq = 3 WHERE seq = 99",
         ],
-        "row 2 is bad",
+        "row 2 is not valid",
     ),
-    (["UPDATE toolcards_auditrow SET key = 'nobodys!' WHERE seq = 4"], "row 4 is bad: it was signed with a key"),
+    (["UPDATE toolcards_auditrow SET key = 'nobodys!' WHERE seq = 4"], "row 4 is not valid: it was signed with a key"),
 ]
 
 
@@ -247,7 +247,7 @@ def test_a_rewritten_trail_does_not_match_the_anchor(settings: Any) -> None:
     sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
     for number in range(3):
         write_acts(Act(f"forged {number}"))
-    assert "row 3 is bad" in verify().fault
+    assert "row 3 is not valid" in verify().fault
 
 
 def test_the_anchor_is_its_owners_alone_and_never_goes_back() -> None:
@@ -267,7 +267,7 @@ def test_a_new_key_continues_the_old_chain(settings: Any) -> None:
     write_acts(Act("new"))
     assert verify().fault == "" and len({row.key for row in AuditRow.objects.all()}) == 2
     settings.SECRET_KEY_FALLBACKS = []
-    assert "row 1 is bad: it was signed with a key" in verify().fault
+    assert "row 1 is not valid: it was signed with a key" in verify().fault
 
 
 def test_the_export_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -350,7 +350,7 @@ def test_the_page_shows_when_the_trail_was_verified_and_the_result(
     assert 'data-verified="yes"' in client.get("/settings/audit/").content.decode()  # not verified again
     assert 'data-verified="no"' in client.post("/settings/audit/verify/").content.decode()
     page = client.get("/settings/audit/").content.decode()
-    assert 'data-verified="no"' in page and "row 3 is bad: it was changed" in page
+    assert 'data-verified="no"' in page and "row 3 is not valid: it was changed" in page
 
 
 def test_the_clock_verifies_once_an_hour_and_complains(

@@ -20,7 +20,7 @@ from tests.support.services import postgres
 from toolcards.backup import BackupError, check
 
 PAGE = (ROOT / "docs/operations.md").read_text()
-SECTION = PAGE.split("## Backup and restore")[1].split("\n## ")[0]
+SECTION = PAGE.split("## Back up and restore")[1].split("\n## ")[0]
 
 
 def commands(nth: int, place: Path) -> list[list[str]]:
@@ -123,9 +123,9 @@ def test_what_would_destroy_something_is_refused(tmp_path: Path, server: Server)
     with pytest.raises(BackupError, match="damaged"):
         check(backup)
     backup.write_text("no backup")
-    with pytest.raises(BackupError, match="no backup"):
+    with pytest.raises(BackupError, match="not a backup"):
         check(backup)
-    with pytest.raises(BackupError, match="There is no file"):
+    with pytest.raises(BackupError, match="File not found"):
         check(tmp_path / "nothing.tar")
 
 
@@ -133,7 +133,7 @@ def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Pat
     elsewhere, backup = tmp_path / "elsewhere", tmp_path / "backup.tar"
     elsewhere.mkdir(mode=0o700)
     completed = server.manage("backup", "--with-key", str(backup))
-    assert completed.returncode == 0 and "holds the secret key" in completed.stderr
+    assert completed.returncode == 0 and "contains the secret key" in completed.stderr
     there = Server(elsewhere)
     assert "--with-key" in refused(there, "restore", str(backup))
     done(there, "restore", "--with-key", str(backup))

@@ -288,7 +288,7 @@ def test_the_help_names_the_keys(visit: Open) -> None:
     page.keyboard.press("?")
     page.locator("#help").wait_for()
     text = page.locator("#help").inner_text()
-    assert all(word in text for word in ("edit its input", "select all of the same shape", "make a rule"))
+    assert all(word in text for word in ("edit its input", "select all similar calls", "make a rule"))
 
 
 # ---------------------------------------------------------------- settling by hand, and for everybody
@@ -309,15 +309,14 @@ def test_the_outcome_of_a_call_without_a_result_is_recorded_on_its_card(server: 
     in_state(page, "output-available")
     shown_text = card(page).inner_text()
     assert (
-        "Settled by hand by admin at" in shown_text
-        and "it succeeded." in shown_text
-        and "the branch is there" in shown_text
+        "Recorded by admin at" in shown_text and "it succeeded." in shown_text and "the branch is there" in shown_text
     )
     result = {"run": run, "outcome": "error", "error": {"message": "no, it broke"}}
     assert server.request("POST", "/api/v1/calls/c1/result", result)[0] == 200
     in_state(page, "output-error")
     assert (
-        "no, it broke" in card(page).inner_text() and "own result arrived later and counts" in card(page).inner_text()
+        "no, it broke" in card(page).inner_text()
+        and "own result arrived later and takes precedence" in card(page).inner_text()
     )
 
 

@@ -115,7 +115,7 @@ def test_an_edit_that_the_tool_does_not_take_does_not_run(node: Node, gate: Gate
     gate.edited = {"rm": True}
     call = {"tool": "ask", "id": "c", "args": {"path": "/"}, "only": ["path"]}
     result = node.play(client=client, url=gate.url, run=run, calls=[call])
-    assert result["ran"] == [] and "does not take them" in result["said"][0], result
+    assert result["ran"] == [] and "does not accept them" in result["said"][0], result
     until(lambda: "result" in gate.stages())
     assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "error"
 
@@ -136,7 +136,7 @@ CENTS = {
         ({"cents": 0}, "/cents: is too small"),
         ({"note": "x"}, "cents is missing"),
         ({"cents": 5, "rm": True}, "/rm: is not allowed"),
-        ({"cents": 5, "note": 1}, "/note: fits none"),
+        ({"cents": 5, "note": 1}, "/note: matches none"),
         ([], "must be object"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: 
 )
 def test_arguments_that_cannot_be_judged_are_not_asked_about(node: Node, gate: Gate, run: str, args: Any) -> None:
     result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"args": args}])
-    assert result["ran"] == [] and "cannot be judged" in result["said"][0] and gate.asked == []
+    assert result["ran"] == [] and "cannot be evaluated" in result["said"][0] and gate.asked == []
 
 
 @pytest.mark.parametrize("client", ["runs", "gated", "toolApproval", "tanstack"])

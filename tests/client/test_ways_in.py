@@ -159,8 +159,8 @@ async def test_a_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str, fun
         "c2": ("bash", {"command": "exit 1"}, "output-error", "OSError: "),
         "c3": ("bash", {"command": "echo forbidden"}, "output-denied", "Not run: "),
         "c4": ("nothing", {}, "output-error", "there is no tool"),
-        "c5": ("bash", '{"command', "output-error", "does not fit"),
-        "c6": ("bash", {"cmd": 1}, "output-error", "does not fit"),
+        "c5": ("bash", '{"command', "output-error", "does not match"),
+        "c6": ("bash", {"cmd": 1}, "output-error", "does not match"),
     }
     async with cards.run(run):
         answers = {name: await tools.acall(tool, args, name) for name, (tool, args, *_) in expected.items()}
@@ -183,7 +183,7 @@ def test_a_plain_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str) -> 
 
 def test_without_a_server_a_call_is_denied_soon_and_says_why() -> None:
     began = time.monotonic()
-    with Toolcards(NOBODY, "key").run(offline=1) as agent_run, pytest.raises(Denied, match="gave no answer in time"):
+    with Toolcards(NOBODY, "key").run(offline=1) as agent_run, pytest.raises(Denied, match="did not answer in time"):
         agent_run.call("bash").allowed_now({"command": "ls"})
     assert time.monotonic() - began < PATIENCE
 

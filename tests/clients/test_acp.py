@@ -223,7 +223,7 @@ def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) 
     result.editor.result()
     assert not result.ran
     result.editor.close()
-    assert "could not be asked" in result.editor.told
+    assert "gave no decision" in result.editor.told
 
 
 def test_without_a_server_a_mirror_asks_the_editor(agent: Callable[..., Agent]) -> None:

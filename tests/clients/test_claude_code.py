@@ -231,7 +231,7 @@ def test_the_hook_denies_where_the_program_would_run_a_tool_whose_hook_failed(se
     finally:
         server.start()
     assert not (claude.project / "ran.txt").exists()
-    assert "gave no answer that can be used" in claude.model.results["toolu_t"]
+    assert "gave no valid answer" in claude.model.results["toolu_t"]
 
 
 LIES = (

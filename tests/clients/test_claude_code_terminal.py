@@ -226,7 +226,7 @@ def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(
         result = session.wait_for_result("toolu_t")
     finally:
         server.start()
-    assert "gave no answer that can be used" in result and "Connection refused" in result
+    assert "gave no valid answer" in result and "Connection refused" in result
     assert not (session.place.project / "ran.txt").exists()
 
 

@@ -208,7 +208,7 @@ def test_a_persons_answer_is_obeyed(server: Server, codex: Codex, vote: str, ran
 def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(tmp_path: Path) -> None:
     codex = Codex(tmp_path, "http://127.0.0.1:9", "tck_nobody_listens")
     output = codex.start("touch").finish()
-    assert not codex.ran and "gave no answer that can be used" in codex.model.results[0]
+    assert not codex.ran and "gave no valid answer" in codex.model.results[0]
     assert "hook: Stop Completed" in output and "clamping" not in output
     codex.stop()
 

@@ -262,7 +262,7 @@ def test_without_a_server_nothing_runs_and_the_model_reads_why(tmp_path: Path) -
     away.base = "http://127.0.0.1:9"
     setup = Setup(away, tmp_path, "sdk", "stdio")
     (result,) = setup.play("sdk", ["delete_file", {"path": "a.txt"}])
-    assert result["is_error"] and "The gate could not be asked" in result["text"] and setup.read_executions() == []
+    assert result["is_error"] and "gave no decision" in result["text"] and setup.read_executions() == []
 
 
 class Background:

@@ -503,7 +503,7 @@ def test_without_a_server_a_gated_tool_does_not_run_and_the_model_reads_why(alon
     alone.begin("success")
     result = alone.end()
     assert result["ran"] == [], result
-    assert "Toolcards gave no answer in time" in json.dumps(result), result
+    assert "Toolcards did not answer in time" in json.dumps(result), result
 
 
 def test_without_a_server_an_observed_agent_just_works(alone: Program) -> None:
@@ -522,7 +522,7 @@ def test_a_server_that_never_answers_lets_no_gated_tool_run(framework: str, mode
         finally:
             program.stop()
     assert result["ran"] == [] and hole.swallowed
-    assert "Toolcards gave no answer in time" in json.dumps(result), result
+    assert "Toolcards did not answer in time" in json.dumps(result), result
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -278,7 +278,7 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
     somebody.join()
     assert "held, approved and released" in result
     assert "+++" in result and server.key not in result
-    assert "nothing to do" in ran("claude-code", "--yes", "--url", server.base, "--no-wait")
+    assert "Nothing to do" in ran("claude-code", "--yes", "--url", server.base, "--no-wait")
     assert "* claude-code" in ran("list")
     assert "Removed" in ran("claude-code", "--undo", "--yes")
     assert not (at_home / ".claude" / "settings.json").exists()
@@ -467,7 +467,7 @@ def test_what_was_copied_runs_nothing_without_a_server(project: connect.Target, 
     assert recipe.probe_offline is not None
     assert recipe.probe_offline(project) == ""  # not connected: nothing was seen
     connect.write_changes(recipe.plan(project))
-    assert "reached" in recipe.probe_offline(project) or "asked" in recipe.probe_offline(project)
+    assert "reached" in recipe.probe_offline(project) or "gave no decision" in recipe.probe_offline(project)
 
 
 # ---------------------------------------------------------------- editors
@@ -685,13 +685,13 @@ def test_claude_code_is_closed_by_its_hook_and_its_settings(
     a_claude(tmp_path, "2.1.329", monkeypatch)
     assert CLAUDE.probe_offline(target) == ""  # not connected
     connect.write_changes(CLAUDE.plan(target))
-    assert "gave no answer that can be used" in CLAUDE.probe_offline(target)
+    assert "gave no valid answer" in CLAUDE.probe_offline(target)
     assert CLAUDE.find_warning(target) == ""
     settings(target).write_text(settings(target).read_text().replace('"onFailure": "block"', '"onFailure": "allow"'))
     assert CLAUDE.probe_offline(target) == ""
 
 
-@pytest.mark.parametrize(("version", "text"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
+@pytest.mark.parametrize(("version", "text"), [("2.1.294", "Update it"), ("", "`claude` is not on the PATH")])
 def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
     target: connect.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, text: str
 ) -> None:

@@ -57,7 +57,7 @@ def test_a_file_provides_a_list_of_older_keys(tmp_path: Path, monkeypatch: pytes
         (b"a", "b", "Both TOOLCARDS_AGENT_KEY and TOOLCARDS_AGENT_KEY_FILE are set"),
         (None, "", "No such file"),
         (b"\n", "", "is empty"),
-        (b"\xff", "", "it is not text"),
+        (b"\xff", "", "it is not UTF-8 text"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(

@@ -56,7 +56,7 @@ def test_a_goose_tool_without_parameters_is_judged_with_none(gate: Gate) -> None
     assert gate.asked[-1][1]["tool_input"] == {}
     with pytest.raises(ValueError, match="not an object"):
         ask_goose(gate, "PreToolUse", tool_name="bash", tool_input=["ls"])
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown event"):
         ask_goose(gate, "BeforeReadFile")
 
 

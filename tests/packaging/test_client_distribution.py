@@ -150,7 +150,7 @@ def test_connect_writes_settings_whose_hook_works_without_the_server_package(
             cwd=home, env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
             timeout=3 * PATIENCE,
         )  # fmt: skip
-        assert hook.returncode == 0 and "gave no answer" not in hook.stdout, hook.stdout + hook.stderr
+        assert hook.returncode == 0 and "gave no valid answer" not in hook.stdout, hook.stdout + hook.stderr
     removed = run_client(installed, home, "connect", "claude-code", "--undo", "--yes")
     assert "still valid on the server" in removed.stdout and not (home / ".claude" / "settings.json").exists()
 
@@ -165,4 +165,4 @@ def test_without_a_key_it_says_where_to_make_one(installed: Environment, tmp_pat
     (tmp_path / "server").mkdir()
     with Server(tmp_path / "server") as server:
         failed = run_client(installed, tmp_path, "connect", "claude-code", "--url", server.base, "--yes")
-    assert failed.returncode == 1 and "create a key there" in failed.stderr
+    assert failed.returncode == 1 and "Create a key on the server" in failed.stderr

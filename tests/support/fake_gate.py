@@ -194,7 +194,7 @@ class Gate:
                     call = next(call for call in self.calls if call.permit == name)
                     claim_id = body.get("claim_id") or "none"
                     if call.claimed not in {"", claim_id}:
-                        return "claim", {"error": {"code": "used", "message": "This permit was used."}}
+                        return "claim", {"error": {"code": "used", "message": "This permit was already used."}}
                     call.claimed = claim_id
                     return "claim", call.claim()
                 case ["calls", name, "result"]:

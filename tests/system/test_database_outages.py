@@ -172,7 +172,7 @@ def test_while_it_is_away_everything_says_so_and_the_log_says_it_once(
     assert voter.get("/approvals/")
     result = log_of(server)[before:]
     assert "Traceback" not in result
-    lines = [line for line in result.splitlines() if " fails, and is tried again" in line]
+    lines = [line for line in result.splitlines() if " fails; trying again" in line]
     assert 1 <= len(lines) == len({re.sub(r".*\] (\w+) fails.*", r"\1", line) for line in lines}) <= 4, lines
     assert len(result.splitlines()) <= 2 * len(lines), result
 

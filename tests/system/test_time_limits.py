@@ -171,7 +171,7 @@ async def test_an_approval_that_no_socket_fetches_in_time_expires(
             "timeout",
             "expired",
         )
-        assert decision["reason"] == {"code": "permit_expired", "text": "Approved, but not started in time. Ask again.", "suggest": ""}  # fmt: skip
+        assert decision["reason"] == {"code": "permit_expired", "text": "Approved, but not started in time. Request the call again.", "suggest": ""}  # fmt: skip
         await socket.say(PUSH)
         anew = await socket.hear("decision")
         assert anew["decision"] == "ask" and anew["approval"]["id"] != decision["approval"]["id"]

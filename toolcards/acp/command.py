@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from toolcards.acp.proxy import Proxy
 from toolcards.client import Toolcards
 
-ABOUT = "Stand between an editor and an agent that speak the Agent Client Protocol."
+ABOUT = "Run as a proxy between an editor and an agent (Agent Client Protocol)."
 NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."
 
 
@@ -20,9 +20,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="toolcards acp", description=ABOUT, epilog=NOTE)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--gate", action="store_true", help="the gate answers permission requests (the default)")
-    how.add_argument("--mirror", action="store_true", help="the editor is asked too: the first answer counts")
+    how.add_argument("--mirror", action="store_true", help="the editor asks too; the first answer counts")
     parser.add_argument("--url", default="", help="the server's address")
-    parser.add_argument("--key", default="", help="an agent key; better in the environment")
+    parser.add_argument("--key", default="", help="an agent key; the environment variable is safer")
     parser.add_argument("--agent", default="", help="the agent's name on the dashboard")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- agent command")
     options = parser.parse_args(argv)
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     if not command:
         parser.error("name the agent's command after --")
     if shutil.which(command[0]) is None:
-        parser.error(f"there is no program {command[0]!r}")
+        parser.error(f"program not found: {command[0]!r}")
     try:
         cards = Toolcards(options.url, options.key)
     except ValueError as error:

@@ -13,8 +13,8 @@ from toolcards.client import Decision, Toolcards
 Message = dict[str, Any]
 T = TypeVar("T")
 FLUSH = 10.0  # seconds that a request waits until earlier messages are committed
-DUPLICATE_ID = "Another request with the same id is open: nothing ran."
-CHANGED = "A person changed the arguments, and this protocol cannot carry them: nothing ran."
+DUPLICATE_ID = "Another request with the same id is open, so this call did not run."
+CHANGED = "A person changed the arguments, but this protocol cannot carry them, so the call did not run."
 
 
 @dataclass
@@ -71,7 +71,10 @@ class PermissionRequests:
         try:
             decision = self._get_decision(request)
         except Exception as error:
-            self._answer(request, select_option(request.options, False, f"The gate could not be asked: {error}"))
+            self._answer(
+                request,
+                select_option(request.options, False, f"The gate gave no decision, so the call did not run: {error}"),
+            )
             return
         submitted = decision.question
         changed = decision.allowed and (submitted is None or decision.args_sha256 != submitted.args_sha256)

@@ -18,7 +18,7 @@ from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
 
 Message = dict[str, Any]
-HELD_BACK = "Toolcards held back a message that it cannot read and that may be a permission request."
+HELD_BACK = "Toolcards blocked a message that it cannot read and that may be a permission request."
 EXIT_PATIENCE = 10.0  # seconds for the agent to exit after its editor has gone
 
 
@@ -123,7 +123,7 @@ class Proxy:
         try:
             copy_message(msg)
         except Exception as error:
-            print(f"toolcards: not copied: {error!r}", file=sys.stderr, flush=True)  # noqa: T201 - as above
+            print(f"toolcards: not mirrored: {error!r}", file=sys.stderr, flush=True)  # noqa: T201 - as above
 
     def _write_editor(self, line: bytes) -> None:
         with self._to_editor, contextlib.suppress(OSError, ValueError):

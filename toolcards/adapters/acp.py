@@ -75,7 +75,7 @@ def _read_prompt(msg: Payload) -> Facts:
 
 def _read_cancel(msg: Payload) -> Facts:
     """Read a cancellation of the turn, which ends open calls and approvals."""
-    return [f.CallClosed("", "aborted", reason="The turn was cancelled.")]
+    return [f.CallClosed("", "aborted", reason="The turn was canceled.")]
 
 
 def _read_permission_response(frame: Payload, msg: Payload) -> Facts:

@@ -17,9 +17,9 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
-ASKS = "Claude Code asks for permission; it can be answered here or where it runs."
-NOT_RUN = "Claude Code did not run it."
-INTERRUPTED = "Interrupted at Claude Code."
+ASKS = "Claude Code asks for permission. Answer here or in Claude Code."
+NOT_RUN = "Claude Code did not run this call."
+INTERRUPTED = "Interrupted in Claude Code."
 _TOOL_ERROR = "<tool_use_error>"
 _CODES = {"Error: No such tool": "no_such_tool", "InputValidationError": "invalid_input"}
 Payload = dict[str, Any]
@@ -29,7 +29,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one hook input; SkippedFrame for an unknown event."""
     hook_input = strict.loads(text, depth)
     if not isinstance(hook_input, dict):
-        raise BadFrame("a hook input is one JSON object", "not_object")
+        raise BadFrame("a hook input must be one JSON object", "not_object")
     event = _get_text(hook_input, "hook_event_name")
     if not event:
         raise BadFrame("hook_event_name: Field required", "missing_field")

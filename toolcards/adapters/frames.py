@@ -62,10 +62,10 @@ class Decoder:
     def decode_value(self, value: Any) -> Facts | SkippedFrame:
         """Return the facts of a parsed frame; raises BadFrame."""
         if not isinstance(value, dict):
-            raise BadFrame("a frame is one JSON object", "not_object")
+            raise BadFrame("a frame must be one JSON object", "not_object")
         if not isinstance(value.get("type"), str):
             code = "bad_field" if "type" in value else "missing_field"
-            raise BadFrame("type: every frame needs its type, a text", code)
+            raise BadFrame("type: every frame requires a type, as text", code)
         safe_value, has_moved = strict.shelter_surrogates(value)
         facts = self._validate(safe_value)
         if not has_moved:

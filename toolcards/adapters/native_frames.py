@@ -61,7 +61,7 @@ class RunStartedFrame(NativeFrame):
     def to_facts(self) -> Facts:
         tools: list[Any] = list(self.tools or ())
         if any(not tool.get("name") for tool in tools):
-            raise BadFrame("run.started: tools: every tool needs its name", "missing_field")
+            raise BadFrame("run.started: tools: every tool requires a name", "missing_field")
         return [f.RunStarted(agent=self.agent or "", title=self.title or "", tools=tools)]
 
 

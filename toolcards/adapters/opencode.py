@@ -27,7 +27,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one bus event; SkippedFrame for an unknown type."""
     event = strict.loads(text, depth)
     if not isinstance(event, dict):
-        raise BadFrame("an event is one JSON object", "not_object")
+        raise BadFrame("an event must be one JSON object", "not_object")
     kind, properties = _get_text(event, "type"), event.get("properties")
     if not kind:
         raise BadFrame("type: Field required", "missing_field")
@@ -81,7 +81,7 @@ def _read_session_error(properties: Payload) -> Facts:
     name = _get_text(error, "name")
     aborted = name == "MessageAbortedError"
     outcome: f.Outcome = "aborted" if aborted else "error"
-    reason = "Aborted at opencode." if aborted else _get_text(_get_object(error, "data"), "message") or name
+    reason = "Aborted in opencode." if aborted else _get_text(_get_object(error, "data"), "message") or name
     if not session:
         return [f.ErrorReported(message=reason)]
     return [

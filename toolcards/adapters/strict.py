@@ -114,7 +114,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         keys: set[str] = set()
         repeated = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
-        raise BadFrame(f"the key {repeated[:80]!r} occurs twice in one object", "duplicate_key")
+        raise BadFrame(f"an object has the key {repeated[:80]!r} twice", "duplicate_key")
     return members
 
 

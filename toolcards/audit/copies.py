@@ -63,7 +63,7 @@ def compare_copies(lines: Iterable[str]) -> Comparison:
                 if 0 < copy.line < newest_line:
                     outcome.earlier += 1
                 else:
-                    _add_fault(outcome, copy, "is missing" if copy.seq not in hashes else "is another one")
+                    _add_fault(outcome, copy, "is missing" if copy.seq not in hashes else "is a different one")
     outcome.copies = len(copies)
     outcome.newest = max((copy.seq for copy in copies), default=0)
     return outcome
@@ -125,4 +125,4 @@ def _check_row(place: int, content: dict[str, Any]) -> tuple[Copy | None, str]:
         is_signed = hmac.compare_digest(hash_row(row, content["prev"], content["key"]), content["hash"])
     except (KeyError, ValueError, TypeError):
         is_signed = False
-    return (Copy(place, content["seq"], content["hash"]), "") if is_signed else (None, "is no row of this server")
+    return (Copy(place, content["seq"], content["hash"]), "") if is_signed else (None, "is not a row of this server")

@@ -117,7 +117,7 @@ def _unseal(value: Any) -> Any:
     try:
         return encryption.open(value, SEALED_PLACE)
     except encryption.DecryptionError:
-        return "(cannot be opened: the key that sealed it is not here)"
+        return "(cannot be decrypted: the encryption key is missing)"
 
 
 def hash_row(row: dict[str, Any], prev: str, key: str) -> str:

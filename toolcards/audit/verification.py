@@ -105,7 +105,7 @@ def verify() -> TrailFinding:
             return TrailFinding(seq + 1, seq, f"row {seq + 1} is missing: row {row.seq} follows row {seq}", "broken")
         fault = _find_fault(row, prev) or _find_rewrite(row, outside.witnesses)
         if fault:
-            return TrailFinding(row.seq, seq, f"row {row.seq} is bad: {fault}", "broken")
+            return TrailFinding(row.seq, seq, f"row {row.seq} is not valid: {fault}", "broken")
         prev, seq = row.hash, row.seq
     return _compare_end((seq, prev), outside)
 
@@ -118,7 +118,7 @@ def check_end() -> TrailFinding:
         stored_hash = AuditRow.objects.filter(seq=witness.seq).values_list("hash", flat=True).first()
         if stored_hash is not None and stored_hash != witness.hash:
             return TrailFinding(
-                witness.seq, end[0], f"row {witness.seq} is bad: {_OTHER_ROW.format(witness.name)}", "broken"
+                witness.seq, end[0], f"row {witness.seq} is not valid: {_OTHER_ROW.format(witness.name)}", "broken"
             )
     return _advance_anchor(_compare_end(end, outside))
 
@@ -195,7 +195,7 @@ def _find_anchor_doubt(seq: int, outside: EndWitnesses) -> str:
     if ahead is not None:
         return f"the anchor was set back: it ends at row {current.seq}, and {ahead.name} saw row {ahead.seq}"
     if current.doubts:
-        return f"the trail was begun again in a database that was in use: it had {current.doubts}"
+        return f"the trail was started again in a database that was in use: it had {current.doubts}"
     return ""
 
 

@@ -108,9 +108,9 @@ def _open_archive(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, "r:") as archive:
             yield archive
     except FileNotFoundError as error:
-        raise BackupError(f"There is no file {path}.") from error
+        raise BackupError(f"File not found: {path}.") from error
     except (tarfile.TarError, EOFError) as error:
-        raise BackupError(f"{path} is no backup, or is damaged: {error}.") from error
+        raise BackupError(f"{path} is not a backup, or is damaged: {error}.") from error
     except OSError as error:
         raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -123,7 +123,7 @@ def _read_manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
             raise BackupError(f"{path} was made by Toolcards {content['version']}. Install that version to restore it.")
         return Manifest(**content)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise BackupError(f"{path} is no backup of Toolcards: its manifest cannot be read.") from error
+        raise BackupError(f"{path} is not a backup of Toolcards: its manifest cannot be read.") from error
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _open_part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[b
     except KeyError:
         source = None
     if source is None:
-        raise BackupError(f"{path} is no backup of Toolcards, or is damaged: it has no {name}.")
+        raise BackupError(f"{path} is not a backup of Toolcards, or is damaged: it has no {name}.")
     with source:
         yield source
 

@@ -23,7 +23,7 @@ def make(path: Path, *, with_key: bool = False) -> Path:
     if path.is_dir():
         path = path / time.strftime("toolcards-%Y%m%d-%H%M%S.tar", time.gmtime())
     if not path.parent.is_dir():
-        raise BackupError(f"There is no folder {path.parent}.")
+        raise BackupError(f"Folder not found: {path.parent}.")
     store, made_at = stores.get_store(), time.time()
     if not store.exists():
         raise BackupError("There is no database yet, so there is nothing to back up.")

@@ -82,14 +82,14 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 def _check_compatible(manifest: Manifest, store: stores.Store, path: Path, *, force: bool) -> None:
     if manifest.store != store.name:
-        raise BackupError(f"{path} is a backup of {manifest.store}, and the settings name a {store.name} database.")
+        raise BackupError(f"{path} is a backup of {manifest.store}, but the settings name a {store.name} database.")
     migrations = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
     newer = [name for name in manifest.migrations if name not in migrations]
     if newer:
         reason = f"it has {', '.join(newer)}, which this version does not know"
         raise BackupError(f"{path} was made by a newer Toolcards ({manifest.version}): {reason}. Install that version.")
     if store.exists() and not force:
-        raise BackupError("There is a database already. --force replaces it and keeps the old one.")
+        raise BackupError("A database already exists. --force replaces it and keeps the old one.")
 
 
 def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, with_key: bool) -> None:
@@ -104,8 +104,12 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
         (scratch / archive.KEY).replace(target)
         settings.SECRET_KEY = target.read_text().strip()
     if manifest.key not in list_key_ids():
-        hint = "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to it."
-        raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
+        hint = (
+            "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to that key."
+        )
+        raise BackupError(
+            f"The secret key that {path} was made with is missing. Without it, encrypted data cannot be read. {hint}"
+        )
 
 
 def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:

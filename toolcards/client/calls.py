@@ -133,7 +133,7 @@ class Call:
         """Return the question to submit, or the denial of a call that cannot be submitted."""
         if self._is_submitted:
             return make_denial(
-                "This call was asked about before; begin another one for that.", self.id, "call_id_reused"
+                "A decision was already requested for this call. Start a new call.", self.id, "call_id_reused"
             )
         self._is_submitted = True
         tool, args = (self.tool, args) if repair is None else (repair.tool, repair.input)

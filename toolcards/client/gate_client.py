@@ -88,8 +88,8 @@ class Toolcards:
     ) -> Decision:
         """Wait for the final decision; a deny after `seconds`.
 
-        If the server is silent for ASKED_PATIENCE seconds, the result is a deny. Once `stopped()` is true, the current
-        decision is returned.
+        If the server has not responded for ASKED_PATIENCE seconds, the result is a deny. Once `stopped()` is true, the
+        current decision is returned.
         """
         wait = ApprovalWait(decision, seconds)
         while wait.decision.waiting and not stopped():
@@ -106,11 +106,11 @@ class Toolcards:
             polled = check_answer(self._send("GET", path, hold=seconds), question, "poll")
         except Unreachable as error:
             if _is_final(error):
-                return make_denial(f"The gate no longer knows this approval: {error}", decision.call_id)
+                return make_denial(f"The approval no longer exists: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the approval survives it
             return decision
         if polled.effect != "deny" and polled.approval != decision.approval:
-            return make_denial("The gate answered for another approval.", decision.call_id)
+            return make_denial("The gate answered about a different approval.", decision.call_id)
         if polled.waiting and time.monotonic() - began < PAUSE:  # the poll was not held
             time.sleep(min(PAUSE, seconds))
         return polled
@@ -133,7 +133,7 @@ class Toolcards:
 
     def deny_silent_server(self, decision: Decision) -> Decision:
         """Return the deny after the server was silent for too long."""
-        text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
+        text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call did not run."
         return make_denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
@@ -154,7 +154,7 @@ class Toolcards:
         try:
             answer = self._send_claim(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
-            return make_denial(f"The permit could not be used: {error}", decision.call_id)
+            return make_denial(f"The permit could not be claimed, so the call did not run: {error}", decision.call_id)
         return check_claim(answer, decision)
 
     def _send_claim(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

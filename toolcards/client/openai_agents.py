@@ -167,7 +167,7 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
         run.interrupted = True
         raise
     if _is_cancelled(result):
-        run.finish("aborted", "The result was cancelled.")
+        run.finish("aborted", "The result was canceled.")
 
 
 def _report_event(registry: CallRegistry, event: Any, writing: dict[str, TrackedCall]) -> None:
@@ -217,7 +217,9 @@ async def answered(result: Any, run: Run, *, seconds: float | None = None) -> An
         if not decision.allowed:
             state.reject(item, rejection_message=decision.text or "This call was denied.")
         elif decision.edited and not _takes_edits(item):
-            message = f"A person changed the arguments: call again with {json.dumps(decision.args)}"
+            message = (
+                f"A person changed the arguments. To continue, call the tool again with {json.dumps(decision.args)}"
+            )
             call.denied(message)
             state.reject(item, rejection_message=message)
         else:

@@ -30,7 +30,7 @@ from .values.outputs import BadOutput, find_output_trouble
 
 __all__ = ["Answer", "Tools"]
 
-UNFIT = "A person changed the arguments, and the tool does not accept them: nothing ran."
+UNFIT = "A person changed the arguments, but the tool does not accept them, so the call did not run."
 
 
 @dataclass(frozen=True)

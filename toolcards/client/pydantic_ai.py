@@ -178,7 +178,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     ) -> Any:
         """Ask, execute with the allowed arguments, report the result."""
         if self._registry is None:
-            return ToolDenied("Toolcards is not connected to this run, so the call may not run.")
+            return ToolDenied("Toolcards is not connected to this run, so the call did not run.")
         tracked = self._registry.enter(call.tool_call_id, call.tool_name, _get_args(call))
         decision = await tracked.ask(args, seconds=self._seconds)
         if not decision.allowed:
@@ -209,7 +209,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         except Exception as error:
             tracked.error(str(error), code="invalid_input", retryable=False)
             self._reported[changed.tool_call_id, changed.tool_name] += 1
-            return ToolDenied("A person changed the arguments, and the tool does not take them.")
+            return ToolDenied("A person changed the arguments, but the tool does not accept them.")
         return new.validated_args
 
     async def handle_deferred_tool_calls(

@@ -212,17 +212,17 @@ class Run:
     def decided_now(self, question: CallRequest, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Do the same in a thread without an event loop."""
         if self._loop is None:
-            raise RuntimeError("the run has not begun: use it as `with run:`")
+            raise RuntimeError("the run has not started; use it as `with run:`")
         loop = threads.get_background_loop() if self._is_forked_copy else self._loop
         return threads.run_in_loop(self._submit(question, frame, seconds), loop)
 
     async def _submit(self, question: CallRequest, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
-            raise RuntimeError("this run is only shown (gate=False), so its calls get no decisions")
+            raise RuntimeError("this run is not gated (gate=False), so its calls get no decisions")
         if self._is_forked_copy:
-            return make_denial("The run was opened in another process, so the call may not run.", question.call_id)
+            return make_denial("The run was opened in another process, so the call did not run.", question.call_id)
         if question.call_id in self._pending:
-            return make_denial("A call with the same id is being decided.", question.call_id)
+            return make_denial("Another call with the same id is being decided.", question.call_id)
         if len(json.dumps(frame)) > MAX_FRAME:
             text = describe_refusal(f"they have more than {MAX_FRAME} characters.")
             return self._deny_unsent(make_denial(text, question.call_id, "invalid_args"))
@@ -259,7 +259,7 @@ class Run:
             await asyncio.wait_for(pending.is_received.wait(), receipt_limit)
         except TimeoutError:
             why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.down_since else ""
-            text = f"Toolcards gave no answer in time{why}, so the call may not run."
+            text = f"Toolcards did not answer in time{why}, so the call did not run."
             return make_denial(text, call_id, "gate_unavailable")
         try:
             return await asyncio.wait_for(pending.answer, LONGEST_WAIT if seconds is None else seconds)

@@ -169,9 +169,9 @@ def read_json(path: Path) -> tuple[str | None, dict[str, Any]]:
     try:
         value = json.loads(text, object_pairs_hook=_refuse_duplicate_keys)
     except ValueError as error:
-        raise Unreadable(f"{path} is not valid JSON ({error}). It was not touched; fix it and try again.") from error
+        raise Unreadable(f"{path} is not valid JSON ({error}). It was not changed. Fix it and try again.") from error
     if not isinstance(value, dict):
-        raise Unreadable(f"{path} is not a JSON object. It was not touched.")
+        raise Unreadable(f"{path} is not a JSON object. It was not changed.")
     return text, value
 
 

@@ -25,7 +25,7 @@ LIST = "list"
 DEFAULT_ADDRESS = "http://127.0.0.1:8000"
 SCOPES = ("ingest", "decide", "result", "read")
 ABOUT = "Connect an agent program or library to a server, or undo that."
-NO_KEYS = "This is not the server's machine: create a key there and pass it with --key."
+NO_KEYS = "This computer does not run the server. Create a key on the server and pass it with --key."
 OUTCOMES = {
     "sent": "The server accepts this key. No probe call was held (--no-probe).",
     "approved": "The probe was held, approved and released.",
@@ -76,25 +76,27 @@ def add_arguments(parser: argparse.ArgumentParser, default_url: str) -> None:
     parser.add_argument("framework", choices=choices, metavar="framework", help=f"{LIST}, or {', '.join(names)}")
     parser.add_argument("--undo", action="store_true", help="remove exactly what connect wrote")
     parser.add_argument(
-        "--url", default=os.environ.get("TOOLCARDS_URL") or default_url, help="the server (%(default)s)"
+        "--url", default=os.environ.get("TOOLCARDS_URL") or default_url, help="the server (default: %(default)s)"
     )
-    parser.add_argument("--key", default="", help="an agent key; made for you on the server's own machine")
+    parser.add_argument("--key", default="", help="an agent key; created automatically on the server's own computer")
     parser.add_argument(
         "--project",
         nargs="?",
         const=".",
-        help="the project's folder: for a library's recipe where its files go "
-        "(this folder), for a program's that only this project is connected",
+        help="the project's folder. For a library: where its files go "
+        "(default: this folder). For a program: connect only this project",
     )
     parser.add_argument("--agent", default="", help="acp: the command of the agent that the editor starts")
     parser.add_argument("--config", default="", help="mcp: the configuration of the MCP client, a JSON file")
-    parser.add_argument("--yes", action="store_true", help="write without asking")
+    parser.add_argument("--yes", action="store_true", help="write without confirmation")
     parser.add_argument("--dry-run", action="store_true", help="only show the diff")
     parser.add_argument(
-        "--no-probe", "--no-wait", dest="no_probe", action="store_true", help="write, and hold no probe call"
+        "--no-probe", "--no-wait", dest="no_probe", action="store_true", help="write, but send no probe call"
     )
-    parser.add_argument("--only-probe", action="store_true", help="write nothing, only hold a probe call")
-    parser.add_argument("--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (300)")
+    parser.add_argument("--only-probe", action="store_true", help="write nothing, only send a probe call")
+    parser.add_argument(
+        "--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (default: 300)"
+    )
 
 
 def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[str], None]) -> None:
@@ -129,7 +131,7 @@ class _Command:
         target, new_key = self._with_key(target)
         changes = self.recipe.plan(target)
         if not any(change.is_needed for change in changes):
-            self.write(f"{self.recipe.title} is connected already: nothing to do.")
+            self.write(f"{self.recipe.title} is already connected. Nothing to do.")
         elif not self._confirm(changes):
             if new_key:
                 self.keys.discard(new_key)
@@ -152,7 +154,7 @@ class _Command:
         key = self.recipe.read_key(target)
         changes = self.recipe.undo(target)
         if not any(change.is_needed for change in changes):
-            self.write(f"{self.recipe.title} is not connected here: nothing to do.")
+            self.write(f"{self.recipe.title} is not connected here. Nothing to do.")
             return
         if not self._confirm(changes):
             return

@@ -22,7 +22,7 @@ TOOL = "Toolcards probe"
 OFFLINE_TOOL = "Toolcards probe, no server"  # the call that reports what the program did without a server
 PROBE_INPUT = {"question": "Does an answer given here reach the agent? Approve or deny: nothing runs either way."}
 HOOKS = "/api/v1/hooks/claude-code"
-NO_ANSWER = "No one answered the probe. The connection works, but make sure that someone may vote."
+NO_ANSWER = "No one answered the probe. The connection works, but make sure that someone can vote."
 PEOPLE = frozenset({"human", "grant", "break_glass"})
 
 Say = Callable[[str], None]
@@ -94,7 +94,7 @@ def _by_hooks(server: _Server, run: str, wait: float) -> str:
     answer = server.hook(_hook("PermissionRequest", run, **call), wait)
     behavior = answer.get("hookSpecificOutput", {}).get("decision", {}).get("behavior")
     if behavior is None:
-        raise ProbeFailed("No one answered the probe, or no one may vote. The connection itself works.")
+        raise ProbeFailed("No one answered the probe, or no one can vote. The connection itself works.")
     return _report_result_by_hooks(server, run, call) if behavior == "allow" else "denied"
 
 
@@ -139,7 +139,7 @@ def _request_approval(server: _Server, run: str, wait: float) -> str:
     ]
     approvals = server.ingest(run, frames, answers="poll").get("asked") or []
     if not approvals:
-        raise ProbeFailed("The server opened no approval. Is there someone who may vote?")
+        raise ProbeFailed("The server opened no approval. Does anyone have permission to vote?")
     question = CallRequest.about(run, "question", TOOL, PROBE_INPUT)
     decision = Decision("ask", call_id="question", approval=approvals[0]["id"], question=question)
     decision = server.client.wait(decision, seconds=wait)
@@ -178,7 +178,7 @@ class _KeyRefused(ProbeFailed):
     """The server does not accept the key."""
 
 
-NO_KEY = "The server does not accept this key. Pass a valid one with --key, or omit --key on the server's machine."
+NO_KEY = "The server does not accept this key. Pass a valid one with --key, or omit --key on the server's own computer."
 
 
 class _Server:

@@ -104,7 +104,7 @@ def copy_file(folder: Path, name: str, file: Path) -> Change:
     if path.resolve() == file.resolve() or before == file.read_text("utf-8"):
         return Change(path, before, before)  # the original itself
     if before is not None and not before.startswith(mark(file.suffix)):
-        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
+        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not changed.")
     return Change(path, before, after, copy_of=file.name, prune_root=folder)
 
 

@@ -66,7 +66,7 @@ class Player:
             except (OSError, ValueError) as error:
                 problem = str(getattr(error, "reason", error))
                 time.sleep(0.25)
-        raise PlayRefused(f"no server answers at {self.url} ({problem})")
+        raise PlayRefused(f"cannot reach a server at {self.url} ({problem})")
 
     def name(self, recording: Recording, number: int) -> str:
         """Return the run's name, new for each play."""
@@ -158,7 +158,7 @@ class Player:
         except (OSError, TimeoutError) as error:
             if isinstance(error, ConnectionClosed) and (error.code in {401, 403, 404} or error.code >= 4400):
                 raise PlayRefused(str(error)) from error
-            self._report(recording, f"lost the server: {str(error) or type(error).__name__}")
+            self._report(recording, f"lost the connection to the server: {str(error) or type(error).__name__}")
             return
         self._report(recording, f"ends {name} ({recording.status})")
 

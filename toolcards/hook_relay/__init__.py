@@ -29,7 +29,7 @@ MARGIN = 15.0  # seconds on top for the answer to arrive
 GIVE_UP = 1.0  # seconds for a hook that only reports
 LONGEST = 8 << 20  # bytes of one hook input
 BLOCK = 2  # the exit code that blocks in every program, with the reason on standard error
-NO_ANSWER = "Toolcards gave no answer that can be used ({}), so nothing was run."
+NO_ANSWER = "Toolcards gave no valid answer ({}), so nothing was run."
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,8 +38,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("program", choices=sorted(PROGRAMS))
     parser.add_argument("event", nargs="?", default="", help="the event, for programs whose inputs do not name it")
     parser.add_argument("--url", default=os.environ.get("TOOLCARDS_URL", "http://127.0.0.1:8000"))
-    parser.add_argument("--key-env", default="TOOLCARDS_AGENT_KEY", help="the variable that holds the agent key")
-    parser.add_argument("--key-file", type=Path, help="a file that holds it")
+    parser.add_argument("--key-env", default="TOOLCARDS_AGENT_KEY", help="the environment variable with the agent key")
+    parser.add_argument("--key-file", type=Path, help="a file with the agent key")
     parser.add_argument("--limit", type=float, default=HOLD, help="seconds that a call is held")
     parser.add_argument("--by", default="", help=argparse.SUPPRESS)  # marks the hooks that `connect` wrote
     options = parser.parse_args(argv)

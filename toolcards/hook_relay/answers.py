@@ -54,7 +54,7 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
     binding = answer.get("toolcards")
     allowed_input = decision.get("updatedInput", hook.get("tool_input"))
     if not isinstance(allowed_input, dict) or not isinstance(binding, dict):
-        raise UnusableAnswer("it does not say what it answers")
+        raise UnusableAnswer("it does not identify what it answers")
     name: Any = hook.get("tool_name")
     source = _check_tool(binding, hook)
     expected = {
@@ -68,7 +68,7 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
         raise UnusableAnswer("it names no attempt")
     for name, value in expected.items():
         if not isinstance(value, str) or binding.get(name) != value:
-            raise UnusableAnswer(f"its {name} is not that of this call")
+            raise UnusableAnswer(f"its {name} does not match this call")
     return allowed_input
 
 
@@ -78,7 +78,7 @@ def _check_tool(binding: JsonObject, hook: JsonObject) -> str:
     if not isinstance(tool, dict) or not isinstance(tool.get("source"), str) or not isinstance(tool.get("name"), str):
         raise UnusableAnswer("it names no tool")
     if tool["name"] != hook.get("tool_name"):
-        raise UnusableAnswer("it is for another tool")
+        raise UnusableAnswer("it is for a different tool")
     return str(tool["source"])
 
 
@@ -88,7 +88,7 @@ def _get_hook_output(answer: JsonObject, event: str) -> JsonObject:
         raise UnusableAnswer("it has unknown fields")
     output = answer.get("hookSpecificOutput", {})
     if not isinstance(output, dict) or (output and output.get("hookEventName") != event):
-        raise UnusableAnswer("it is for another event")
+        raise UnusableAnswer("it is for a different event")
     return output
 
 

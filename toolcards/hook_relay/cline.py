@@ -39,7 +39,7 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
         return translate_result(session, tool, record.get("input"), output=output, error=failure, **subagent)
     if event in _RUN_EVENTS:
         return None if subagent else translate_run_event(_RUN_EVENTS[event], hook, session, **_read_text(hook))
-    raise ValueError(f"the event {event!r} is not known")
+    raise ValueError(f"unknown event: {event!r}")
 
 
 def _find_session(hook: JsonObject) -> str:

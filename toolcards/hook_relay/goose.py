@@ -40,7 +40,7 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
         return translate_result(session, tool, arguments, error=_read_failure(hook))
     if event in _RUN_EVENTS:
         return translate_run_event(str(event), hook, session, **_read_text(hook))
-    raise ValueError(f"the event {event!r} is not known")
+    raise ValueError(f"unknown event: {event!r}")
 
 
 def _find_session(hook: JsonObject) -> str:

@@ -70,7 +70,7 @@ def _translate_gemini(hook: JsonObject, _event: str) -> JsonObject | None:
     if event in _GEMINI_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
         return translate_run_event(_GEMINI_EVENTS[event], hook, session, **more)
-    raise ValueError(f"the event {event!r} is not known")
+    raise ValueError(f"unknown event: {event!r}")
 
 
 def _name_gemini_tool(hook: JsonObject) -> str:
@@ -129,7 +129,7 @@ def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
     if event in _COPILOT_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
         return translate_run_event(_COPILOT_EVENTS[event], hook, session, **more)
-    raise ValueError(f"the event {event!r} is not known")
+    raise ValueError(f"unknown event: {event!r}")
 
 
 def _format_for_copilot(output: JsonObject, hook: JsonObject) -> JsonObject:
@@ -165,7 +165,7 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     if event in _CURSOR_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}
         return translate_run_event(_CURSOR_EVENTS[event], hook, session, **more)
-    raise ValueError(f"the event {event!r} is not known")
+    raise ValueError(f"unknown event: {event!r}")
 
 
 def _name_cursor_tool(hook: JsonObject) -> str:

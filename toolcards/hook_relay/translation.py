@@ -19,7 +19,7 @@ from typing import Any
 
 from toolcards.hook_relay.answers import JsonObject
 
-CHANGED = "A person changed the arguments, which this request cannot carry: call again with {}"
+CHANGED = "A person changed the arguments, but this request cannot carry them. To continue, call the tool again with {}"
 
 LONGEST_SESSION = 7 * 86_400.0  # seconds after which the files of a session are removed
 

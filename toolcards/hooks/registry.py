@@ -123,9 +123,9 @@ def list_absent_guards() -> list[Status]:
         absent, present = dict(_absent), dict(_registered)
     for name in settings.TOOLCARDS.required_plugins:
         if name in present and not present[name].hears("before"):
-            absent[name] = Status(name, True, "missing", "It is required as a guard and has no `before`.")
+            absent[name] = Status(name, True, "missing", "It is required as a guard, but has no `before`.")
         elif name not in present and name not in absent:
-            absent[name] = Status(name, True, "missing", "It is required and not installed.")
+            absent[name] = Status(name, True, "missing", "It is required, but not installed.")
     return [absent[name] for name in sorted(absent)]
 
 
@@ -195,7 +195,7 @@ def _list_entry_points() -> list[tuple[str, EntryPoint]]:
             name, number = f"{entry.name}-{number}", number + 1
         entries[name] = entry
     with _lock:
-        _absent.update({name: Status(name, True, "loading", "It is still being loaded.") for name in entries})
+        _absent.update({name: Status(name, True, "loading", "It is still loading.") for name in entries})
     return list(entries.items())
 
 

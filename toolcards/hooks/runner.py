@@ -83,19 +83,19 @@ def build_missing_verdict(status: Status) -> Verdict:
     """Return the denial for a guard that cannot be asked."""
     log.error("hooks: a call is denied, since the guard %s is %s", status.name, status.state)
     fault = error_codes.make_fault("plugin_missing")
-    return Verdict(fault, f"{fault.title}: {status.name}. {status.why} Nothing ran.", "", status.name)
+    return Verdict(fault, f"{fault.title}: {status.name}. {status.why} The call did not run.", "", status.name)
 
 
 def build_timeout_verdict() -> Verdict:
     """Return the denial if the plug-ins could not be asked in time."""
     fault = error_codes.make_fault("plugin_timeout")
-    return Verdict(fault, "The plug-ins are too busy to be asked. Nothing ran.")
+    return Verdict(fault, "The plug-ins are too busy, so the call did not run. Try again later.")
 
 
 def build_crash_verdict(error: BaseException) -> Verdict:
     """Return the denial if asking the plug-ins failed."""
     fault = error_codes.make_fault("plugin_crash", type=type(error).__name__)
-    return Verdict(fault, f"The plug-ins could not be asked ({type(error).__name__}). Nothing ran.")
+    return Verdict(fault, f"The plug-ins could not be consulted ({type(error).__name__}), so the call did not run.")
 
 
 def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:

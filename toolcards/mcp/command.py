@@ -17,7 +17,7 @@ from toolcards.mcp.http.sessions import GatewaySessions
 from toolcards.mcp.session import Session
 from toolcards.mcp.stdio.relay import StdioRelay
 
-ABOUT = "Stand between an MCP client and an MCP server, and hold each tool call for the gate."
+ABOUT = "Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision."
 NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."
 RUNNERS = {"npx", "bunx", "pnpx", "uvx", "uv", "pipx", "node", "deno", "bun", "python", "python3", "docker", "podman"}
 SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
@@ -30,15 +30,17 @@ def main(argv: Sequence[str]) -> int:
         usage="toolcards mcp [options] -- server command\n       toolcards mcp [options] --upstream URL",
     )  # fmt: skip
     parser.add_argument("--url", default="", help="the address of the Toolcards server")
-    parser.add_argument("--key", default="", help="an agent key; better in the environment")
-    parser.add_argument("--key-file", type=Path, help="a file that holds the agent key")
+    parser.add_argument("--key", default="", help="an agent key; the environment variable is safer")
+    parser.add_argument("--key-file", type=Path, help="a file with the agent key")
     parser.add_argument("--server", default="", help="the MCP server's name in policies and on cards")
     parser.add_argument("--agent", default="", help="the agent's name; without it, the name of the client")
     parser.add_argument(
         "--elicitation", choices=MODES, default=AUTO,
-        help="who answers forms of the server: auto is the inbox if the client cannot show them",
+        help="where forms of the server are answered; auto: in the inbox if the client cannot show them",
     )  # fmt: skip
-    parser.add_argument("--upstream", default="", metavar="URL", help="an MCP server that speaks streamable HTTP")
+    parser.add_argument(
+        "--upstream", default="", metavar="URL", help="the address of an MCP server that speaks streamable HTTP"
+    )
     parser.add_argument("--listen", default="127.0.0.1:8931", help="host:port for clients of --upstream")
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME=VARIABLE",
@@ -58,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     if options.upstream:
         return _serve_http(parser, options, cards)
     if shutil.which(command[0]) is None:
-        parser.error(f"there is no program {command[0]!r}")
+        parser.error(f"program not found: {command[0]!r}")
     server = options.server or derive_name(command)
     session = Session(cards, server=server, agent=options.agent, elicitation=options.elicitation)
     env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
@@ -81,15 +83,15 @@ def derive_name(command: Sequence[str]) -> str:
 def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, cards: Toolcards) -> int:
     upstream = urlsplit(options.upstream)
     if upstream.scheme not in {"http", "https"} or not upstream.hostname:
-        parser.error("--upstream is an address like https://example.com/mcp")
+        parser.error("--upstream must be an address such as https://example.com/mcp")
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isdigit():
-        parser.error("--listen is host:port")
+        parser.error("--listen must be host:port")
     headers: dict[str, str] = {}
     for each in options.header:
         name, _, variable = each.partition("=")
         if not name or not os.environ.get(variable):
-            parser.error(f"--header {name}: there is no environment variable {variable!r}")
+            parser.error(f"--header {name}: the environment variable {variable!r} is not set")
         headers[name] = os.environ[variable]
     server = options.server or upstream.hostname
     sessions = GatewaySessions(cards, server, options.agent, options.elicitation)

@@ -109,13 +109,13 @@ def _check_names(members: Any, names: frozenset[str]) -> None:
     """Raise ValueError if a member has one of these names in another case."""
     for name in members if isinstance(members, dict) else ():
         if name not in names and name.casefold() in names:
-            raise ValueError(f"The name {name!r} differs from {name.casefold()!r} only in its case.")
+            raise ValueError(f"The name {name!r} differs from {name.casefold()!r} only in case.")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> Message:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("A name occurs twice in one object.")
+        raise ValueError("An object has a duplicate key.")
     return members
 
 

@@ -30,10 +30,10 @@ from toolcards.mcp.messages import (
 from toolcards.mcp.reports import Reports
 from toolcards.mcp.tool_list import ToolList, identify
 
-DUPLICATE = "Another call with the same id is open: nothing ran."
-RESERVED_NAME = "This name is reserved for forms of the server: nothing ran."
+DUPLICATE = "Another call with the same id is open, so this call did not run."
+RESERVED_NAME = "This name is reserved for forms of the server, so the call did not run."
 NO_DECISION = "The gateway could not get a decision, so nothing ran"
-NOT_AN_OBJECT = "The arguments are not a JSON object: nothing ran."
+NOT_AN_OBJECT = "The arguments are not a JSON object, so the call did not run."
 MAX_CONTINUATIONS = 1_000
 
 

@@ -212,7 +212,7 @@ def _send_to_browser(delivery: Delivery, now: float) -> None:
 
 def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
     if not webhook.enabled:
-        return _finish(delivery, "dropped", now, error="It is switched off.")
+        return _finish(delivery, "dropped", now, error="It is turned off.")
     quiet_end = get_quiet_end(webhook, delivery.severity, now)
     if quiet_end:
         Delivery.objects.filter(pk=delivery.pk).update(next_at=quiet_end, attempts=delivery.attempts - 1)

@@ -75,7 +75,7 @@ def _read_error(payload: dict[str, Any]) -> str:
 
 
 def _describe_correction(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{tool}: {payload.get('outcome')} after all", _read_error(payload)
+    return f"{tool}: outcome corrected to {payload.get('outcome')}", _read_error(payload)
 
 
 def _describe_retry(code: str, retryable: bool | None) -> str:

@@ -123,7 +123,7 @@ def _find_browser(delivery: Delivery) -> PushBrowser:
         browser.delete()
         raise NotWanted("This person is signed out.")
     if not browser.person.has_perm(VIEW):
-        raise NotWanted("This person may not see calls.")
+        raise NotWanted("This person cannot see calls.")
     if UnreadableText in (type(browser.endpoint), type(browser.auth)):
         browser.delete()
         raise NotWanted("No key of this server decrypts the address of this browser.")
@@ -139,7 +139,7 @@ def _check_wanted(delivery: Delivery, payload: dict[str, Any], person: User, now
         _check_shown(delivery, f"evt_{payload['call']}-{payload['attempt']}-")
         return DAY
     if approval is None or approval.state != "pending":
-        raise NotWanted("It was decided before.")
+        raise NotWanted("It was already decided.")
     names = payload.get("escalated_to", ())
     if names and not {person.get_username(), *(f"group:{group.name}" for group in person.groups.all())} & {*names}:
         raise NotWanted("It was escalated to others.")

@@ -59,7 +59,7 @@ async def metrics(request: Any, caller: None) -> Any:
     token = settings.TOOLCARDS.metrics_token
     token_sent = request.headers.get("Authorization", "").partition(" ")[2]
     if token and not hmac.compare_digest(token_sent.encode(), token.get_secret_value().encode()):
-        raise Problem(401, "unauthorized", "The metrics token is needed.", headers={"WWW-Authenticate": "Bearer"})
+        raise Problem(401, "unauthorized", "The metrics token is required.", headers={"WWW-Authenticate": "Bearer"})
     text = await _arender_metrics()
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
@@ -85,14 +85,12 @@ class MetricsCollector:
         yield _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status"))
         calls = _count_by(ToolCall.objects.not_removed(), "state")
         yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
-        yield _build_gauge(
-            "toolcards_approvals_waiting", "Approvals without an answer", Approval.objects.waiting().count()
-        )
+        yield _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count())
         yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
-        yield _build_gauge("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
+        yield _build_gauge("toolcards_journal_backlog", "Frames received and not yet committed", gate.count_backlog())
         verified = verification.get_last_result()
         if verified is not None:
-            description = "1 if the audit trail was whole when it was last verified, else 0"
+            description = "1 if the audit trail was intact when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", description, 0 if verified.finding.fault else 1)
         yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
 

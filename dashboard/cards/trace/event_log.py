@@ -108,13 +108,13 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.ApprovalAnswered: _describe_approval_answer,
     f.VoteCounted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} approvals so far", "", "ask"),
     f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
-    f.AgentPresenceChanged: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
+    f.AgentPresenceChanged: lambda fact: (f"The agent {'disconnected' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: ("Partial output received", _format_output(fact.output), "run"),
     f.OutputReady: lambda fact: ("Result received", _format_output(fact.output), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
-    f.OutcomeReported: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
+    f.OutcomeReported: lambda fact: (f"A later message reported that it {fact.outcome}", "", ""),
     f.SnapshotReceived: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
     f.CallClosed: _describe_closed_approval,
     f.ManualOutcomeRecorded: lambda fact: (
@@ -122,6 +122,6 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
         fact.note,
         "err" if fact.outcome == "failed" else "ok",
     ),
-    f.CallRemoved: lambda fact: ("Its step was reset; the card went away", "", "off"),
+    f.CallRemoved: lambda fact: ("Its step was reset; the card was removed", "", "off"),
     f.AnomalyRecorded: lambda fact: (labels.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),
 }

@@ -16,22 +16,28 @@ from dashboard.management import first_run
 class Command(BaseCommand):
     """Creates people, assigns roles and prints sign-in links."""
 
-    help = "Make people, give them roles, and print sign-in links."
+    help = "Manage people, their roles and their sign-in links."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the four actions."""
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make a person; without TOOLCARDS_PERSON_PASSWORD print a link")
+        create = actions.add_parser(
+            "create", help="add a person; prints a sign-in link if TOOLCARDS_PERSON_PASSWORD is not set"
+        )
         create.add_argument("name")
         create.add_argument("--role", choices=roles.ROLES, default="viewer")
-        role = actions.add_parser("role", help="give a person another role")
+        role = actions.add_parser("role", help="change a person's role")
         role.add_argument("name")
         role.add_argument("role", choices=roles.ROLES)
-        link = actions.add_parser("link", help="print a sign-in link, good once and for 15 minutes")
-        link.add_argument("name", nargs="?", default=first_run.ADMIN, help="who signs in with it (%(default)s)")
+        link = actions.add_parser("link", help="print a sign-in link that works once, within 15 minutes")
+        link.add_argument(
+            "name", nargs="?", default=first_run.ADMIN, help="the person who signs in with it (default: %(default)s)"
+        )
         actions.add_parser("list", help="list all people")
         for action in (create, link):
-            action.add_argument("--url", default=_get_base_url(), help="where this server is reached (%(default)s)")
+            action.add_argument(
+                "--url", default=_get_base_url(), help="the address of this server (default: %(default)s)"
+            )
 
     def handle(self, *, action: str, **options: str) -> None:
         """Run the action."""
@@ -57,13 +63,13 @@ class Command(BaseCommand):
     def _link(self, *, name: str, url: str, **options: str) -> None:
         person = _find_person(name)
         if not person.is_active:
-            raise CommandError(f"{name} is switched off, so no link lets them in.")
+            raise CommandError(f"{name} is deactivated and cannot sign in.")
         self._say_link(person, url)
 
     def _list(self, **options: str) -> None:
         for person in get_user_model().objects.order_by("username"):
             about = roles.get_role(person) or "no role"
-            self.stdout.write(f"{person.get_username()}  {about}{'' if person.is_active else ', switched off'}")
+            self.stdout.write(f"{person.get_username()}  {about}{'' if person.is_active else ', deactivated'}")
 
     def _say_link(self, person: User, url: str) -> None:
         self.stdout.write(f"Sign in once, within {sign_in_links.LINK_SECONDS // 60} minutes:")
@@ -73,7 +79,7 @@ class Command(BaseCommand):
 def _find_person(name: str) -> User:
     person = get_user_model().objects.filter(username=name).first()
     if person is None:
-        raise CommandError(f"There is no one called {name}.")
+        raise CommandError(f"No person is named {name}.")
     return person
 
 

@@ -34,10 +34,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options that override the environment."""
         env = settings.TOOLCARDS
-        parser.add_argument("--host", default=env.host, help=f"address to listen on ({env.host})")
-        parser.add_argument("--port", type=_parse_port, default=env.port, help=f"port; 0 takes a free one ({env.port})")
+        parser.add_argument("--host", default=env.host, help=f"address to listen on (default: {env.host})")
         parser.add_argument(
-            "--workers", type=int, default=env.workers, help="processes; above 1 Redis and PostgreSQL are needed"
+            "--port", type=_parse_port, default=env.port, help=f"port; 0 picks a free port (default: {env.port})"
+        )
+        parser.add_argument(
+            "--workers",
+            type=int,
+            default=env.workers,
+            help="number of processes; more than 1 requires Redis and PostgreSQL",
         )
         parser.add_argument("--server", choices=SERVERS, default="uvicorn", help="uvicorn, or Daphne for development")
         parser.add_argument("--demo", action="store_true", help="play the bundled demo run once the server is up")
@@ -96,7 +101,7 @@ class Command(BaseCommand):
         if faults:
             raise CommandError("\n".join(f"{fault.msg} {fault.hint}" for fault in faults))
         if server == "daphne" and workers > 1:
-            raise CommandError("Daphne serves from one process; leave out --workers or --server.")
+            raise CommandError("Daphne supports only one process. Omit --workers or --server.")
         # Worker processes read the environment again.
         os.environ.update(TOOLCARDS_HOST=host, TOOLCARDS_PORT=str(port), TOOLCARDS_WORKERS=str(workers))
         return env
@@ -106,7 +111,7 @@ class Command(BaseCommand):
             return serving.open_socket(env.host, env.port)
         except OSError as error:
             why = error.strerror or error
-            raise CommandError(f"{env.host}:{env.port} cannot be used: {why}. Try `make run PORT=8001`.") from error
+            raise CommandError(f"Cannot listen on {env.host}:{env.port}: {why}. Try `make run PORT=8001`.") from error
 
     def _banner(self, base: str, link: str, agent_key: str) -> None:
         """Print the server's address, and what is shown only once."""
@@ -115,12 +120,11 @@ class Command(BaseCommand):
             lines.append(f"  People       {_get_public_url(base)}")
         if link:
             lines.append(f"  Sign in      {link}")
-            lines.append(
-                f"               once, within {sign_in_links.LINK_SECONDS // 60} minutes; later: {PROGRAM} person link"
-            )
+            minutes = sign_in_links.LINK_SECONDS // 60
+            lines.append(f"               works once, within {minutes} minutes; new link: {PROGRAM} person link")
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
-        lines.append(f"  Connect      {PROGRAM} connect claude-code  (`connect list` names others)")
+        lines.append(f"  Connect      {PROGRAM} connect claude-code  (`connect list` shows all)")
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
@@ -129,7 +133,7 @@ class Command(BaseCommand):
 def _parse_port(text: str) -> int:
     """Return the port; rejects ports beyond 65535, which the system would wrap."""
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number from 0 to 65535")
     return int(text)
 
 

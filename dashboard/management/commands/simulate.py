@@ -15,7 +15,7 @@ from dashboard.policy.simulation import jobs
 class Command(BaseCommand):
     """`manage.py simulate <job>`."""
 
-    help = "Work on a simulation that was asked for on the policy page."
+    help = "Run a simulation that was requested on the policy page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the job."""
@@ -29,5 +29,5 @@ class Command(BaseCommand):
         try:
             job = jobs.run_job(options["job"], cores=cores)
         except LookupError:
-            raise CommandError("There is no such job that is still to be done.") from None
+            raise CommandError("There is no pending simulation with this id.") from None
         self.stdout.write(f"{job.state}: {job.tally.changed} of {job.tally.judged} calls change")

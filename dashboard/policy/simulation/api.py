@@ -61,7 +61,7 @@ def _load_active_policy() -> RuleSet:
 def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str, Any]:
     tool, path = call.get("tool"), call.get("agent_path") or []
     if not isinstance(tool, str) or not tool:
-        raise build_error("/call/tool", "missing", "Say which tool is called.")
+        raise build_error("/call/tool", "missing", "The name of the tool is required.")
     if not isinstance(path, list) or not all(isinstance(name, str) for name in path):
         raise build_error("/call/agent_path", "type", "This must be a list of names.")
     source = call.get("source") or call.get("tool_source") or ""
@@ -96,13 +96,13 @@ def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
 def _read_span(filters: dict[str, Any]) -> Span:
     for name in filters:
         if name not in _FILTER:
-            raise build_error(f"/filter/{name}", "unknown_field", "There is no such field here.")
+            raise build_error(f"/filter/{name}", "unknown_field", "Unknown field.")
     limit = filters.get("limit", USUAL)
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise build_error("/limit", "type", "This must be a whole number.")
     for name in ("tool", "agent"):
         if not isinstance(filters.get(name, ""), str):
-            raise build_error(f"/filter/{name}", "type", "This must be a text.")
+            raise build_error(f"/filter/{name}", "type", "This must be text.")
     earliest = _parse_time(filters.get("since"))
     days = max(0.0001, min((time.time() - earliest) / DAY, 20_000)) if earliest else 0.0
     return Span(max(1, min(limit, MOST)), days, filters.get("tool", ""), filters.get("agent", ""))
@@ -119,7 +119,7 @@ def _parse_time(value: Any) -> float:
         return moment.timestamp() if moment.tzinfo else 1 / 0
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise build_error(
-            "/filter/since", "type", "Say epoch seconds, or a time such as 2027-01-31T12:00:00Z."
+            "/filter/since", "type", "Use epoch seconds, or a time such as 2027-01-31T12:00:00Z."
         ) from None
 
 

@@ -54,10 +54,10 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
     if form_data["what"] == "check":
         return _render_editor(request, context | {"checked": True}, _build_warnings(warnings, form_data["text"], read))
     if form_data["based_on"] != current:
-        message = "The draft has changed since you opened this text. Save again to put yours in its place."
+        message = "The draft has changed since you opened this text. Save again to replace it with yours."
         return _render_editor(request, context | {"based_on": current, "error": message}, [], 409)
     policy_draft.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
-    messages.success(request, "The draft says what the text says. It counts once you activate it.")
+    messages.success(request, "Saved to draft. Activate to apply.")
     return redirect("policy-draft")
 
 

@@ -64,17 +64,17 @@ class _Reader:
         """Take the next event; raises NotYaml."""
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise NotYaml(self._get_pointer(), "Anchors and aliases are not read; write it out.", line)
+            raise NotYaml(self._get_pointer(), "Anchors and aliases are not supported. Write the value out.", line)
         if isinstance(event, yaml.CollectionEndEvent):
             self._store(self.stack.pop().value)
         elif isinstance(event, yaml.NodeEvent):
             self._node(event, line)
         elif isinstance(event, yaml.DocumentStartEvent) and self.documents:
-            raise NotYaml("", "There is more than one document.", line)
+            raise NotYaml("", "There is more than one document. Use only one.", line)
 
     def _node(self, event: yaml.NodeEvent, line: int) -> None:
         if getattr(event, "tag", None) not in (None, "!"):
-            raise NotYaml(self._get_pointer(), "Tags are not read; write the value plainly.", line)
+            raise NotYaml(self._get_pointer(), "Tags are not supported. Write the plain value.", line)
         top = self.stack[-1] if self.stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             self._name(top, event, line)
@@ -85,15 +85,15 @@ class _Reader:
             self._store(_convert_scalar(event))
             return
         if len(self.stack) >= DEEPEST:
-            raise NotYaml(pointer, "It is nested too deeply.", line)
+            raise NotYaml(pointer, "The document is nested too deeply.", line)
         self.stack.append(_OpenCollection([] if isinstance(event, yaml.SequenceStartEvent) else {}, pointer))
 
     def _name(self, top: _OpenCollection, event: yaml.NodeEvent, line: int) -> None:
         name = _convert_scalar(event) if isinstance(event, yaml.ScalarEvent) else None
         if not isinstance(name, str) or name == "<<":
-            raise NotYaml(top.pointer, "A name must be text; put it in quotes.", line)
+            raise NotYaml(top.pointer, "A key must be text. Put it in quotes.", line)
         if name in top.value:
-            raise NotYaml(f"{top.pointer}/{escape(name)}", "This name occurs twice.", line)
+            raise NotYaml(f"{top.pointer}/{escape(name)}", "This key occurs twice.", line)
         top.key = name
         self.lines[f"{top.pointer}/{escape(name)}"] = line
 
@@ -120,17 +120,17 @@ class _Reader:
 def read_yaml(text: str) -> YamlDocument:
     """Return the document; raises NotYaml, which is a PolicyError."""
     if len(text) > LARGEST:
-        raise NotYaml("", f"It is longer than {LARGEST // 1024} KiB.", 1)
+        raise NotYaml("", f"The document is larger than {LARGEST // 1024} KiB.", 1)
     reader = _Reader()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             reader.take(event)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
-        raise NotYaml(reader._get_pointer(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
+        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "the syntax is not valid"
+        raise NotYaml(reader._get_pointer(), f"This is not valid YAML: {why}.", mark.line + 1 if mark else 1) from None
     if not reader.documents:
-        raise NotYaml("", "There is nothing here.", 1)
+        raise NotYaml("", "The document is empty.", 1)
     return YamlDocument(reader.documents[0], reader.lines)
 
 

@@ -104,7 +104,7 @@ async def test_the_answer_is_read_and_is_the_forms_result(answers, text):
         ({"args": {"answers": ["Ada"]}}, NOT_ANSWERED),
         ({"args": {"answers": {"answer": 7}}}, NOT_ANSWERED),
         ({"decision": "deny", "reason": {"code": "approval_denied", "text": "not now"}}, "not now"),
-        ({"decision": "allow", "args": {"answers": {"answer": "x"}}, "args_sha256": "0" * 64}, "cannot be used"),
+        ({"decision": "allow", "args": {"answers": {"answer": "x"}}, "args_sha256": "0" * 64}, "is not valid"),
     ],
 )
 async def test_anything_but_a_text_is_no_answer(answer, text):

@@ -121,7 +121,7 @@ BROKEN = {
     "a long ping": (b"\x89\x7e\x00\x80" + b"a" * 128, 1002),
     "text that is no UTF-8": (b"\x81\x02\xc3\x28", 1007),
     "a huge frame": (b"\x81\x7f" + struct.pack("!Q", 1 << 40), 1009),
-    "half a close code": (b"\x88\x01a", 1002),
+    "an incomplete close code": (b"\x88\x01a", 1002),
     "an end in the middle": (b"\x81\x05ab", 1006),
 }
 

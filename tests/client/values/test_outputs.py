@@ -70,10 +70,10 @@ def test_what_has_words_can_be_used(value: Any) -> None:
 
 @pytest.mark.parametrize(("value", "text"), [
     (Handle(), "a Handle"), ([1, {"a": Handle()}], "a Handle"), (Holder(Handle()), "a Handle"), (Mute(), "a Mute"),
-    ((each for each in "ab"), "a generator"), (itself(), "a list that holds itself"),
+    ((each for each in "ab"), "a generator"), (itself(), "a list that contains itself"),
 ])  # fmt: skip
 def test_what_has_none_cannot(value: Any, text: str) -> None:
-    assert find_output_trouble(value) == f"The result has no form in JSON: {text}."
+    assert find_output_trouble(value) == f"The result cannot be represented as JSON: {text}."
 
 
 def test_a_coroutine_that_was_not_awaited_is_no_result() -> None:
@@ -83,12 +83,12 @@ def test_a_coroutine_that_was_not_awaited_is_no_result() -> None:
 
 
 def test_a_schema_and_a_limit_are_kept_only_where_they_were_set() -> None:
-    assert find_output_trouble({"n": "one"}, NUMBER).startswith("The result does not fit its schema. /n: ")
+    assert find_output_trouble({"n": "one"}, NUMBER).startswith("The result does not match its schema. /n: ")
     assert "the whole result" in find_output_trouble([], NUMBER) and find_output_trouble({"n": 1}, NUMBER) == ""
     long = "x" * (LONGEST + 1)
     assert (
         find_output_trouble(long) == ""
-        and find_output_trouble(long, longest=True) == f"The result has {len(long)} characters; 400000 is the most."
+        and find_output_trouble(long, longest=True) == f"The result has {len(long)} characters; the limit is 400000."
     )
 
 
@@ -131,7 +131,8 @@ def failure(server: Server, run: str) -> tuple[Any, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "text"), [
-    (Handle(), "no form in JSON"), ("x" * (LONGEST + 1), "is the most"), ({"n": "one"}, "does not fit its schema"),
+    (Handle(), "cannot be represented as JSON"), ("x" * (LONGEST + 1), "the limit is"),
+    ({"n": "one"}, "does not match its schema"),
 ], ids=["wordless", "long", "unfit"])  # fmt: skip
 @pytest.mark.parametrize("waiting", [True, False])
 def test_a_loops_model_gets_the_error_and_not_the_result(
@@ -171,7 +172,7 @@ def test_a_gated_function_with_a_declared_result(
     async def waiting(n: Any) -> Any:
         return {"n": n}
 
-    with pytest.raises(BadOutput, match="does not fit") as raised:
+    with pytest.raises(BadOutput, match="does not match") as raised:
         if waits:
             asyncio.run(gated(cards, run=run, output_schema=NUMBER)(waiting)("one"))
         else:

@@ -47,7 +47,7 @@ def test_a_failure_says_why_and_a_call_without_a_result_does_not() -> None:
 def test_an_open_call_has_a_clock_and_one_with_remarks_is_marked() -> None:
     assert "data-since" in line_of(a_card(S.INPUT_AVAILABLE, times=Milestones(started=1.7e9)))
     odd = line_of(a_card(S.OUTPUT_AVAILABLE, anomalies=(("ran-without-approval", 1.7e9), ("ungoverned", 1.7e9))))
-    assert "data-odd" in odd and odd.count("Ran ") == 1 and "Ran without the approval that was asked for" in odd
+    assert "data-odd" in odd and odd.count("Ran ") == 1 and "Ran without the requested approval" in odd
     assert "data-odd" not in line_of(a_card(S.OUTPUT_AVAILABLE))
 
 

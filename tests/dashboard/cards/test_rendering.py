@@ -62,16 +62,16 @@ def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
     html = text_of(
         html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=CardError("")))
     )
-    assert "nothing was run" in html and "not known" not in html
+    assert "The tool did not run" in html and "not known" not in html
 
 
 FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
     "timeout": ("the tool or its backend", "Check first, it may have run"),
     "connect_failed": ("the network", "Yes, the same call may succeed"),
-    "rate_limited": ("the service that the tool uses", "Yes, the same call may succeed"),
-    "invalid_input": ("the model: it wrote an input", "other input is needed"),
-    "no_such_tool": ("the model: it named a tool", "another tool’s name is needed"),
-    "gate_unavailable": ("Toolcards, or the way to it", "Yes, the same call may succeed"),
+    "rate_limited": ("the service behind the tool", "Yes, the same call may succeed"),
+    "invalid_input": ("the model: its input is not valid", "the input must be corrected"),
+    "no_such_tool": ("the model: it named a tool", "the tool name must be corrected"),
+    "gate_unavailable": ("Toolcards, or the connection to it", "Yes, the same call may succeed"),
     "plugin_crash": ("a plug-in", "No, it would fail again"),
     "policy_denied": ("the policy does not allow it", "the policy would deny it again"),
     "lost": ("the agent lost contact", "Check first"),

@@ -133,7 +133,7 @@ def test_more_than_fifty_of_a_shape_are_counted_and_not_answered_at_once(
     monkeypatch.setattr(groups, "MAX_GROUP_SIZE", 3)
     edits(5)
     page = ann.get("/approvals/").content.decode()
-    assert len(tickets(page)) == 3 and "2 more share it; at most 3 are answered at once" in page
+    assert len(tickets(page)) == 3 and "2 more similar calls; at most 3 are answered at once" in page
 
 
 # ---------------------------------------------------------------- one answer for several
@@ -167,8 +167,8 @@ def test_what_cannot_be_answered_any_more_keeps_no_other_from_counting(
     page = answer.content.decode()
     assert answer.status_code == 200 and states() == ["approved", "denied", "pending", "pending", "approved"]
     assert re.search(r"Already denied by ben \d+ s ago\.", page) and "This is not what you were shown" in page
-    assert "this approval has expired" in page and "There is no such approval" in page
-    assert "2 approved, 1 decided before, 1 changed since you saw them, 1 expired, 1 not counted." in page
+    assert "this approval has expired" in page and "Approval not found" in page
+    assert "2 approved, 1 already decided, 1 changed since you saw them, 1 expired, 1 not counted." in page
     assert re.findall(r'data-result="(\d+)"', page) == ["200", "409", "412", "410", "200", "404"]
 
 
@@ -204,7 +204,7 @@ def test_a_high_risk_is_denied_together_and_never_approved_together(ann: Client,
     assert "cannot be approved together" in shown and 'value="approve"' not in shown and 'value="deny"' in shown
     picks = tickets(page)
     answer = send(ann, "approve", picks)
-    assert answer.status_code == 422 and "approve it by itself, on its card" in answer.content.decode()
+    assert answer.status_code == 422 and "approve this call on its own card" in answer.content.decode()
     assert states() == ["pending"] * 2
     assert send(ann, "deny", picks).status_code == 303 and states() == ["denied"] * 2
 
@@ -217,7 +217,7 @@ def test_approvals_never_span_risks_but_everything_of_a_run_is_denied(ann: Clien
     assert run and "Deny all 3" in run[0]
     picks = re.findall(r'name="pick" value="([^"]+)"', run[0])
     answer = send(ann, "approve", picks)
-    assert answer.status_code == 422 and "not of one risk" in answer.content.decode() and set(states()) == {"pending"}
+    assert answer.status_code == 422 and "differ in risk" in answer.content.decode() and set(states()) == {"pending"}
     votes = [{"approval": one.split()[0], "decision": "approve", "rev": 1} for one in picks]
     answer = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_votes")
@@ -234,8 +234,8 @@ def test_as_json_a_high_risk_is_refused_by_itself(ann: Client, a_call: Any) -> N
 
 
 @pytest.mark.parametrize(("answer", "picks", "text"), [
-    ("approve", [], "Nothing is selected"), ("edit", ["a 1 - -"], "Say approve or deny"),
-    ("approve", ["a"] * 51, "At most 50 at once"),
+    ("approve", [], "Nothing is selected"), ("edit", ["a 1 - -"], "Choose approve or deny"),
+    ("approve", ["a"] * 51, "up to 50 calls at once"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_a_readable_422(ann: Client, answer: str, picks: list[str], text: str) -> None:
     result = send(ann, answer, picks)
@@ -286,7 +286,7 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
     page = ann.get("/approvals/").content.decode()
     assert "Reason for all (sent to the agents) (required to deny)" in page
     result = send(ann, "deny", tickets(page))
-    assert result.status_code == 422 and "2 in need of a reason" in result.content.decode()
+    assert result.status_code == 422 and "2 missing a required reason" in result.content.decode()
 
 
 # ---------------------------------------------------------------- on open pages

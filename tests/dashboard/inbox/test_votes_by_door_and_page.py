@@ -192,7 +192,7 @@ CHANGES: dict[str, Change] = {
     "a broken session": lambda browser: Session.objects.update(session_data="x"),
 }
 ASKS: dict[str, Any] = {
-    "plain": {}, "two people": {"quorum": 2}, "fresh sign-in": {"reauth": True}, "a reason": {"reason": "always"},
+    "plain": {}, "two people": {"quorum": 2}, "recent sign-in": {"reauth": True}, "a reason": {"reason": "always"},
     "admins only": {"approvers": ["group:admin"]},
 }  # fmt: skip
 

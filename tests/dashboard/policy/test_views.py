@@ -117,7 +117,7 @@ def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, f
         ({"advanced": '{"colour": "red"}'}, "advanced", "/colour"),
         ({"advanced": '{"match": {"when": {"tz": "Nowhere/City"}}}'}, "advanced", "time zone"),
         ({"advanced": '{"match": 1}'}, "advanced", "object"),
-        ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "No one may approve"),
+        ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "No one can approve"),
         ({"rule_id": "ask-edit"}, "rule_id", "Another rule"),
     ],
 )
@@ -183,7 +183,7 @@ def test_the_agents_owner_may_approve_the_default_in_the_draft(admin: Client, fi
         admin.post("/policy/draft/default/", {"default": "ask"} | value)
         assert policy_draft.load_draft()["default_ask"] == expected
         page = admin.get("/policy/draft/").content.decode()
-        assert ("may answer what no rule asks" in page) == ("allow_requester" in expected)
+        assert ("may approve calls that no rule matches" in page) == ("allow_requester" in expected)
     policy_draft.update_draft_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
     assert "default_ask" not in policy_draft.load_draft()

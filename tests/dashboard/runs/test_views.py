@@ -89,7 +89,7 @@ def test_a_run_without_calls_says_so(viewer: Client, a_run: Callable[..., Run]) 
 @pytest.mark.parametrize("page", ["/runs/nothing/", "/calls/9-9/", f"/calls/{10**20}-1/", "/nothing/"])
 def test_what_is_not_there_is_a_readable_404(viewer: Client, page: str) -> None:
     answer = viewer.get(page)
-    assert answer.status_code == 404 and "Nothing here" in answer.content.decode()
+    assert answer.status_code == 404 and "Page not found" in answer.content.decode()
 
 
 def test_the_calls_page_finds_by_every_filter(viewer: Client, a_call: Callable[..., ToolCall]) -> None:

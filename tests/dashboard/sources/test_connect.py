@@ -166,11 +166,11 @@ def test_a_probe_and_real_traffic_are_distinguished(source: Source, a_call: Call
 def test_the_probe_reports_what_the_agent_does_without_a_server(source: Source, admin: Client) -> None:
     facts = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
     group_commit.execute(
-        RecordFacts(source, f"{RUN_PREFIX}2", [*facts, f.OutputDenied("away", "The gate could not be reached.")])
+        RecordFacts(source, f"{RUN_PREFIX}2", [*facts, f.OutputDenied("away", "The gate gave no decision.")])
     )
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
-    assert "Closed: its code was run; The gate could not be reached." in page
+    assert "Closed: its code was run; The gate gave no decision." in page
 
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:

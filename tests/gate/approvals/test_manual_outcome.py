@@ -226,8 +226,8 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost
     answer = ann.post(address(call), sent, headers={"HX-Request": "true"})
     card = answer.content.decode()
     assert answer.status_code == 200 and 'data-state="output-error"' in card and 'data-by-hand="failed"' in card
-    assert "Settled by hand by <b>ann</b>" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
-    assert "Record the outcome" not in card and "Failed, settled by hand" in card
+    assert "Recorded by <b>ann</b>" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
+    assert "Record the outcome" not in card and "Failed, recorded by a person" in card
     story = ann.get(f"/calls/{call.public_id}/").content.decode()
     assert "ann looked: it failed" in story
 

@@ -47,7 +47,7 @@ def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver:
     assert stored(approved).state == "revoked"
     result = group_commit.execute(run_commands.FetchDecision(source, stored(approved).id))
     assert (result["decision"], result["permit"], result["by"]["name"]) == ("deny", None, "ann")
-    assert "took the approval back" in result["reason"]["text"]
+    assert "then revoked the approval" in result["reason"]["text"]
 
 
 def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source: Any) -> None:

@@ -301,7 +301,7 @@ async def test_a_fault_of_ours_is_a_denial_too(tell: Any, under: Any, monkeypatc
     result = await tell("PreToolUse", **CALL)
     monkeypatch.undo()
     assert result["permissionDecision"] == "deny"
-    assert "something went wrong" in result["permissionDecisionReason"]
+    assert "an internal error occurred" in result["permissionDecisionReason"]
 
 
 async def test_a_result_too_long_to_keep_ends_its_card(tell: Any, under: Any) -> None:

@@ -102,7 +102,7 @@ async def test_a_page_says_that_the_call_changed_and_the_old_form_counts_for_not
         return page, client.post(f"/approvals/{row.pk}/vote", form).status_code
 
     page, status = await in_thread(look_and_vote)()
-    assert "Changed while you looked" in page
+    assert "Changed while you were reading" in page
     assert "git push" in page and 'name="decision"' not in page.split("</article>")[0]
     assert status == 410
     _, answer, _ = await call("GET", f"/api/v1/approvals/{row.pk}")

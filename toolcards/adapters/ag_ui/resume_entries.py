@@ -20,7 +20,7 @@ _APPROVING = frozenset({"approve", "edit", "respond", "accept"})
 _DENYING = frozenset({"reject", "ignore"})
 _TANSTACK_ANSWERS = frozenset({"User approved this action", "User denied this action"})  # in place of a result
 GIVEN_UP = {"__agui_cancelled__": True}  # LangGraph's payload of a cancelled entry, where there are several
-CANCELLED_REASON = "Cancelled where the agent runs."
+CANCELLED_REASON = "Canceled where the agent runs."
 CANCELLED = object()  # in place of the payload of an entry that was cancelled
 _CALL_PREFIX = "approval_"  # prefix of the ids of TanStack AI's interrupts; the call id follows
 

@@ -26,31 +26,31 @@ row code              authority retry      phase    effects   title
 9   approval_expired  runtime   no         gate     none      No one answered in time
 9   permit_expired    runtime   no         gate     none      Approved, but not executed in time
 9   permit_revoked    runtime   no         gate     none      The approval was revoked
-10  integrity         runtime   no         gate     none      Not what was approved
-11  gate_unavailable  runtime   yes        gate     none      The gate could not be asked
-12  no_such_tool      runtime   no         resolve  none      There is no such tool
-13  invalid_input     tool      no         validate none      The tool cannot use this input
+10  integrity         runtime   no         gate     none      The call differs from what was approved
+11  gate_unavailable  runtime   yes        gate     none      No decision from the gate
+12  no_such_tool      runtime   no         resolve  none      No such tool
+13  invalid_input     tool      no         validate none      The input is not valid for this tool
 14  connect_failed    tool      yes        -        none      No connection
-15  tls_invalid       tool      no         -        none      The other side's certificate is not valid
+15  tls_invalid       tool      no         -        none      The server's certificate is not valid
 16  timeout           tool      idempotent -        possible  No answer in time
-16  conn_lost         tool      idempotent -        possible  The connection broke
-17  deadline          runtime   idempotent -        possible  Stopped by our own deadline
+16  conn_lost         tool      idempotent -        possible  The connection was lost
+17  deadline          runtime   idempotent -        possible  Stopped by the agent's own deadline
 18  rate_limited      tool      yes        -        none      Too many requests
 19  quota             tool      no         -        none      The quota is used up
 20  upstream          tool      idempotent -        possible  The service failed
-21  upstream_auth     tool      no         -        none      The service wants other credentials
-22  conflict          tool      no         -        none      Something else changed it first
+21  upstream_auth     tool      no         -        none      The service rejected the credentials
+22  conflict          tool      no         -        none      Conflict with another change
 23  upstream_rejected tool      no         -        none      The service refused the request
-24  tx_conflict       tool      yes        -        none      Two transactions got in each other's way
+24  tx_conflict       tool      yes        -        none      Two transactions conflicted
 25  tool_failed       tool      no         -        possible  The tool failed
-26  resource_busy     tool      unwritten  -        possible  Something it needs is busy
+26  resource_busy     tool      unwritten  -        possible  A required resource is busy
 27  resource_exhausted tool     no         -        possible  Out of space or memory
 28  exit_status       tool      no         -        possible  The program ended with an error
 29  tool_reported     tool      no         -        possible  The tool reports an error
-30  protocol          runtime   no         -        none      Agent and tool do not understand each other
-30  transport         runtime   idempotent -        possible  The line to the tool broke
+30  protocol          runtime   no         -        none      Agent and tool use different protocols
+30  transport         runtime   idempotent -        possible  The connection to the tool was lost
 31  bad_output        tool      no         output   confirmed The result cannot be used
-32  lost              runtime   no         -        possible  No result ever came
+32  lost              runtime   no         -        possible  No result was received
 33  internal          tool      no         -        possible  The tool failed unexpectedly
 """
 

@@ -76,7 +76,7 @@ class Trouble:
             text = f"no_such_tool: there is no tool named “{self.tool[:200]}”."
         else:
             places = "; ".join(f"{error.pointer or '(the whole input)'}: {error.message}" for error in self.findings)
-            text = f"invalid_input: the input of {self.tool[:200]} does not fit its schema. {places}."
+            text = f"invalid_input: the input of {self.tool[:200]} does not match its schema. {places}."
         names = list(offers)
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         allowed = f" Allowed tools: {', '.join(names[:_MAX_NAMES])}{more}." if names else ""

@@ -73,7 +73,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key comes twice in one object")
+        raise ValueError("an object has a duplicate key")
     return value
 
 

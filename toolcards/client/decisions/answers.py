@@ -75,7 +75,7 @@ def deny_unasked(error: Exception, call_id: str) -> Decision:
     """Return the deny of a call that could not be submitted."""
     if getattr(error, "status", 0) == TOO_LARGE:
         return make_denial(describe_refusal(str(error)), call_id, "invalid_args")
-    return make_denial(f"The gate could not be asked: {error}", call_id)
+    return make_denial(f"The gate gave no decision, so the call did not run: {error}", call_id)
 
 
 def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
@@ -92,7 +92,7 @@ def check_answer(answer: Any, question: CallRequest, kind: str = "decision") -> 
     try:
         return _read_decision(answer, question, kind)
     except AnswerMismatch as error:
-        return make_denial(f"The gate's answer cannot be used: {error}", question.call_id)
+        return make_denial(f"The gate's answer is not valid, so the call did not run: {error}", question.call_id)
 
 
 def check_claim(answer: Any, decision: Decision) -> Decision:
@@ -105,7 +105,9 @@ def check_claim(answer: Any, decision: Decision) -> Decision:
     try:
         _check_claim_fields(answer, decision, question)
     except AnswerMismatch as error:
-        return make_denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
+        return make_denial(
+            f"The gate's answer to the claim is not valid, so the call did not run: {error}", decision.call_id
+        )
     return replace(decision, permit="", args=answer["args"], raw=answer)
 
 
@@ -120,7 +122,7 @@ def _read_decision(answer: Any, question: CallRequest, kind: str) -> Decision:
     if effect != "deny":  # a deny counts, whatever the other fields are
         _require_equal(answer, "attempt", question.attempt)
     if effect == "ask" and not _get_text(approval, "id"):
-        raise AnswerMismatch("it asks a person, but does not say where to wait")
+        raise AnswerMismatch("it requires approval, but names no address to poll")
     # Before an allow, polls may show an edit that can still be undone, and every answer may show a repair.
     if effect == "ask" and kind != "poll" and "repair" not in answer:
         _require_equal(answer, "args_sha256", question.args_sha256)
@@ -154,17 +156,17 @@ def _check_allow(answer: Mapping[str, Any], question: CallRequest) -> Tool:
 
 def _check_claim_fields(answer: Any, decision: Decision, question: CallRequest) -> None:
     if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
-        raise AnswerMismatch("it does not say that the permit was claimed")
+        raise AnswerMismatch("it does not confirm the claim")
     _require_equal(answer, "permit", decision.permit)
     _require_equal(answer, "call_id", question.call_id)
     _require_equal_if_present(answer, "run", question.run)
     _require_equal_if_present(answer, "attempt", question.attempt)
     _require_equal(answer, "args_sha256", decision.args_sha256)
     if "args" not in answer or _compute_digest(answer["args"]) != decision.args_sha256:
-        raise AnswerMismatch("its arguments are not those of its digest")
+        raise AnswerMismatch("its arguments do not match its digest")
     tool = get_allowed_tool(decision)
     if "tool" in answer and tool != _read_tool(answer, question):
-        raise AnswerMismatch("it is for another tool")
+        raise AnswerMismatch("it is for a different tool")
     _require_equal_if_present(answer, "call_sha256", question.digest_of(answer["args"], tool))
 
 
@@ -184,7 +186,7 @@ def _read_tool(answer: Mapping[str, Any], question: CallRequest) -> Tool:
     name, source = _get_text(tool, "name"), _get_text(tool, "source")
     is_allowed = name == submitted.name or name in question.offered_names
     if not is_allowed or (submitted.source and source != submitted.source):
-        raise AnswerMismatch("it is for another tool")
+        raise AnswerMismatch("it is for a different tool")
     return replace(submitted, name=name, source=source)
 
 
@@ -192,7 +194,7 @@ def _require_equal(answer: Mapping[str, Any], name: str, expected: str | int) ->
     """Raise AnswerMismatch unless the field has exactly this value."""
     value = answer.get(name)
     if type(value) is not type(expected) or value != expected:
-        raise AnswerMismatch(f"its {name} is not that of this call")
+        raise AnswerMismatch(f"its {name} does not match this call")
 
 
 def _require_equal_if_present(answer: Mapping[str, Any], name: str, expected: str | int) -> None:

@@ -139,4 +139,4 @@ def format_denial(decision: Decision) -> str:
 
 def deny_without_run(call_id: str = "") -> Decision:
     """Return the deny of a call outside any run."""
-    return make_denial("No Toolcards run is open here, so the call may not run.", call_id)
+    return make_denial("No Toolcards run is open here, so the call did not run.", call_id)

@@ -59,7 +59,7 @@ class _PausedCall:
             return {"type": "approve"}
         if "edit" in self.kinds:
             return {"type": "edit", "edited_action": {"name": self.call.tool, "args": decision.args}}
-        message = f"A person changed the arguments: call again with {decision.args}"
+        message = f"A person changed the arguments. To continue, call the tool again with {decision.args}"
         self.call.denied(message)
         return self.format_denial(message)
 

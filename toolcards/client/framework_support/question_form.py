@@ -23,7 +23,7 @@ CHOICE, TEXT = "choice", "answer"  # the fields of a form
 QUESTION_NAMES = ("question", "message", "prompt", "query", "text")  # arguments that usually hold the question
 OPTION_NAMES = ("options", "choices", "suggestions")
 NOT_ANSWERED = "No person answered."
-ONLY_WATCHED = "No person was asked, because this run is only shown."
+ONLY_WATCHED = "No one was asked, because this run is watched, not gated."
 
 
 @dataclass(frozen=True)

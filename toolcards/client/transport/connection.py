@@ -61,7 +61,7 @@ class Connection:
                 return self._give_up(why)
             self.down_since, self.trouble = self.down_since or loop.time(), why.reason or str(why)
             if loop.time() - self.down_since > ASKED_PATIENCE:
-                self._pending.deny_all(f"Toolcards cannot be reached ({self.trouble}), so the call may not run.")
+                self._pending.deny_all(f"Toolcards cannot be reached ({self.trouble}), so the call did not run.")
             pause = FIRST_PAUSE if loop.time() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
             await self._pause(pause * random.uniform(0.7, 1.3))  # noqa: S311 - to spread the callers
         return None
@@ -128,7 +128,7 @@ class Connection:
         while True:
             await asyncio.sleep(PATIENCE / 2)
             if asyncio.get_running_loop().time() - socket.last_received_at > PATIENCE:
-                raise websocket.ConnectionClosed(1006, "the server is silent")
+                raise websocket.ConnectionClosed(1006, "the server stopped responding")
             await socket.ping()
 
     def _receive(self, message: dict[str, Any]) -> None:

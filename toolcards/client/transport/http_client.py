@@ -264,11 +264,11 @@ def _check(answer: http.client.HTTPResponse) -> None:
     has_length = len(lengths) == 1 and re.fullmatch(r"[0-9]{1,9}", lengths[0]) is not None and not codings
     is_chunked = [coding.lower() for coding in codings] == ["chunked"] and not lengths
     if not has_length and not is_chunked:
-        raise ValueError("the answer does not say how long it is")
+        raise ValueError("the answer does not state its length")
     if has_length and int(lengths[0]) > LONGEST_ANSWER:
         raise ValueError("the answer is too long")
     if answer.headers.defects:
-        raise ValueError("the answer's head is broken")
+        raise ValueError("the headers of the answer are not valid")
     if (answer.headers.get("Content-Encoding") or "identity").lower() != "identity":
         raise ValueError("the answer is compressed, which was not requested")
     kinds = answer.headers.get_all("Content-Type") or []

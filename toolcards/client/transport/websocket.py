@@ -70,7 +70,7 @@ async def _handshake(
         **headers,
     }
     if any(sign in text for pair in (*request_headers.items(), (path, "")) for text in pair for sign in "\r\n"):
-        raise ValueError("a header or path may not hold a line break")
+        raise ValueError("a header or path must not contain a line break")
     lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in request_headers.items())]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     try:
@@ -151,9 +151,9 @@ class Socket:
             first, second = await self._reader.readexactly(2)
             opcode, length = first & 0x0F, second & 0x7F
             if first & 0x70 or second & 0x80 or opcode not in {_CONTINUATION, _TEXT, _BINARY, *_CONTROL}:
-                raise await self._fail(1002, "not a frame that a server may send")
+                raise await self._fail(1002, "not a valid frame from a server")
             if opcode in _CONTROL and (length > 125 or not first & 0x80):
-                raise await self._fail(1002, "a control frame must be short and whole")
+                raise await self._fail(1002, "a control frame must be short and unfragmented")
             if length == 126:
                 (length,) = struct.unpack("!H", await self._reader.readexactly(2))
             elif length == 127:
@@ -164,7 +164,7 @@ class Socket:
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError) as error:
             if isinstance(error, ConnectionClosed):
                 raise
-            self._close_error = self._close_error or ConnectionClosed(1006, "the connection broke")
+            self._close_error = self._close_error or ConnectionClosed(1006, "the connection was lost")
             raise self._close_error from error
         self.last_received_at = asyncio.get_running_loop().time()
         return bool(first & 0x80), opcode, payload
@@ -174,7 +174,7 @@ class Socket:
             await self._write(_PONG, payload)
         elif opcode == _CLOSE:
             if len(payload) == 1:
-                raise await self._fail(1002, "half a close code")
+                raise await self._fail(1002, "an incomplete close code")
             code = struct.unpack("!H", payload[:2])[0] if payload else 1005
             with contextlib.suppress(OSError):
                 await self._send_close(code if code != 1005 else 1000, "")
@@ -207,7 +207,7 @@ class Socket:
             self._writer.write(make_masked_frame(opcode, payload))
             await self._writer.drain()
         except (ConnectionError, RuntimeError) as error:
-            self._close_error = self._close_error or ConnectionClosed(1006, "the connection broke")
+            self._close_error = self._close_error or ConnectionClosed(1006, "the connection was lost")
             raise self._close_error from error
 
 

@@ -44,7 +44,7 @@ def check_edit(schema: dict[str, Any], original: Any, edited: Any) -> None:
     errors = find_errors(schema, edited)
     if errors and not find_errors(schema, original):  # annotations that the agent itself ignores bind no one
         places = "; ".join(f"{error.pointer or '(the whole input)'}: {error.message}" for error in errors)
-        raise EditMismatch(f"A person edited the arguments, and they do not fit the tool. {places}.")
+        raise EditMismatch(f"A person edited the arguments, but they do not match the tool's schema. {places}.")
 
 
 def _describe(annotation: Any) -> dict[str, Any]:

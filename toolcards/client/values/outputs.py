@@ -35,15 +35,15 @@ def find_output_trouble(value: Any, against: Any = None, *, longest: bool = Fals
     """
     unserializable = _find_unserializable(value, ())
     if unserializable:
-        return f"The result has no form in JSON: {unserializable}."
+        return f"The result cannot be represented as JSON: {unserializable}."
     if against is None and not longest:
         return ""
     jsonable = to_jsonable(value)
     if longest and (size := len(jsonable if isinstance(jsonable, str) else json.dumps(jsonable))) > LONGEST:
-        return f"The result has {size} characters; {LONGEST} is the most."
+        return f"The result has {size} characters; the limit is {LONGEST}."
     errors = schema.find_errors(against, jsonable)
     places = "; ".join(f"{each.pointer or '(the whole result)'}: {each.message}" for each in errors[:PLACES])
-    return f"The result does not fit its schema. {places}." if errors else ""
+    return f"The result does not match its schema. {places}." if errors else ""
 
 
 def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
@@ -51,7 +51,7 @@ def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
     if isinstance(value, (str, int, float, bytes, type(None))):
         return ""
     if id(value) in inside:
-        return f"a {type(value).__name__} that holds itself"
+        return f"a {type(value).__name__} that contains itself"
     members = _list_members(value)
     if members is None:
         return "" if _has_text(value) else f"a {type(value).__name__}"

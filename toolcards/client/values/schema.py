@@ -96,7 +96,7 @@ class _Validator:
             raise _Unsupported
         if isinstance(schema, bool):
             if not schema:
-                yield SchemaError(pointer, "falseSchema", "nothing is allowed here")
+                yield SchemaError(pointer, "falseSchema", "no value is allowed here")
             return
         for keyword, operand in schema.items():
             if keyword in _KEYWORDS:
@@ -131,7 +131,7 @@ def _enum(validator: _Validator, schema: Any, operand: Any, value: Any, pointer:
 
 def _const(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     if not is_same_json(value, operand):
-        yield SchemaError(pointer, "const", "it is not the one value that is allowed")
+        yield SchemaError(pointer, "const", "it is not the allowed value")
 
 
 def _required(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
@@ -153,7 +153,7 @@ def _additional(validator: _Validator, schema: Any, operand: Any, value: Any, po
     more = [name for name in value if name not in schema.get("properties", {})]
     if operand is False:
         if more:
-            yield SchemaError(pointer, "additionalProperties", "it has names that are not allowed", tuple(more))
+            yield SchemaError(pointer, "additionalProperties", "it has properties that are not allowed", tuple(more))
         return
     for name in more:
         yield from validator.iterate_errors(operand, value[name], pointer + format_pointer([name]), depth + 1)
@@ -174,15 +174,15 @@ def _prefix(validator: _Validator, schema: Any, operand: Any, value: Any, pointe
 
 def _any_of(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     if not any(validator.fits(part, value, depth) for part in operand):
-        yield SchemaError(pointer, "anyOf", "it fits none of the shapes that are allowed")
+        yield SchemaError(pointer, "anyOf", "it matches none of the allowed schemas")
 
 
 def _one_of(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     count = sum(validator.fits(part, value, depth) for part in operand)
     if count == 0:
-        yield SchemaError(pointer, "oneOf", "it fits none of the shapes that are allowed")
+        yield SchemaError(pointer, "oneOf", "it matches none of the allowed schemas")
     elif count > 1:
-        yield SchemaError(pointer, "oneOf", "it fits more than one of the shapes")
+        yield SchemaError(pointer, "oneOf", "it matches more than one of the schemas")
 
 
 def _all_of(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
@@ -192,7 +192,7 @@ def _all_of(validator: _Validator, schema: Any, operand: Any, value: Any, pointe
 
 def _not(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     if validator.fits(operand, value, depth):
-        yield SchemaError(pointer, "not", "it has a shape that is not allowed")
+        yield SchemaError(pointer, "not", "it matches a schema that is not allowed")
 
 
 def _ref(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
@@ -212,7 +212,7 @@ def _make_limit(keyword: str, types: type | tuple[type, ...], fits: Callable[[An
 def _unique(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
     is_checked = operand and isinstance(value, list)
     if is_checked and any(is_same_json(item, earlier) for index, item in enumerate(value) for earlier in value[:index]):
-        yield SchemaError(pointer, "uniqueItems", "an item comes twice")
+        yield SchemaError(pointer, "uniqueItems", "it has duplicate items")
 
 
 def _is_number(value: Any) -> bool:

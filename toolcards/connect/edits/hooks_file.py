@@ -53,7 +53,7 @@ def read_own_file(path: Path, hint: str = "") -> str | None:
     """
     text = read(path)
     if text is not None and f"--by {TAG}" not in text:
-        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.{hint}")
+        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not changed.{hint}")
     return text
 
 
@@ -73,7 +73,7 @@ def add_hooks(settings: Settings, entries: Mapping[str, Settings], path: Path) -
     for event, entry in entries.items():
         entries_of_event = hooks.setdefault(event, [])
         if not isinstance(entries_of_event, list):
-            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
+            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not changed.")
         entries_of_event.append(entry)
     return after
 
@@ -102,7 +102,7 @@ def get_object(settings: Settings, name: str, path: Path) -> Settings:
     """
     value = settings.get(name, {})
     if not isinstance(value, dict):
-        raise Unreadable(f"{path}: {name} is not an object. It was not touched.")
+        raise Unreadable(f"{path}: {name} is not an object. It was not changed.")
     settings[name] = {key: list(inner) if isinstance(inner, list) else inner for key, inner in value.items()}
     changed: Settings = settings[name]
     return changed

@@ -37,7 +37,7 @@ def plan(target: Target) -> list[Change]:
             bare, SERVERS, lines, lambda inner, indent: managed_block.format_block(inner, "acp", "//", indent=indent)
         )
     except jsonc.NotJsonc as error:
-        raise Unreadable(f"{path} could not be parsed ({error}). It was not touched; fix it and try again.") from error
+        raise Unreadable(f"{path} could not be parsed ({error}). It was not changed. Fix it and try again.") from error
     return [Change(path, text, after, secret=key)]
 
 

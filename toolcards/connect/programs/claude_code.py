@@ -97,7 +97,7 @@ def find_warning(target: Target) -> str:
     """Return a warning if this Claude Code does not wait for hooks."""
     version, required = find_installed_version(), ".".join(map(str, BLOCKING_VERSION))
     if not version:
-        return f"There is no `claude` on the PATH. Versions before {required} run a tool whose hook takes too long."
+        return f"`claude` is not on the PATH. Versions before {required} run a tool whose hook takes too long."
     if version < BLOCKING_VERSION:
         version_text = ".".join(map(str, version))
         return f"Claude Code {version_text} runs a tool whose hook takes too long. Update it: {required} blocks it."

@@ -41,7 +41,7 @@ def plan(target: Target) -> list[Change]:
     hooks = hooks_file.get_object(after, "hooks", path)
     for event in (*GATES, *REPORTS):
         if not isinstance(hooks.setdefault(event, []), list):
-            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
+            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not changed.")
         hooks[event].append(_hook(event, target))
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
     unchanged = hooks_file.is_same(after, settings)

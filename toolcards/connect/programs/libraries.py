@@ -184,7 +184,7 @@ AG_UI = Recipe(
     by_project=True,
     paste=(
         Snippet("ag_ui_serve", "Set the agent's address", "An admin does this where Toolcards is started."),
-        Snippet("ag_ui_client", "Send clients there", "Needs the client's server: it holds a key."),
+        Snippet("ag_ui_client", "Send clients there", "Only on the client's server: the request contains a key."),
     ),
     by_hand=(Snippet("ag_ui_curl", "Only watching: pipe the stream", ANY_SSE_PIPE),),
     guide=JAVASCRIPT_GUIDE,

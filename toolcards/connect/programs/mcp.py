@@ -101,7 +101,7 @@ def _read_configs(target: Target) -> list[tuple[Path, str]]:
     """Return the configurations that exist, with their texts; raises Unreadable if the named one does not."""
     texts = [(path, read(path)) for path in _list_paths(target)]
     if target.config is not None and texts[0][1] is None:
-        raise Unreadable(f"There is no file {target.config}.")
+        raise Unreadable(f"File not found: {target.config}.")
     return [(path, text) for path, text in texts if text is not None and text.strip()]
 
 
@@ -115,7 +115,7 @@ def _parse(path: Path, text: str) -> JsonSpan:
     try:
         return parse_spans(text)
     except jsonc.NotJsonc as error:
-        raise Unreadable(f"{path} could not be parsed ({error}). It was not touched; fix it and try again.") from error
+        raise Unreadable(f"{path} could not be parsed ({error}). It was not changed. Fix it and try again.") from error
 
 
 def _iterate_entries(tree: JsonSpan) -> Iterator[tuple[str, JsonSpan]]:

@@ -35,7 +35,7 @@ def plan(target: Target) -> list[Change]:
     """Return the key file, the plugin and the modules it imports."""
     path, before = plugin_path(target), read(plugin_path(target))
     if before is not None and TAG not in before:
-        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not touched.")
+        raise Unreadable(f"{path} exists and was not written by Toolcards. It was not changed.")
     key = target.key or read_key(target)
     key_file = str(hooks_file.key_path(target, NAME).absolute())
     settings = json.dumps({"url": target.url.rstrip("/"), "keyFile": key_file})

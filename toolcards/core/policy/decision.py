@@ -125,7 +125,7 @@ def _apply_precedence(
 def _find_denial(matches: MatchedRules, identity: IdentityDemand | None) -> PolicyDecision | None:
     """Return the deny of the rules or of the tool's identity, if any."""
     if matches.unfinished is Effect.DENY:
-        reason = "The rules that deny could not be evaluated completely for a call of this size, so it is denied."
+        reason = "The call is too large to evaluate every deny rule, so it is denied."
         return PolicyDecision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
     if matches.deny:
         return _decide_by_rules(Effect.DENY, "rule_denied", matches.deny)
@@ -139,7 +139,7 @@ def _decide_unfinished(policy: RuleSet, stage_rules: tuple[Rule, ...], fallback:
 
     A deny by default stays a deny; else approval is required on the terms of every rule that could have asked.
     """
-    reason = "The rules could not be evaluated completely for a call of this size"
+    reason = "The call is too large to evaluate every rule"
     if fallback.effect is Effect.DENY:
         reason = f"{reason}, and the default is to deny."
         return PolicyDecision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
@@ -255,7 +255,7 @@ def require_approver(decision: PolicyDecision, request: PolicyRequest, eligible:
     count = eligible(terms) if callable(eligible) else eligible
     if request.can_wait and (count is None or count >= terms.quorum):
         return decision
-    why = "no one may approve it" if request.can_wait else "the agent cannot wait for an answer"
+    why = "no one can approve it" if request.can_wait else "the agent cannot wait for an answer"
     reason = f"{decision.reason} Approval is required and {why}."
     return decision.with_changes(
         effect=Effect.DENY, code="no_approver", reason=reason, by=Actor("no_approver"), ask=None

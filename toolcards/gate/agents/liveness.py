@@ -16,8 +16,8 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
-LOST_REASON = "The agent is away: nothing was heard from it."
-KEPT_HINT = " What people are asked, or approve, is kept for it until its time limit."
+LOST_REASON = "The agent is away: it has not sent anything."
+KEPT_HINT = " Pending and unused approvals are kept until their time limits."
 BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run with heartbeats counts as lost
 REQUEST_LEASE = 3_600.0  # seconds without a request after which a run of HTTP requests counts as lost
 LEASE_SLACK = 1 / 60  # of a lease, by which a run can count as lost too early

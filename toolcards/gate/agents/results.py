@@ -56,7 +56,7 @@ class RecordResult(RunCommand):
         running = [card for card in usable or cards if card.running]
         chosen = (*running, *named_cards, *cards)
         if not chosen:
-            raise NotFound("There is no such call in this run.")
+            raise NotFound("Call not found in this run.")
         return chosen[0]
 
     def _is_repeated(self, card: Card, row: Approval | None) -> bool:

@@ -38,7 +38,7 @@ class FetchDecision(RunCommand):
         """See group_commit.Work."""
         row = self._load_approval(self.approval)
         if not row.asked:
-            raise NotFound("There is no such approval.")
+            raise NotFound("Approval not found.")
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             (note_poll if row.state == "pending" else note_request)(tx, memory)

@@ -48,7 +48,7 @@ class RecordManualOutcome(Command):
         """See group_commit.Work."""
         outcome = self.manual_outcome
         if not ToolCall.objects.not_removed().filter(run=outcome.run, ordinal=outcome.ordinal).exists():
-            raise NotFound("There is no such call.")
+            raise NotFound("Call not found.")
         memory = tx.load_run(outcome.run)
         card = memory.board.cards[outcome.ordinal]
         self._check_person(card)
@@ -87,7 +87,7 @@ class RecordManualOutcome(Command):
             raise AlreadyDecided("The call has changed since you saw it. Review it again.", code="stale_rev")
         newest = memory.board.find(card.call_id)
         if newest is None or newest.ordinal != card.ordinal:
-            raise AlreadyDecided("The agent has used this call’s id again since.", code="not_unknown")
+            raise AlreadyDecided("The agent has since reused this call’s id.", code="not_unknown")
 
     def _record(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         outcome, note = self.manual_outcome.outcome, clean_comment(self.manual_outcome.note).strip()

@@ -44,7 +44,7 @@ class ClaimPermit(RunCommand):
         """See group_commit.Work."""
         row = approval_rows.load_permit(self.permit, self.source.pk)
         if row is None:
-            raise NotFound("There is no such permit.")
+            raise NotFound("Permit not found.")
         memory = tx.load_run(row.run_id)
         row = self._load_approval(row.id)  # the run is locked now: no other claim or end can intervene
         card = approval_rows.get_card(memory, row)
@@ -73,7 +73,7 @@ class ClaimPermit(RunCommand):
     def _check_usable(self, row: Approval, card: Card, working: float) -> None:
         """Raise TooLate unless the permit is unused and its call is still waiting for it."""
         if row.claimed_at:
-            raise TooLate("This permit was used.", code="used")
+            raise TooLate("This permit was already used.", code="used")
         if row.state != "approved":
             code = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
             raise TooLate(f"This permit is {row.state}.", code=code)
@@ -82,7 +82,7 @@ class ClaimPermit(RunCommand):
         if card.finished or card.preliminary or card.removed or not _is_current(row, card):
             raise TooLate("The call has ended or was replaced, so its permit is void.", code="run_ended")
         if row.key_id and not AgentKey.objects.live().filter(pk=row.key_id).exists():
-            raise TooLate("The key that asked for this permit was revoked.", code="revoked")
+            raise TooLate("The key that requested this permit was revoked.", code="revoked")
 
     def _check_bound(self, row: Approval, card: Card) -> None:
         """Raise CallChanged unless the claim names exactly the call that was allowed."""

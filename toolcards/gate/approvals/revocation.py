@@ -23,7 +23,7 @@ from toolcards.models import Approval, Grant
 
 # Reads that check whether a decision may be delivered hold no lock, so a revocation must be written before that time.
 UNDO_MARGIN = 0.25  # seconds
-REVOKED_REASON = "A person approved this call and took the approval back."
+REVOKED_REASON = "A person approved this call and then revoked the approval."
 
 
 def get_undo_deadline(decided_at: float) -> float:
@@ -43,7 +43,7 @@ class RevokeApproval(Command):
         """See group_commit.Work."""
         row = Approval.objects.select_for_update().filter(id=self.approval, asked=True).first()
         if row is None:
-            raise NotFound("There is no such approval.")
+            raise NotFound("Approval not found.")
         memory = tx.load_run(row.run_id)
         row.refresh_from_db()  # the run is locked now: no connection can claim the decision
         card = memory.board.cards[row.call.ordinal]

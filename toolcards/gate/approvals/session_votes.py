@@ -41,7 +41,7 @@ class CastSessionVote(CastVote):
         """See group_commit.Work."""
         voter = memo.recall((CastSessionVote, self.session), self.find_voter)
         if voter is None or not voter.person.has_perm("toolcards.vote"):
-            raise NotAllowed("Sign in as a person who may vote.")
+            raise NotAllowed("Sign in as a person who can vote.")
         self.person, self.ballot = voter.person, replace(self.ballot, signed_in_at=voter.signed_in_at)
         super().apply(tx)
         run = tx.load_run(self.row.run_id).row

@@ -62,7 +62,7 @@ class CastVote(Command):
         """See group_commit.Work."""
         row = approval_rows.load_approval(self.ballot.approval)
         if row is None or not row.asked:
-            raise NotFound("There is no such approval.")
+            raise NotFound("Approval not found.")
         memory = tx.load_run(row.run_id)
         card = approval_rows.get_card(memory, row)
         self.row, self.decisions = row, approval_rows.list_decisions(row.id)
@@ -128,7 +128,9 @@ class CastVote(Command):
         if needs_reason and not self.ballot.reason.strip():
             raise InvalidRequest("This rule requires a reason.", code="reason_required")
         if terms.reauth and time.time() - self._get_sign_in_time() > MAX_LOGIN_AGE:
-            raise NotAllowed("Sign in again first: this answer requires a fresh sign-in.", code="reauth", status=401)
+            raise NotAllowed(
+                "This rule requires a recent sign-in. Sign in again, then answer.", code="reauth", status=401
+            )
 
     def _get_sign_in_time(self) -> float:
         latest: float = (self.person.last_login or EPOCH).timestamp()
@@ -224,16 +226,14 @@ class CastVote(Command):
         editable = _list_editable(card, terms)
         barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in editable)]
         if barred or not editable:
-            raise InvalidRequest(
-                "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
-            )
+            raise InvalidRequest("These parts cannot be edited.", code="invalid_edit", detail={"pointers": barred})
         is_form = questions.is_form(card.tool.name)
         if is_form:
             _check_answers(edited)
         trouble = None if is_form else input_repair.check(card.tool.name, edited, get_offered_tools(memory))
         if trouble is not None:
             message = trouble.message(get_offered_tools(memory))
-            raise InvalidRequest(f"The edited input does not fit the tool: {message}", code="invalid_edit")
+            raise InvalidRequest(f"The edited input does not match the tool’s schema: {message}", code="invalid_edit")
         decision = reevaluate_call(memory, card.replace(input=edited, has_input=True), now)
         # Nothing runs, and no rule denies it.
         is_unruled = is_form and row.opener == "agent" and decision.code in {"default", "unknown_tool"}

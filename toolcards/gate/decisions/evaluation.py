@@ -133,12 +133,12 @@ def _decide(
 ) -> PolicyDecision:
     """Return the decision of the active policy; deny if there is no policy or it cannot be read."""
     if not card.has_input and len(card.text):
-        return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
+        return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be evaluated.")
     if card.has_input:
         try:
             digest_value(card.input)
         except NotCanonical as error:
-            return _deny("invalid_args", f"The arguments cannot be judged: {error}")
+            return _deny("invalid_args", f"The arguments cannot be evaluated: {error}")
     try:
         policy = policy_store.get_active_policy()
     except policy_store.UnreadablePolicy as error:

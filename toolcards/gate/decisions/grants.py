@@ -149,7 +149,7 @@ def revoke_grant(pk: str, actor: str = "") -> Grant:
     """Revoke the grant; raises NotFound."""
     row = Grant.objects.filter(id=pk).first()
     if row is None:
-        raise NotFound("There is no such grant.")
+        raise NotFound("Grant not found.")
     if row.revoked_at is None:
         row.revoked_at = time.time()
         with transaction.atomic():

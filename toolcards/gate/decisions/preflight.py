@@ -30,7 +30,7 @@ from toolcards.models import Event
 
 PHASES_BEFORE_RUN = frozenset({"resolve", "validate", "before"})
 _RUN_STARTED_PREFIX = '{"type":"run-started"'  # how the JSON of a RunStarted fact begins
-REPEATED_MISTAKE = " The same mistake was made before in this run: find another way."
+REPEATED_MISTAKE = " The same mistake was made before in this run. Try a different approach."
 
 
 def prepare_call(
@@ -151,7 +151,7 @@ def _apply_fault(
     assert verdict.fault is not None
     if verdict.fault.code == "plugin_veto":
         actor = f.Actor("plugin", verdict.plugin)
-        reason = verdict.reason or "A plug-in said no."
+        reason = verdict.reason or "A plug-in denied this call."
         tx.record(memory, f.PolicyDecided(
             card.call_id, "deny", "plugin_veto", reason, by=actor, suggest=verdict.suggest, args_sha256=args_sha256,
             at=now,
@@ -185,5 +185,5 @@ def _find_exceeded_limit(value: Any) -> str:
     try:
         size = len(canonicalize(value, max_depth=limits.max_depth))
     except NotCanonical as error:
-        return f"it cannot be judged ({error})"
+        return f"it cannot be evaluated ({error})"
     return f"it has more than {limits.max_args} bytes" if size > limits.max_args else ""

@@ -23,13 +23,14 @@ _CODES = {
 }
 _TEXTS = {
     "approval_denied": DECLINED,
-    "approval_expired": "No one answered in time.",
-    "permit_expired": "Approved, but not started in time. Ask again.",
-    "lost": "The call started, but no result arrived. It may have run, so do not simply repeat it.",
+    "approval_expired": "No one answered in time. The call did not run; you can request it again later.",
+    "kill_switch": "All tool calls are stopped. Do not call tools until a person lets calls run again.",
+    "permit_expired": "Approved, but not started in time. Request the call again.",
+    "lost": "The call started, but no result arrived. It may have run: check before you repeat it.",
     "approved": "A person approved",
     "edited": "A reviewer changed this call: run it with `args` and do not send the original again",
     "run_ended": "The run was stopped.",
-    "superseded": "The call changed before it was decided, so this answer is void. Ask again.",
+    "superseded": "The call changed before it was decided, so this decision is void. Request the call again.",
     "used": "The call ended before this answer was used. There is nothing to run.",
 }
 

@@ -34,7 +34,7 @@ def limit_waiting(tx: Transaction, source: int, decision: PolicyDecision) -> Pol
     if count < limit:
         return decision
     calls = "1 call" if limit == 1 else f"{limit:,} calls"
-    reason = f"Too many questions: {calls} of this agent can wait for approval at once. Ask again later."
+    reason = f"Too many pending approvals: only {calls} of this agent can wait at once. Request the call again later."
     return replace(decision, effect=Effect.DENY, code=TOO_MANY_WAITING, reason=reason, by=Actor("gate_error"), ask=None)
 
 

@@ -58,9 +58,9 @@ def find_differences(run: Run) -> Iterator[str]:
     """Yield a line per difference between cards and log; raises DecryptionError."""
     board, seq = fold_log(run)
     if seq != run.seq:
-        yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
+        yield f"run {run.name}: the log ends at {seq}, the run has {run.seq}"
     if board.status != run.status:
-        yield f"run {run.name}: the log says {board.status}, the run says {run.status}"
+        yield f"run {run.name}: the log has {board.status}, the run has {run.status}"
     counts = Counter(str(card.state) for card in board.cards.values() if card.state and not card.removed)
     if counts != Counter(json.loads(run.counts)):
         yield f"run {run.name}: the log has {dict(counts)}, the run counts {run.counts}"
@@ -70,7 +70,7 @@ def find_differences(run: Run) -> Iterator[str]:
         if card is None or call is None:
             yield f"run {run.name}, call {ordinal}: {'not in the log' if card is None else 'not stored'}"
         elif card != call.as_card():
-            yield f"run {run.name}, call {card.call_id}: stored otherwise than in its log"
+            yield f"run {run.name}, call {card.call_id}: the stored state differs from the log"
         elif wrong := [name for name, value in _iterate_search_values(card) if getattr(call, name) != value]:
             yield f"run {run.name}, call {card.call_id}: wrong columns ({', '.join(wrong)})"
 

@@ -53,11 +53,11 @@ class RunCommand(Command):
     def _run(self, tx: Transaction) -> RunMemory:
         row = Run.objects.filter(source=self.source, name=self.run).only("pk").first()
         if row is None:
-            raise NotFound("There is no such run.")
+            raise NotFound("Run not found.")
         return tx.load_run(row.pk)
 
     def _load_approval(self, pk: str) -> Approval:
         row = approval_rows.load_approval(pk, self.source.pk)
         if row is None:
-            raise NotFound("There is no such approval.")
+            raise NotFound("Approval not found.")
         return row

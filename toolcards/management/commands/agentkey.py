@@ -15,7 +15,7 @@ from toolcards.models import EVERY_SCOPE, SCOPES, AgentKey
 class Command(BaseCommand):
     """Creates, lists and revokes agent keys."""
 
-    help = "Create, list and revoke the keys that agents sign in with."
+    help = "Create, list and revoke agent keys."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the three actions."""
@@ -26,12 +26,10 @@ class Command(BaseCommand):
         create.add_argument("name", help="the agent program that will use it")
         create.add_argument(
             "--scopes", nargs="+", default=list(SCOPES),
-            help=f"some of: {' '.join(EVERY_SCOPE)} (default: all but {EVERY_SCOPE[-1]})",
+            help=f"one or more of: {' '.join(EVERY_SCOPE)} (default: all but {EVERY_SCOPE[-1]})",
         )  # fmt: skip
-        create.add_argument(
-            "--owner", default="", help="the person it works for, who can approve where a rule allows it"
-        )
-        create.add_argument("--env", default="", help="where the agent works, as rules name it: prod, dev, …")
+        create.add_argument("--owner", default="", help="the owner: the person that the agent works for")
+        create.add_argument("--env", default="", help="the environment, as rules name it: prod, dev, …")
         actions.add_parser("list", help="list all keys")
         revoke = actions.add_parser("revoke", help="revoke a key, or all keys of a name")
         revoke.add_argument("name", help="the agent program's name, or the key's prefix")
@@ -47,12 +45,12 @@ class Command(BaseCommand):
             raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
         person = get_user_model().objects.filter(username=owner, is_active=True).first() if owner else None
         if owner and person is None:
-            raise CommandError(f"There is no active person called {owner}.")
+            raise CommandError(f"No active person is named {owner}.")
         try:
             # In the order of EVERY_SCOPE, each once, so that equal rights read equal.
             key, secret = AgentKey.objects.issue(name, tuple(sorted(set(chosen), key=_get_position)))
         except ValueError as error:
-            raise CommandError(f"{error}; there are: {' '.join(EVERY_SCOPE)}") from error
+            raise CommandError(f"{error}. The scopes are: {' '.join(EVERY_SCOPE)}") from error
         key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         if person and policy_store.is_default_unanswerable(key.source):
             self.stdout.write(
@@ -74,7 +72,7 @@ class Command(BaseCommand):
         keys = AgentKey.objects.filter(Q(source__name=name) | Q(prefix=name), revoked_at=None)
         revoked = keys.update(revoked_at=timezone.now())
         if not revoked:
-            raise CommandError(f"There is no live key called {name}.")
+            raise CommandError(f"No active key is named {name}.")
         self.stdout.write(f"Revoked: {revoked}. Open connections close within seconds.")
 
 

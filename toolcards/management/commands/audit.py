@@ -23,15 +23,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the four actions."""
         actions = parser.add_subparsers(dest="action", required=True)
-        check = actions.add_parser("verify", help="check every row; exit with 1 and report the first bad one")
+        check = actions.add_parser("verify", help="verify every row; report the first invalid one and exit with 1")
         check.add_argument(
             "--against", metavar="COPY", help="also compare with an external copy (- for standard input)"
         )
         export = actions.add_parser("export", help="write the rows as JSON Lines")
         export.add_argument("--after", type=int, default=0, help="only rows after this number")
-        actions.add_parser("anchor", help="print the anchor, to be stored elsewhere")
+        actions.add_parser("anchor", help="print the anchor, so that you can store it elsewhere")
         actions.add_parser(
-            "reanchor", help="accept the current end of the trail, after the database was replaced on purpose"
+            "reanchor", help="accept the current end of the trail after you replaced the database on purpose"
         )
 
     def handle(self, *, action: str, **options: object) -> None:

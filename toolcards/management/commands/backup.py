@@ -12,15 +12,19 @@ from toolcards import backup
 class Command(BaseCommand):
     """Makes a backup."""
 
-    help = "Write the database and the audit trail's anchor into one file; the server may run."
+    help = "Back up the database and the audit trail's anchor to one file. The server can keep running."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the file and the options."""
-        parser.add_argument("path", type=Path, help="the file to write; in a folder, a file named after the time")
         parser.add_argument(
-            "--with-key", action="store_true", help="also write the secret key: the file alone then opens everything"
+            "path", type=Path, help="the file to write, or a folder for a file that is named after the time"
         )
-        parser.add_argument("--check", action="store_true", help="only read the file, and compare its checksums")
+        parser.add_argument(
+            "--with-key",
+            action="store_true",
+            help="include the secret key: the file alone is then enough to decrypt everything",
+        )
+        parser.add_argument("--check", action="store_true", help="only read the file and verify its checksums")
 
     def handle(self, *, path: Path, with_key: bool, check: bool, **options: Any) -> None:
         """Make or check the backup, and describe it."""
@@ -30,6 +34,8 @@ class Command(BaseCommand):
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
         if "secret_key" in manifest.parts:
-            self.stderr.write("This file holds the secret key: anyone who reads it reads everything. Keep it apart.")
+            self.stderr.write(
+                "This file contains the secret key: anyone who reads it can decrypt everything. Store it safely."
+            )
         size = file.stat().st_size
-        self.stdout.write(f"{file}: {manifest.store}, Toolcards {manifest.version}, {size} bytes, checksums right.")
+        self.stdout.write(f"{file}: {manifest.store}, Toolcards {manifest.version}, {size} bytes, checksums OK.")

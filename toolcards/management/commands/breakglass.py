@@ -11,13 +11,13 @@ from toolcards.gate import RequestRefused
 class Command(BaseCommand):
     """Turns break-glass on or off."""
 
-    help = "Let calls through that would need approval, for a while (on), or end that (off). Denials still apply."
+    help = "Temporarily let calls through that would need approval (on), or stop that (off). Denials still apply."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         parser.add_argument("position", choices=("on", "off"))
-        parser.add_argument("--reason", default="", help="why; required for on")
-        parser.add_argument("--minutes", type=float, default=60, help="how long, at most 480 (60)")
+        parser.add_argument("--reason", default="", help="the reason; required for on")
+        parser.add_argument("--minutes", type=float, default=60, help="the duration, at most 480 (default: 60)")
 
     def handle(self, *, position: str, reason: str, minutes: float, **options: object) -> None:
         """Turn it on or off."""

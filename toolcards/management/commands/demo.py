@@ -19,17 +19,23 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the server, the speed and the rounds."""
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="the server (http://127.0.0.1:8000)")
+        parser.add_argument(
+            "--url", default="http://127.0.0.1:8000", help="the server (default: http://127.0.0.1:8000)"
+        )
         parser.add_argument("--key", default="", help="an agent key with scope ingest (TOOLCARDS_AGENT_KEY)")
-        parser.add_argument("--speed", type=float, default=1.0, help="2 plays twice as fast (1)")
-        parser.add_argument("--rounds", type=int, default=3, help="how often each agent plays its runs (3)")
+        parser.add_argument("--speed", type=float, default=1.0, help="2 plays twice as fast (default: 1)")
+        parser.add_argument(
+            "--rounds", type=int, default=3, help="how many times each agent plays its runs (default: 3)"
+        )
         parser.add_argument("--once", action="store_const", const=1, dest="rounds", help="the same as --rounds 1")
 
     def handle(self, *, url: str, key: str, speed: float, rounds: int, **options: object) -> None:
         """Play until the end or Ctrl+C."""
         key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
         if not key:
-            raise CommandError("An agent key is required: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` makes one.")
+            raise CommandError(
+                "An agent key is required: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` creates one."
+            )
         if speed <= 0 or rounds < 1:
             raise CommandError("--speed must be above 0 and --rounds at least 1.")
         if not url.startswith(("http://", "https://")):
@@ -39,7 +45,7 @@ class Command(BaseCommand):
         try:
             asyncio.run(_play_until_terminated(player))
         except PlayRefused as error:
-            raise CommandError(f"The demo was not played: {error}") from None
+            raise CommandError(f"The demo could not be played: {error}") from None
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._say("Stopped; the runs were ended as aborted.")
 

@@ -8,7 +8,7 @@ from toolcards import gate
 class Command(BaseCommand):
     """One sweep."""
 
-    help = "Expire approvals and permits that are due and end lost runs, once. A running server does this by itself."
+    help = "Expire overdue approvals and permits and end lost runs, once. A running server does this by itself."
 
     def handle(self, **options: object) -> None:
         """Sweep, and report the number."""

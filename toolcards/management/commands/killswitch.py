@@ -16,7 +16,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         parser.add_argument("position", choices=("on", "off", "status"))
-        parser.add_argument("--reason", default="", help="why, for the audit trail")
+        parser.add_argument("--reason", default="", help="the reason, for the audit trail")
 
     def handle(self, *, position: str, reason: str, **options: object) -> None:
         """Set the switch, or print its state."""

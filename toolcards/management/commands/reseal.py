@@ -16,12 +16,14 @@ EVERY = 50  # batches between two lines of progress
 class Command(BaseCommand):
     """Works in small batches while the server runs; an interrupted run continues where it stopped."""
 
-    help = "Re-encrypt with the current key what uses an older key or none; with --check only count."
+    help = "Re-encrypt data that uses an older key or none. With --check, only count it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """See Django."""
         parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if work is left")
-        parser.add_argument("--batch", type=int, default=gate.RESEAL_BATCH, help="texts per transaction (%(default)s)")
+        parser.add_argument(
+            "--batch", type=int, default=gate.RESEAL_BATCH, help="texts per transaction (default: %(default)s)"
+        )
 
     def handle(self, *, check: bool, batch: int, **options: Any) -> None:
         """Re-encrypt or count, and report progress."""

@@ -14,17 +14,17 @@ from toolcards import backup
 class Command(BaseCommand):
     """Restores a backup."""
 
-    help = "Replace the database by a backup, and record this in the audit trail. Stop all servers first."
+    help = "Replace the database with a backup and record that in the audit trail. Stop all servers first."
     requires_system_checks = ()  # the database may be missing or damaged
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the file and the options."""
         parser.add_argument("path", type=Path, help="a file from `toolcards backup`")
-        parser.add_argument("--force", action="store_true", help="replace an existing database, and keep the old one")
+        parser.add_argument("--force", action="store_true", help="replace an existing database and keep the old one")
         parser.add_argument(
-            "--by", dest="actor", default="", help="who restores, for the audit trail (default: the system user)"
+            "--by", dest="actor", default="", help="your name for the audit trail (default: the system user)"
         )
-        parser.add_argument("--with-key", action="store_true", help="also use the secret key that the backup holds")
+        parser.add_argument("--with-key", action="store_true", help="also restore the secret key from the backup")
 
     def handle(self, *, path: Path, force: bool, actor: str, with_key: bool, **options: Any) -> None:
         """Restore, and report the result."""
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             self.stdout.write(f"The old database is in {report.old_database}.")
         if report.fault:
             self.stderr.write(f"The backup's audit trail is not intact: {report.fault}.")
-        self.stdout.write(f"Row {report.rows} of the audit trail records this, and its anchor is there.")
+        self.stdout.write(f"Row {report.rows} of the audit trail records the restore, and the anchor is at that row.")
         self.stdout.write("Changes since the backup are undone: check people, agent keys and policy.")
 
 

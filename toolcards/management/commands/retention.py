@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """See Django."""
-        parser.add_argument("--dry-run", action="store_true", help="report what is due, change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="only report what is due")
 
     def handle(self, *, dry_run: bool, **options: Any) -> None:
         """Run retention until nothing is due, and report totals."""
@@ -35,4 +35,4 @@ class Command(BaseCommand):
         rows = ", ".join(f"{deleted[name]} {name}" for name in ("runs", "calls", "approvals", "events", "receipts"))
         self.stdout.write(f"{'Would delete' if dry_run else 'Deleted'} {rows}.")
         if dry_run and report.more:
-            self.stdout.write("There is more; this is the first round.")
+            self.stdout.write("More is due; this is the first round only.")

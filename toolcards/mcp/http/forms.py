@@ -151,7 +151,7 @@ class FormRelay:
                 forms, lambda: self._has_client_gone.is_set() or (call is not None and call.is_cancelled)
             )
         if self._has_client_gone.is_set():
-            raise ConnectionError("The client has gone.")
+            raise ConnectionError("The client disconnected.")
         return build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
 
     def _restore_id(self, message: Any) -> Any:

@@ -40,8 +40,8 @@ LONGEST_BODY = 16 << 20
 STREAM_AFTER = 1.0  # seconds that a call waits before its response begins as an event stream
 PING = 5.0  # seconds between comments or progress notifications on that stream
 SESSION_ID = "mcp-session-id"
-CHANGED = "A person changed the arguments, and headers of this request carry the old ones: nothing ran."
-UNANSWERABLE = "Toolcards judges one call with an id per request: nothing ran."
+CHANGED = "A person changed the arguments, but headers of this request carry the old ones, so the call did not run."
+UNANSWERABLE = "Toolcards accepts one call with an id per request, so nothing ran."
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -202,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
         except FAILURES:  # either side has disconnected
             self.close_connection = True
             if call is not None:
-                session.abandon(call, "The connection broke before the result came.")
+                session.abandon(call, "The connection was lost before the result arrived.")
 
     def _pass_on(self, response: Response, session: Session, call: HeldCall | None, is_stream: bool) -> None:
         reader, held_body = EventReader(response.content_type), b""

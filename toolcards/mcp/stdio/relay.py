@@ -92,7 +92,7 @@ class StdioRelay:
         try:
             message = parse(line)
             if not isinstance(message, (dict, list)):
-                raise ValueError("A message is a JSON object.")
+                raise ValueError("A message must be a JSON object.")
         except ValueError as error:
             self._write_client(make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
             return

@@ -111,7 +111,7 @@ class StreamRelay:
     def __init__(self, exchange: upstreams.Exchange, mirror: RunMirror) -> None:
         self._exchange, self._mirror = exchange, mirror
         self._loop = asyncio.get_running_loop()
-        self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client went away.")
+        self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client disconnected.")
         self._ending: asyncio.Task[None] | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -63,12 +63,12 @@ class Exchange:
         try:
             data = await asyncio.wait_for(self._reader.read(1 << 16), SILENCE)
             if not data and not self._ended_by_closing():
-                raise UpstreamUnreachable("it hung up before its answer was over")
+                raise UpstreamUnreachable("it closed the connection before its answer was complete")
             if data:
                 self._parser.feed_data(data)
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
             if not self.is_complete and not self._fault:  # what is wrong behind the answer is no part of it
-                raise UpstreamUnreachable(f"its answer broke off: {type(error).__name__}") from error
+                raise UpstreamUnreachable(f"its answer was interrupted: {type(error).__name__}") from error
         if self._fault:
             raise UpstreamUnreachable(self._fault)
 
@@ -94,7 +94,7 @@ class Exchange:
         elif 200 <= self.status < 600:
             self._has_head = True
         else:
-            self._fault = f"its answer has the status {self.status:03d}"
+            self._fault = f"it answered with status {self.status:03d}"
 
     def on_body(self, body: bytes) -> None:
         """See httptools. Data after the complete answer is dropped."""
@@ -121,7 +121,7 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
         opening = asyncio.open_connection(host, port, ssl=_tls() if secure else None)
         reader, writer = await asyncio.wait_for(opening, CONNECT)
     except (OSError, TimeoutError) as error:
-        raise UpstreamUnreachable(f"it cannot be connected to: {type(error).__name__}") from error
+        raise UpstreamUnreachable(f"the connection failed: {type(error).__name__}") from error
     exchange = Exchange(reader, writer)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -119,10 +119,10 @@ class AgentSocket(AsyncConsumer):
             if text is None:
                 if message["type"] == "websocket.disconnect":
                     return
-                self._send_error(BadFrame("binary messages are not read; send text", "binary"))
+                self._send_error(BadFrame("binary messages are not supported; send text", "binary"))
                 continue
             if 4 * len(text) > limit and (len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit):
-                raise Problem(413, "too_large", f"A message has at most {limit} bytes.", close=4413)
+                raise Problem(413, "too_large", f"A message must have at most {limit} bytes.", close=4413)
             if text[:1] == "{":
                 self._take(text)
             else:

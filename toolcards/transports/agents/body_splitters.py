@@ -25,7 +25,7 @@ class JsonBodySplitter:
         """Add the piece; raises BadFrame with code too_large."""
         self._size += len(data)
         if self._size > self._limit:
-            raise BadFrame(f"a JSON body has at most {self._limit} bytes; stream it as NDJSON", "too_large")
+            raise BadFrame(f"a JSON body must have at most {self._limit} bytes; stream it as NDJSON", "too_large")
         self._pieces.append(data)
         return []
 

@@ -70,7 +70,7 @@ async def claude_code(request: Any, caller: Caller) -> Any:
         if (outage := convert_outage(error)) is not None:
             return _answer_failure(hook, "its database is not available right now.", outage)
         log.exception("hook %s failed", hook.event)
-        return _answer_failure(hook, "something went wrong on its server.", error)
+        return _answer_failure(hook, "an internal error occurred.", error)
 
 
 def _deny_unreadable(body: bytes, why: str) -> dict[str, Any] | None:

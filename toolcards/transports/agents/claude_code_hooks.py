@@ -52,12 +52,12 @@ def parse_hook(request: Any, caller: Caller) -> HookInput:
     data = dict(pairs)
     event = data.get("hook_event_name")
     if not isinstance(event, str) or not event:
-        raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
+        raise BadFrame("a hook input must be one JSON object with hook_event_name", "not_object")
     if not isinstance(data.get("session_id"), str) or not data["session_id"]:
         raise BadFrame("session_id: Field required", "missing_field")
     gating = _match_gating_event(pairs)
     if gating and event != gating:
-        raise BadFrame(f"hook_event_name: {gating} is spelled in another way, or is there twice", "bad_field")
+        raise BadFrame(f"hook_event_name: {gating} is misspelled or occurs twice", "bad_field")
     check_run_name(data["session_id"])
     agent = request.GET.get("agent", "") or "Claude Code"
     hook = HookInput(caller, event, data, text, _parse_limit(request.GET.get("limit", "")), agent)
@@ -94,7 +94,7 @@ def _parse_members(text: str) -> list[tuple[str, Any]]:
     except (RecursionError, ValueError) as error:
         raise strict.build_error(text, error) from None
     if not isinstance(value, dict):
-        raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
+        raise BadFrame("a hook input must be one JSON object with hook_event_name", "not_object")
     return outermost
 
 

@@ -98,7 +98,7 @@ def iterate_frames(text: str) -> Iterator[str]:
                 break
             position = _skip_space(text, position + 1)
     if text[position : position + 1] != "]" or text[position + 1 :].strip(SPACE):
-        raise BadFrame("not JSON: the array does not end well", "not_json")
+        raise BadFrame("not JSON: the array is not complete", "not_json")
 
 
 def _skip_space(text: str, position: int) -> int:

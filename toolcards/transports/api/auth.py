@@ -116,7 +116,7 @@ def _count_failure() -> Problem:
     many = len(_failures) == FAILURES and now - _failures[0] < WINDOW
     _failures.append(now)
     if many:
-        return Problem(429, "slow_down", "Too many wrong keys.", close=4401, headers={"Retry-After": "10"})
+        return Problem(429, "slow_down", "Too many unknown keys.", close=4401, headers={"Retry-After": "10"})
     return _build_unauthorized("Unknown, revoked or expired agent key.")
 
 

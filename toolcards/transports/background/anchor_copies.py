@@ -93,7 +93,7 @@ def _try_send(name: str, place: Destination, current: Anchor, now: float) -> boo
         _send(name, anchor.serialize_anchor(current), f"anchor_{current.line}_{current.number}")
     except (OSError, webhooks.UnsafeUrl, webhooks.NotDelivered) as error:
         place.trouble, place.not_before = str(error), now + RETRY_SECONDS
-        log.warning("audit: %s did not take a copy of the anchor: %s", describe_destination(name), error)
+        log.warning("audit: %s did not accept a copy of the anchor: %s", describe_destination(name), error)
         return False
     place.seq, place.number, place.at, place.not_before, place.trouble = current.seq, current.number, now, 0.0, ""
     return True

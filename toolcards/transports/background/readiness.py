@@ -53,7 +53,7 @@ async def list_reasons() -> dict[str, Reason]:
     }
     for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.get_idle_seconds(SENDING))):
         if part not in reasons and STUCK < seconds < float("inf"):
-            reasons[part] = _build_reason("stuck", "nothing was done for a minute", seconds)
+            reasons[part] = _build_reason("stuck", "no progress for a minute", seconds)
     if bell is not None and BELL not in reasons:
         reasons[BELL] = _build_reason(bell.code, bell.words, 0.0)
     return reasons

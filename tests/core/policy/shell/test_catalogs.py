@@ -198,7 +198,7 @@ def test_the_decision_says_why():
         ({"command": "awk -f prog"}, "awk can run other programs"),
         ({"command": "mytool x"}, "the catalog does not know this program"),
         ({"command": "ls", "cwd": "/"}, "the argument cwd may change what runs"),
-        ({"command": "ls $X"}, "it holds $"),
+        ({"command": "ls $X"}, "it contains $"),
     ):
         decision = decide(policy, PolicyRequest.for_tool("Bash", input=value))
         assert decision.effect is Effect.ASK and why in decision.reason

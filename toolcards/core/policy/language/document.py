@@ -123,7 +123,7 @@ def _generate_id(plain: dict[str, Any], ids: set[str]) -> str:
 
 
 _CODES = {
-    "extra_forbidden": ("unknown_field", "This field does not exist here."),
+    "extra_forbidden": ("unknown_field", "Unknown field."),
     "missing": ("missing", "This field is required."),
 }
 

@@ -84,13 +84,15 @@ def _check_approvers(
     names = set(ask.approvers) if ask and ask.approvers else groups
     people = sum(groups.get(name, 0) for name in names)
     if people == 0:
-        yield PolicyFinding(f"{pointer}/approvers", "no_approvers", "No one may approve what this asks.", grave=True)
+        yield PolicyFinding(
+            f"{pointer}/approvers", "no_approvers", "No one can approve calls that need this approval.", grave=True
+        )
     elif terms.quorum > people:
-        message = f"{terms.quorum} approvals are required, and only {people} can be given."
+        message = f"{terms.quorum} approvals are required, but only {people} can be given."
         yield PolicyFinding(f"{pointer}/quorum", "no_approvers", message, grave=True)
     elif terms.quorum == people and ask and ask.allow_requester is False:
         yield PolicyFinding(
-            f"{pointer}/quorum", "quorum_tight", "Every approver has to answer, and the requester may not."
+            f"{pointer}/quorum", "quorum_tight", "Every approver must answer, but the requester is not allowed to."
         )
 
 
@@ -116,7 +118,7 @@ def _report_unknown_people(names_with_place: list[tuple[str, str]], people: Coll
             yield (
                 where,
                 "unknown_person",
-                f"There is no one called {name}; create that person or group, or remove the name.",
+                f"No person or group is named {name}. Create it, or remove the name.",
             )
 
 
@@ -126,7 +128,7 @@ def _check_any_approver(doc: PolicyDocument, groups: Mapping[str, int] | None) -
         return
     for name in _BUILT_IN:
         if getattr(doc, name) == "ask":
-            yield PolicyFinding(f"/{name}", "no_approvers", "No one may approve what this asks; use deny.", grave=True)
+            yield PolicyFinding(f"/{name}", "no_approvers", "No one can approve this. Use deny.", grave=True)
 
 
 # ---------------------------------------------------------------- approvals that no rule asks for
@@ -165,7 +167,8 @@ def _find_requester_only_asks(
             continue
         if barred := sorted({*able} & {*owners}):
             message = (
-                f"Calls of the agents of {', '.join(barred)} are denied at once here: too few other people may approve."
+                f"Calls of the agents of {', '.join(barred)} are denied here at once: "
+                "too few other people can approve them."
             )
             yield PolicyFinding(pointer, "requester_only", message)
 
@@ -212,6 +215,6 @@ def _find_duplicates(doc: PolicyDocument) -> Iterator[PolicyFinding]:
         content = digest(rule.model_dump(mode="json", exclude={"id", "public_reason", "suggest"}))
         if content in numbers:
             yield PolicyFinding(
-                f"/rules/{number}", "twin", f"It is the same as rule {numbers[content]} (counted from 0)."
+                f"/rules/{number}", "twin", f"This is a duplicate of rule {numbers[content]} (counted from 0)."
             )
         numbers.setdefault(content, number)

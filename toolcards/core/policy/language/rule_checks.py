@@ -24,13 +24,13 @@ def _register_check(check: _Check) -> _Check:
 def _check_allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
     bare = rule.match.model_dump(exclude_none=True, exclude={"tool"})
     if rule.effect == "allow" and not bare and (rule.match.tool is None or "*" in rule.match.tool):
-        yield "/match", "allows_everything", "It allows every call; use `default` for that."
+        yield "/match", "allows_everything", "This rule allows every call. Use `default` for that."
 
 
 @_register_check
 def _check_unused_terms(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
     if rule.ask is not None and rule.effect != "ask":
-        yield "/ask", "unused", f"A rule with the effect {rule.effect} asks no one."
+        yield "/ask", "unused", f"`ask` has no effect in a rule with the effect {rule.effect}."
 
 
 @_register_check
@@ -53,7 +53,11 @@ def _check_home_paths(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
     for where, argument in list_arguments(rule):
         values = argument.value if isinstance(argument.value, list) else [argument.value]
         if argument.op == "path_under" and where.startswith("/match") and any(str(v).startswith("~") for v in values):
-            yield where, "never_matches", "Where ~ leads is not certain, so this allows nothing; use the absolute path."
+            yield (
+                where,
+                "never_matches",
+                "The meaning of ~ is not certain, so this allows nothing. Use the absolute path.",
+            )
 
 
 @_register_check
@@ -70,7 +74,7 @@ def _check_commands(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
                     f"“{text}” is not one plain command, so no command begins with it; name one program.",
                 )
             elif words[-1].endswith("*"):
-                yield where, "cmd_star", f"“{text}”: more words may always follow; remove the *."
+                yield where, "cmd_star", f"“{text}”: more words can always follow. Remove the *."
             elif rule.effect == "allow" and not where.startswith("/unless") and (why := explain_partial_allow(words)):
                 yield where, "cmd_forms", f"“{text}”: {why}."
             elif rule.effect == "deny" and any(word.startswith("-") for word in words[1:]):

@@ -24,7 +24,7 @@ class OperandType:
 def _read_texts(value: Any) -> list[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError("expects a text or a list of texts")
+        raise ValueError("expects text or a list of texts")
     return texts
 
 

@@ -71,11 +71,11 @@ def analyze_command(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int 
     if place is None:
         return CommandAnalysis(why="the catalog does not know this program", may=ALL_EFFECTS, loose=True)
     if depth > MAX_DEPTH:
-        return CommandAnalysis(why="it runs too many programs inside each other", may=ALL_EFFECTS, hidden=True)
+        return CommandAnalysis(why="it nests too many programs", may=ALL_EFFECTS, hidden=True)
     analysis = _analyze_form(words, globs, place, depth)
     if is_plain_name(words[0]):
         return analysis
-    why = "a program in this folder may be any" if analysis.looks else analysis.why
+    why = "a program in this folder could be any program" if analysis.looks else analysis.why
     return replace(analysis, looks=False, why=why, may=ALL_EFFECTS - analysis.does, loose=True)
 
 
@@ -212,7 +212,7 @@ def _find_possible_effects(form: ProgramForm, is_known: bool, runs: bool) -> fro
 def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
     name = form.name.removesuffix(" *")
     if form.elevates:
-        return f"{name} runs programs with other rights"
+        return f"{name} runs programs with other privileges"
     if "runs" in effects:
         return f"{name} can run other programs"
     verbs = [verb for effect, verb in _VERBS.items() if effect in effects]

@@ -101,13 +101,13 @@ def parse_line(line: str) -> ParsedLine:
         return ParsedLine(opaque=refusal)
     root = _get_parser().parse(source).root_node
     if root.descendant_count > MAX_NODES:
-        return ParsedLine(opaque="it holds too many parts")
+        return ParsedLine(opaque="it has too many parts")
     try:
         commands = tuple(_read_program(root, source))
         if not commands:
-            raise NotPlain("it holds no command")
+            raise NotPlain("it contains no command")
         if len(commands) > MAX_COMMANDS:
-            raise NotPlain(f"it holds more than {MAX_COMMANDS} commands")
+            raise NotPlain(f"it contains more than {MAX_COMMANDS} commands")
     except NotPlain as why:
         return ParsedLine((), str(why), tuple(list_glimpses(root)), writes_a_file(root))
     return ParsedLine(commands)
@@ -118,12 +118,12 @@ def _find_refusal(source: bytes) -> str:
     if len(source) > MAX_BYTES:
         return "it is longer than 8 KiB"
     if _SURROGATE.search(source):
-        return "it holds half a character"
+        return "it contains half a character"
     control = _CONTROL.search(source)
     if control is not None:
-        return f"it holds U+{control[0][0]:04X}"
+        return f"it contains U+{control[0][0]:04X}"
     if len(_SPECIAL.findall(source)) > MAX_SPECIALS:
-        return f"it holds more than {MAX_SPECIALS} special characters"
+        return f"it contains more than {MAX_SPECIALS} special characters"
     return ""
 
 
@@ -225,4 +225,4 @@ def _check_program_name(raw: str, word: str) -> None:
 
 def _check_gap(gap: bytes, blanks: re.Pattern[bytes]) -> None:
     if not blanks.fullmatch(gap):
-        raise NotPlain("it holds a line continuation or text that is not understood")
+        raise NotPlain("it contains a line continuation or text that is not understood")

@@ -142,7 +142,7 @@ def read_form(
     if form.style not in STYLES:
         raise InvalidCatalog(f"{name}: {form.style} is not a style")
     if form.looks and form.looks & frozenset().union(*form.effects.values()):
-        raise InvalidCatalog(f"{name}: an option only looks and has an effect")
+        raise InvalidCatalog(f"{name}: an option is read-only and has an effect")
     return form
 
 

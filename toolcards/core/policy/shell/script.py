@@ -103,7 +103,7 @@ class CommandSegment:
         if self.opaque:
             return self.opaque
         if not self.analysis.looks:
-            return self.analysis.why or "it does not only look"
+            return self.analysis.why or "it is not read-only"
         if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
         return ""
@@ -260,7 +260,7 @@ def read_command(value: object, list_of: str = "") -> Script | None:
     if list_of == "lines":
         return read_line("\n".join(value))
     views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
-    parsed = ParsedLine(opaque="its list may hold words or lines", glimpses=tuple(view for view in views if view[0]))
+    parsed = ParsedLine(opaque="its list may contain words or lines", glimpses=tuple(view for view in views if view[0]))
     return _make_opaque_script("\n".join(value), parsed)
 
 

@@ -57,19 +57,19 @@ def _read_concatenation(node: Node, text: str) -> str:
 
 
 _REASONS = {
-    "comment": "it holds a comment",
+    "comment": "it contains a comment",
     "&": "it runs something in the background",
     "|&": "it redirects input or output",
     "file_redirect": "it redirects input or output",
-    "heredoc_redirect": "it holds a here-document",
+    "heredoc_redirect": "it contains a here-document",
     "herestring_redirect": "it redirects input or output",
     "redirected_statement": "it redirects input or output",
     "variable_assignment": "it begins with an assignment or nothing",
-    "command_substitution": "it holds a command substitution",
-    "simple_expansion": "it holds $ outside single quotes",
-    "expansion": "it holds $ outside single quotes",
-    "subshell": "it holds ( outside single quotes",
-    "compound_statement": "it holds { outside single quotes",
+    "command_substitution": "it contains a command substitution",
+    "simple_expansion": "it contains $ outside single quotes",
+    "expansion": "it contains $ outside single quotes",
+    "subshell": "it contains ( outside single quotes",
+    "compound_statement": "it contains { outside single quotes",
     "negated_command": "it begins with the keyword !",
     "test_command": "it begins with the keyword [",
 }
@@ -82,7 +82,7 @@ def refuse_node(node: Node) -> NoReturn:
     description = (
         special if " " < special < "\x7f" else f"U+{ord(special):04X}" if special else node.type.replace("_", " ")
     )
-    raise NotPlain(_REASONS.get(node.type, f"it holds {description} outside single quotes"))
+    raise NotPlain(_REASONS.get(node.type, f"it contains {description} outside single quotes"))
 
 
 def read_node_text(node: Node) -> str:
