@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the language of the project: phrases and names that `language.toml` rules out.
 
+More phrases are ruled out in the words of users: templates, documents, and strings of modules and page scripts.
 `language_baseline.json` holds the remaining count of each phrase and name over the whole project. A count may only
 shrink. `--list PATH...` shows the places, `--lower` writes smaller counts to the baseline.
 """
@@ -17,9 +18,11 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from user_texts import is_for_users, read_user_texts
 
 ROOT = Path(__file__).resolve().parent.parent
 WORD_LIST = ROOT / "scripts" / "language.toml"
@@ -39,17 +42,32 @@ class Offense(NamedTuple):
     text: str
 
 
+class PhraseList:
+    """Phrases as regular expressions, in which a blank is any white space."""
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self.patterns = {
+            phrase: re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', chr(92) + 's+')})(?![\w-])", re.IGNORECASE)
+            for phrase in phrases
+        }
+        self.any_phrase = re.compile("|".join(f"(?:{each.pattern})" for each in self.patterns.values()), re.IGNORECASE)
+
+    def find(self, path: str, line: int, text: str) -> Iterator[Offense]:
+        """Yield the phrases in a text that begins at this line."""
+        if self.any_phrase.search(text):
+            for phrase, pattern in self.patterns.items():
+                for match in pattern.finditer(text):
+                    yield Offense(path, line + text.count("\n", 0, match.start()), phrase, match[0])
+
+
 class WordList:
-    """The phrases and names that are ruled out, as one pattern and one set."""
+    """The phrases and names that are ruled out, as patterns and one set."""
 
     def __init__(self, path: Path = WORD_LIST) -> None:
         data = tomllib.loads(path.read_text())
-        self.advice: dict[str, str] = data["phrases"]
-        self.phrases = {
-            phrase: re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', chr(92) + 's+')})(?![\w-])", re.IGNORECASE)
-            for phrase in self.advice
-        }
-        self.any_phrase = re.compile("|".join(f"(?:{each.pattern})" for each in self.phrases.values()), re.IGNORECASE)
+        self.advice: dict[str, str] = data["phrases"] | data["user_phrases"]
+        self.phrases = PhraseList(data["phrases"])
+        self.user_phrases = PhraseList(data["user_phrases"])
         self.values: set[str] = set(data["values"])
         self.fields = set(data["names"].pop("fields").split())
         self.names = {name for words in data["names"].values() for name in words.split()}
@@ -61,13 +79,6 @@ class WordList:
         """Return whether the word list names this place as an exception."""
         words = offense.text.partition(",")[0].split()  # "variable at", "Watch, also in ..." or a phrase
         return any(words[-len(text.split()) :] == text.split() for text in self.allowed.get(offense.path, ()))
-
-    def find_phrases(self, path: str, line: int, text: str) -> Iterator[Offense]:
-        """Yield the phrases in a text that begins at this line."""
-        if self.any_phrase.search(text):
-            for phrase, pattern in self.phrases.items():
-                for match in pattern.finditer(text):
-                    yield Offense(path, line + text.count("\n", 0, match.start()), phrase, match[0])
 
 
 def list_files() -> list[str]:
@@ -94,10 +105,13 @@ def _find_all(words: WordList, paths: list[str]) -> Iterator[Offense]:
         file = ROOT / path
         if path.startswith(words.skipped_files) or not file.is_file():
             continue
+        if is_for_users(path):
+            for line, text in read_user_texts(path, file.read_text()):
+                yield from words.user_phrases.find(path, line, text)
         if file.suffix == ".py":
             yield from find_in_python(words, path, file.read_text(), classes)
         elif file.suffix in TEXT_SUFFIXES:
-            yield from words.find_phrases(path, 1, file.read_text())
+            yield from words.phrases.find(path, 1, file.read_text())
     for name, places in classes.items():
         for path, line in places[1:]:
             yield Offense(path, line, "class name used twice", f"{name}, also in {places[0][0]}")
@@ -111,11 +125,11 @@ def find_in_python(
     is_production = path.startswith(PRODUCTION)
     for line, text in read_texts(source, docstring_lines(tree), is_production):
         if text.strip("\"'") not in words.values:
-            yield from words.find_phrases(path, line, text)
+            yield from words.phrases.find(path, line, text)
     if not is_production:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                yield from words.find_phrases(path, node.lineno, node.name.replace("_", " "))
+                yield from words.phrases.find(path, node.lineno, node.name.replace("_", " "))
     elif "/migrations/" not in path:
         yield from find_names(words, path, tree)
         yield from find_long_first_lines(path, tree)
@@ -213,7 +227,7 @@ def check(offenses: list[Offense], words: WordList, baseline: dict[str, int]) ->
         print(f"{key!r}: {counts[key]}, and the baseline has {baseline.get(key, 0)}{advice}")
         places = [offense for offense in offenses if offense.key == key]
         for path, line, _, text in places[:SHOWN_PLACES]:
-            print(f"    {path}:{line}: {text}")
+            print(f"    {path}:{line}: {' '.join(text.split())}")
         if len(places) > SHOWN_PLACES:
             print(f"    and {len(places) - SHOWN_PLACES} more: scripts/lint_language.py --list")
     if not grown_keys and any(counts[key] < count for key, count in baseline.items()):
@@ -232,7 +246,7 @@ def main() -> int:
     if options.list is not None:
         listed = [each for each in offenses if not options.list or each.path.startswith(tuple(options.list))]
         for path, line, key, text in sorted(listed):
-            print(f"{path}:{line}: {key}: {text}")
+            print(f"{path}:{line}: {key}: {' '.join(text.split())}")
         return 0
     baseline: dict[str, int] = json.loads(BASELINE.read_text())
     if options.lower:
