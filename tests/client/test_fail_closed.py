@@ -110,7 +110,8 @@ def test_a_server_that_takes_connections_and_never_answers_denies() -> None:
             gated(cards, run="r1")(lambda: ran.append(1))()
         with cards.run("r2", offline=0.5, linger=0.5) as run:
             result = run.call("bash", "c2").decision_now({})
-            assert (result.effect, result.code) == ("deny", "gate_unavailable") and "did not answer in time" in result.text
+            assert (result.effect, result.code) == ("deny", "gate_unavailable")
+            assert "did not answer in time" in result.text
             assert Tools({"bash": lambda: ran.append(2)}).call("bash", {}, "c3").state == "output-denied"
     assert ran == [] and hole.swallowed
 
