@@ -20,7 +20,7 @@ from toolcards.notifications.push_encryption import InvalidKeys, parse_browser_k
 
 FORMATS = (
     ("webhook", "Signed webhook (Standard Webhooks)"), ("ntfy", "ntfy"), ("slack", "Slack"), ("discord", "Discord"),
-    ("email", "Mail"),
+    ("email", "Email"),
 )  # fmt: skip
 EVENT_WORDS = {
     "tool.execute.before": "Tool is about to run", "tool.execute.after": "Tool succeeded",

@@ -17,7 +17,12 @@ from toolcards.core.redaction.invisible_characters import name_character, replac
 from toolcards.core.text.terminal_sequences import strip_sequences
 
 TITLE_MOST, TEXT_MOST = 150, 800
+TEST = "test"  # the event of a test notification
 _RETRY = {True: "Retrying may succeed.", False: "Retrying will not help.", None: ""}
+DECISIONS = {"approved": "Approved", "denied": "Denied", "expired": "Expired"}
+_OUTCOMES = {
+    "ok": "succeeded", "error": "failed", "denied": "was denied", "aborted": "was stopped", "unknown": "sent no result",
+}  # fmt: skip
 _CAUSES = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plug-in."}
 
 
@@ -61,7 +66,7 @@ def _describe_escalation(payload: dict[str, Any], tool: str, source: str) -> tup
 
 def _describe_failure(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
     error = payload.get("error", {})
-    title = error.get("title") or error_codes.get_title(str(error.get("code"))) or "It failed"
+    title = error.get("title") or error_codes.get_title(str(error.get("code"))) or "Failed"
     lines = (
         _CAUSES.get(str(payload.get("authority")), ""),
         _describe_retry(str(error.get("code")), payload.get("retryable")),
@@ -75,7 +80,33 @@ def _read_error(payload: dict[str, Any]) -> str:
 
 
 def _describe_correction(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{tool}: outcome corrected to {payload.get('outcome')}", _read_error(payload)
+    return f"Corrected: {_describe_outcome(payload, tool)}", _read_error(payload)
+
+
+def _describe_outcome(payload: dict[str, Any], tool: str) -> str:
+    outcome = str(payload.get("outcome", ""))
+    return f"{tool} {_OUTCOMES.get(outcome, outcome)}".strip()
+
+
+def _describe_end(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return _describe_outcome({"outcome": "ok"} | payload, tool), _describe_call(payload, source)
+
+
+def _describe_start(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{source} is about to run {tool}", str(payload.get("summary", ""))
+
+
+def _describe_decision(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
+    return f"{get_decision(payload)}: {tool}", _describe_call(payload, source)
+
+
+def get_decision(payload: dict[str, Any]) -> str:
+    """Return how the approval of a payload ended, in a word or two."""
+    return DECISIONS.get(str(payload.get("approval", {}).get("state")), "No longer waiting")
+
+
+def _describe_call(payload: dict[str, Any], source: str) -> str:
+    return ": ".join(filter(None, (source, str(payload.get("summary", "")))))
 
 
 def _describe_retry(code: str, retryable: bool | None) -> str:
@@ -105,7 +136,7 @@ def _describe_fails_open(payload: dict[str, Any], tool: str, source: str) -> tup
 
 
 def _describe_recovery(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{source} has recovered", f"It was {payload.get('badge', 'in trouble')} before."
+    return f"{source} has recovered", f"Previous state: {payload.get('badge', 'unknown')}."
 
 
 def _describe_audit_fault(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
@@ -117,12 +148,17 @@ def _describe_run_failure(payload: dict[str, Any], tool: str, source: str) -> tu
 
 
 def _describe_event(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{source}: {payload['event']}", f"{tool} {payload.get('summary', '')} {payload.get('outcome', '')}".strip()
+    title = "Test notification" if payload["event"] == TEST else f"{source}: {payload['event']}"
+    return title, str(payload.get("summary", ""))
 
 
 _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
     h.APPROVAL_REQUESTED: _describe_approval,
     h.APPROVAL_ESCALATED: _describe_escalation,
+    h.APPROVAL_RESOLVED: _describe_decision,
+    h.EXECUTE_BEFORE: _describe_start,
+    h.EXECUTE_AFTER: _describe_end,
+    h.EXECUTE_SETTLED: _describe_end,
     h.EXECUTE_ERROR: _describe_failure,
     h.EXECUTE_CORRECTED: _describe_correction,
     h.UNGOVERNED: _describe_ungoverned,

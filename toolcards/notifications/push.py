@@ -25,14 +25,13 @@ from toolcards.notifications.push_encryption import encrypt
 from toolcards.notifications.webhooks import NotDelivered
 
 EVENTS = (h.APPROVAL_REQUESTED, h.APPROVAL_ESCALATED, h.APPROVAL_RESOLVED)
-TEST = "test"
+TEST = formats.TEST
 VIEW, VOTE = "toolcards.view_toolcall", "toolcards.vote"
 BACKOFF = (5, 15, 60, 120, 300, 600)  # seconds; a question rarely waits for longer
 MAX_TITLE, MAX_BODY = 120, 200
 HOUR, DAY = 3600, 86_400
 _REMOVED_STATUSES = frozenset({404, 410})
 _WORTH_RETRYING = frozenset({0, 408, 425, 429})
-_OUTCOMES = {"approved": "Approved", "denied": "Denied", "expired": "Expired"}
 
 
 class NotWanted(Exception):
@@ -96,7 +95,7 @@ def build_text(payload: dict[str, Any], severity: str, person: User) -> bytes:
     is_over = payload["event"] == h.APPROVAL_RESOLVED
     title, summary = message.title, str(payload.get("summary", ""))
     if is_over:
-        title = f"{_OUTCOMES.get(str(approval.get('state')), 'No longer waiting')}: {payload['tool']['name']}"
+        title = f"{formats.get_decision(payload)}: {payload['tool']['name']}"
     elif payload["event"] == TEST:
         title = "Push notifications work"
     content = {

@@ -134,6 +134,22 @@ def test_an_error_is_sent_without_terminal_colors_and_an_input_with_marks(event:
     assert "[U+001B][8m-rf" in formats.build_message(asked, "medium").text
 
 
+@pytest.mark.parametrize(("event", "fields", "title", "text"), [
+    ("tool.execute.before", {}, "bot is about to run bash", "git push"),
+    ("tool.execute.after", {}, "bash succeeded", "bot: git push"),
+    ("tool.execute.settled", {"outcome": "aborted"}, "bash was stopped", "bot: git push"),
+    ("tool.execute.corrected", {"outcome": "error", "error": {"message": "no"}}, "Corrected: bash failed", "no"),
+    ("approval.resolved", {"approval": {"state": "expired"}}, "Expired: bash", "bot: git push"),
+    ("approval.resolved", {"approval": {"state": "cancelled"}}, "No longer waiting: bash", "bot: git push"),
+    ("source.recovered", {"badge": "idle"}, "bot has recovered", "Previous state: idle."),
+    ("test", {}, "Test notification", "git push"),
+])  # fmt: skip
+def test_a_message_has_a_title_in_words(event: str, fields: dict[str, Any], title: str, text: str) -> None:
+    payload = {"event": event, "source": "bot", "tool": {"name": "bash"}, "summary": "git push", "url": "/"} | fields
+    message = formats.build_message(payload, "medium")
+    assert (message.title, message.text) == (title, text)
+
+
 def test_discord_mentions_no_one_and_slack_renders_no_markup() -> None:
     discord = json.loads(formats.format_discord(formats.build_message(said(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]
