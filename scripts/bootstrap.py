@@ -216,7 +216,7 @@ def main() -> int:
 def ensure(package_set: str) -> None:
     """Install the requested set of packages into `.venv`."""
     if package_set not in SETS:
-        raise SystemExit(f"There is no set {package_set!r}; there are {', '.join(SETS)}.")
+        raise SystemExit(f"Unknown set {package_set!r}. The sets are {', '.join(SETS)}.")
     with alone():
         if not works(PYTHON):
             make_venv()
@@ -252,13 +252,13 @@ def make_venv() -> None:
         raise SystemExit(f"Toolcards needs Python {OLDEST[0]}.{OLDEST[1]} or newer. On Debian: {APT_LINE}")
     with_pip = [python for python in candidates if ask(python, "import venv, ensurepip")]
     python = (with_pip or candidates)[0]
-    say(f"Making .venv with {python}")
+    say(f"Creating .venv with {python}")
     options = [] if with_pip else ["--without-pip"]
     # The next run would take an incomplete environment for a complete one, so it is removed.
     shutil.rmtree(VENV, ignore_errors=True)
     if call(python, "-m", "venv", *options, VENV):
         shutil.rmtree(VENV, ignore_errors=True)
-        raise SystemExit(f"{python} cannot make a virtual environment. On Debian: {APT_LINE}")
+        raise SystemExit(f"{python} cannot create a virtual environment. On Debian: {APT_LINE}")
 
 
 def choices() -> list[str]:
@@ -278,7 +278,7 @@ def install(package_set: str) -> None:
     with progress(count):
         failed = all(call(*command) for command in installers(package_set))
     if failed:
-        raise SystemExit("The packages could not be installed; the lines above say why.")
+        raise SystemExit("The packages could not be installed. The lines above show the reason.")
     stamp(package_set).write_text(fingerprint(package_set))
     say(f"Installed in {time.monotonic() - started:.0f} s")
 
@@ -329,7 +329,7 @@ def pip() -> list[str]:
     for python in choices():
         if ask(python, "import pip"):
             return [python, "-m", "pip", "--python", str(PYTHON)]
-    raise SystemExit(f"There is no pip to install with. On Debian: {APT_LINE}")
+    raise SystemExit(f"pip was not found. On Debian: {APT_LINE}")
 
 
 def installed(package_set: str) -> bool:

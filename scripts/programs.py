@@ -63,14 +63,14 @@ def main() -> int:
     missing_names = []
     for program in PROGRAMS:
         if not program.find() and os.environ.get("TOOLCARDS_NO_INSTALL") != "1":
-            say(f"no {program.name} here: bringing one into .tools, once (TOOLCARDS_NO_INSTALL=1 brings nothing)")
+            say(f"{program.name} not found: installing it into .tools, once (TOOLCARDS_NO_INSTALL=1 prevents this)")
             try:
                 program.bring()
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                say(f"{program.name} could not be brought: {error}")
+                say(f"{program.name} could not be installed: {error}")
         if not program.find():
             missing_names.append(program.name)
-            say(f"NO {program.name.upper()} HERE: the tests that need it are skipped. On Debian: {APT_LINE}")
+            say(f"{program.name.upper()} NOT FOUND: the tests that need it are skipped. On Debian: {APT_LINE}")
     for name, value in environment().items():
         print(f"{name}={value}")
     return 1 if missing_names and os.environ.get("TOOLCARDS_REQUIRE_PROGRAMS") == "1" else 0

@@ -101,7 +101,7 @@ def _describe_decision(payload: dict[str, Any], tool: str, source: str) -> tuple
 
 
 def get_decision(payload: dict[str, Any]) -> str:
-    """Return how the approval of a payload ended, in a word or two."""
+    """Return how the approval of a payload ended, in words."""
     return DECISIONS.get(str(payload.get("approval", {}).get("state")), "No longer waiting")
 
 
