@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.accessibility import find_violations
 from tests.support.browser_pages import (
     GO_ON,
     NEEDS_BROWSER,
-    SCHEMES,
     STOP_THE_CLOCK,
     Open,
     armed,
@@ -321,7 +321,6 @@ def test_the_outcome_of_a_call_without_a_result_is_recorded_on_its_card(server: 
 
 
 def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: Open, run: str) -> None:
-    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
     edits(server, run, 3)
     for number in range(2):
         body = {"run": run, "call_id": f"d{number}", "tool": "delete_file", "args": {"path": f"../{number}.txt"}}
@@ -338,10 +337,7 @@ def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: 
     def look(what: str) -> None:
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 900})
-            for scheme, options in SCHEMES.items():
-                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-                broken = axe_module.Axe().run(page, options=options).response["violations"]
-                entries.extend((what, width, scheme, one["id"], one["nodes"][0]["html"][:200]) for one in broken)
+            entries.extend((what, width, *violation) for violation in find_violations(page))
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     look("groups")

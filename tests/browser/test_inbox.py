@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.accessibility import SCHEMES, find_violations
 from tests.support.browser_pages import (
     NEEDS_BROWSER,
-    SCHEMES,
     STOP_THE_CLOCK,
     Open,
     armed,
@@ -231,20 +231,18 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 1920])
 def test_the_inbox_passes_the_accessibility_check(server: Server, visit: Open, run: str, width: int) -> None:
-    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)
     ask_to_delete(server, run, f"{run}-high")
     page = visit("/approvals/", viewport={"width": width, "height": 800}, reduced_motion="reduce")
     broken = []
-    for scheme, options in SCHEMES.items():
+    for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         for step in ("", ".stepper [data-listing]", "#queue [data-pick]:visible >> nth=1", "[data-do=help]:visible"):
             target = page.locator(step) if step else None
             if target and target.first.is_visible():
                 target.first.click()
-            violations = axe_module.Axe().run(page, options=options).response["violations"]
-            broken += [(scheme, step, one["id"], one["nodes"][0]["html"][:160]) for one in violations]
+            broken += [(step, *violation) for violation in find_violations(page, scheme)]
         page.keyboard.press("Escape")
         page.locator("#queue [data-pick]:checked").evaluate_all("boxes => boxes.forEach(box => box.click())")
         page.evaluate("document.querySelector('.inbox').classList.remove('listing')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.browser_pages import (
+    CARD_STAYS_OPEN,
     GO_ON,
     NEEDS_BROWSER,
     STOP_THE_CLOCK,
@@ -14,6 +15,7 @@ from tests.support.browser_pages import (
     expect,
     in_state,
     path_of,
+    skip,
     tell,
     waiting,
 )
@@ -83,6 +85,7 @@ def test_what_has_just_ended_stays_open_and_what_is_on_screen_does_not_fold(
     in_state(page, "output-available", "n59")
     assert card(page, "n0").is_visible() and page.locator(".folded").count() == 0
     page.evaluate(GO_ON)
+    skip(page, CARD_STAYS_OPEN)
     page.wait_for_selector(".folded button", state="attached")  # off screen, once it cannot be read any more
     expect(card(page, "n0")).to_be_visible()
     for call_id in ("n57", "n58", "n59"):

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, SCHEMES, Open, expect
+from tests.support.accessibility import find_violations
+from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
 from tests.support.server import KEY, Server
 
 pytestmark = NEEDS_BROWSER
@@ -63,17 +64,13 @@ def test_an_answer_on_a_page_of_both_is_for_the_card_that_it_stands_on(server: A
 
 
 def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visit: Open, run: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     ask(server, KEY, run, "REAL"), ask(server, server.twin, run, "IMPOSTOR " * 40)
     page = visit(f"/runs/{run.replace('/', '%2F')}/", viewport={"width": 390, "height": 800}, reduced_motion="reduce")
-    for scheme, options in SCHEMES.items():
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert not axe.run(page, options=options).response["violations"]
+    assert not find_violations(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: Open, run: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for key in (KEY, server.twin):
         ask(server, key, run, "HERE")
     page = visit("/approvals/", viewport={"width": 390, "height": 800})
@@ -86,7 +83,7 @@ def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: 
     for path, at in (("/policy/grants/", ""), ("/runs/", "in view")):
         page.goto(server.base + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert not axe.run(page).response["violations"]
+        assert not find_violations(page, "light")
         for name in ("automation", "a twin"):
             box = page.locator("main tr", has_text=run).get_by_text(f"of {name}", exact=True).bounding_box()
             assert box and (not at or box["x"] + box["width"] <= 390)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.browser_pages import (
+    LINE_STAYS,
     NEEDS_BROWSER,
     SUM_SHIFTS,
     WATCH_SHIFTS,
@@ -20,6 +21,7 @@ from tests.support.browser_pages import (
     expect,
     let_pass,
     path_of,
+    skip,
     tell,
     waiting,
     withdraw_all,
@@ -34,8 +36,8 @@ document.dispatchEvent(new Event('visibilitychange'));
 """
 WAIT_UNTIL_QUIET = """() => new Promise(resolve => {
   const end = () => requestAnimationFrame(() => setTimeout(resolve));
-  let timer = setTimeout(end, 600);
-  new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, 600); })
+  let timer = setTimeout(end, 400);
+  new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, 400); })
     .observe(document.getElementById('board'), {childList: true, subtree: true, attributes: true});
 })"""
 
@@ -191,6 +193,9 @@ def test_calls_that_were_decided_elsewhere_become_one_line_and_go(server: Server
     page.wait_for_selector(f"li.departed > article[data-call-id='{run}-1']", state="attached")
     expect(card(page, f"{run}-1").locator(".card-main")).to_be_hidden()
     assert page.evaluate(SUM_SHIFTS) <= 0.1
+    for n in range(4):
+        page.wait_for_selector(f"li.departed > article[data-call-id='{run}-{n}']", state="attached")
+    skip(page, LINE_STAYS)
     page.wait_for_selector(f"li.settled > article[data-call-id='{run}-3']", state="attached")
     ask(server, run, call_id=f"{run}-new")
     page.wait_for_selector(f"article[data-call-id='{run}-new'][data-waiting]")
@@ -217,6 +222,8 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     card(page, f"{run}-3").locator("button[value=deny]").click()
     page.wait_for_selector(f"article[data-call-id='{run}-3'][data-state=output-denied]")
     page.mouse.move(5, 5)
+    page.wait_for_selector(f"li.departed:nth-child(2) > article[data-call-id='{run}-3']")
+    skip(page, LINE_STAYS)
     page.wait_for_selector(f"li:nth-child(2) > article[data-call-id='{run}-5'][data-waiting]")
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     withdraw_all(server)
@@ -230,6 +237,8 @@ def test_a_line_leaves_though_a_finger_touched_it_last(server: Server, visit: Op
     ask(server, run, call_id=f"{run}-3")
     page.wait_for_selector("#waiting-count[data-waiting-count='4']", state="attached")
     card(page, f"{run}-1").locator("button[value=deny]").tap()
+    page.wait_for_selector(f"li.departed:nth-child(2) > article[data-call-id='{run}-1']")
+    skip(page, LINE_STAYS)
     page.wait_for_selector(f"li:nth-child(2) > article[data-call-id='{run}-3'][data-waiting]")
     withdraw_all(server)
 
@@ -258,6 +267,9 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     assert shown.count() == lines and section.bounding_box()["height"] == height
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     withdraw_all(server)
+    expect(page.locator("#board > .departed")).to_have_count(lines)
+    page.wait_for_selector("#waiting-count[data-waiting-count='0']", state="attached")
+    skip(page, LINE_STAYS)
     page.wait_for_selector(".waits .calm:visible")
     expect(link).to_have_text("All approvals")
     assert section.bounding_box()["height"] == height

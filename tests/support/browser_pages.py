@@ -19,11 +19,6 @@ NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason
 QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # messages of the browser itself while a server is down
 
 Open = Callable[..., Any]
-# Options of the accessibility check in both color schemes: what is no color is the same page in the second one.
-SCHEMES: dict[str, dict[str, Any]] = {
-    "light": {"resultTypes": ["violations"]},
-    "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]},
-}
 
 
 def expect(subject: Any) -> Any:
@@ -126,6 +121,15 @@ class Desk:
 # Stops the clock with which a page measures durations; `GO_ON` starts it again.
 STOP_THE_CLOCK = "(() => { const at = performance.now(); performance.now = () => at; })()"
 GO_ON = "delete performance.now"
+LINE_STAYS, CARD_STAYS_OPEN = 8_000, 10_000  # milliseconds: of a decided call, and of a call that has just ended
+
+
+def skip(page: Any, milliseconds: int) -> None:
+    """Put the clock with which the page measures durations forward; what is due then happens at its next look."""
+    page.evaluate(
+        "time => { const now = performance.now.bind(performance); performance.now = () => now() + time; }", milliseconds
+    )
+
 
 # Sums the layout shifts from now on, those just after the reader's own input excepted.
 WATCH_SHIFTS = """
