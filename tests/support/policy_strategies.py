@@ -4,6 +4,19 @@ from hypothesis import strategies as st
 
 from toolcards.core.policy.decision import PolicyRequest
 
+
+def list_arguments(paths, values):
+    """Return every argument of a rule with these paths, operators and values.
+
+    One choice among all of them takes a fifth of the time of a choice for each part.
+    """
+    return [
+        {"path": path, "op": op, "value": value} | quant
+        for op in sorted(values) for path in paths for value in values[op]
+        for quant in ({}, {"quant": "any"}, {"quant": "all"})
+    ]  # fmt: skip
+
+
 TOOLS = ["Bash", "Read", "git_push", "frob"]
 PATHS = ["/command", "/path", "/url", "/n", "/list/*"]
 VALUES = {
@@ -28,16 +41,10 @@ COMMANDS = [
     "bash",
     "rm; $X",
 ]
-arguments = st.sampled_from(sorted(VALUES)).flatmap(
-    lambda op: st.fixed_dictionaries(
-        {
-            "path": st.sampled_from(PATHS) if op != "cmd" else st.sampled_from(["/command", "/command", "/list/*"]),
-            "op": st.just(op),
-            "value": st.sampled_from(VALUES[op]),
-        },
-        optional={"quant": st.sampled_from(["any", "all"])},
-    )
-)
+arguments = st.sampled_from(
+    list_arguments(PATHS, {op: of_op for op, of_op in VALUES.items() if op != "cmd"})
+    + list_arguments(["/command", "/command", "/list/*"], {"cmd": VALUES["cmd"]})
+).map(dict)
 clauses = st.fixed_dictionaries(
     {},
     optional={

@@ -4,18 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.policy_model import STRICT, expected
+from tests.support.policy_strategies import list_arguments
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 
 TOOLS = ["bash", "Bash", "read", "frob", "BASH "]
 VALUES = {"eq": ["ls", 1, None, [1]], "prefix": ["l", "/etc"], "gt": [1], "exists": [None], "absent": [None]}
-arguments = st.sampled_from(sorted(VALUES)).flatmap(
-    lambda op: st.fixed_dictionaries(
-        {"path": st.sampled_from(["/a", "/list/*", "/list/0", "/a/b"]), "op": st.just(op),
-         "value": st.sampled_from(VALUES[op])},
-        optional={"quant": st.sampled_from(["any", "all"])},
-    )
-)  # fmt: skip
+PATHS = ["/a", "/list/*", "/list/0", "/a/b"]
+arguments = st.sampled_from(list_arguments(PATHS, VALUES)).map(dict)
 clauses = st.fixed_dictionaries(
     {},
     optional={
