@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -192,7 +194,7 @@ def test_a_server_adds_its_calls_by_itself(tmp_path: Path) -> None:
             {"type": "tool.output.available", "call_id": f"c{number}", "output": "done"},
         )
     ]
-    count = "from toolcards.models import SearchSegment; print('segments:', SearchSegment.objects.count())"
-    with Server(tmp_path) as server:
+    count = f"SELECT count(*) FROM {SearchSegment._meta.db_table}"
+    with Server(tmp_path) as server, contextlib.closing(sqlite3.connect(tmp_path / "toolcards.sqlite3")) as database:
         server.request("POST", "/api/v1/ingest?protocol=native&run=r&agent=bot&mode=observe", frames)
-        until(lambda: "segments: 1" in server.manage("shell", "-c", count).stdout)
+        until(lambda: database.execute(count).fetchone() == (1,))
