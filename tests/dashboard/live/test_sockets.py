@@ -19,7 +19,7 @@ from django.utils import timezone
 from dashboard.asgi import application
 from dashboard.cards import rendering
 from dashboard.cards.page_parts import MAX_PARTS
-from dashboard.live import boards, hub, queries
+from dashboard.live import boards, changes, hub, queries
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.changes import ChangeReader
@@ -44,6 +44,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _nothing_rendered() -> None:
     rendering.card_cache.clear()
+
+
+@pytest.fixture
+def frequent_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check what nothing rings for more often than a server does."""
+    assert hub.AUDIT_SECONDS + changes.HEARTBEAT_SECONDS < 5 and boards.RECHECK_SECONDS <= 2
+    monkeypatch.setattr(hub, "AUDIT_SECONDS", 0.1)
+    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(changes, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(boards, "RECHECK_SECONDS", 0.1)
 
 
 piece = f.InputDelta
@@ -110,6 +120,7 @@ async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_
         assert "data-killswitch" not in await text_with(opened, 'hx-target="#standing"')
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
     signed_in: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +131,7 @@ async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
         await text_with(opened, "data-killswitch")
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
         await opened.receive_from(timeout=PATIENCE)
@@ -218,6 +230,7 @@ async def test_an_unknown_socket_address_has_its_own_close_code(origin: bytes) -
     assert await close_code(opened) == 4404
 
 
+@pytest.mark.usefixtures("frequent_checks")
 @pytest.mark.parametrize("ending", ["sign out", "switch off", "new password", "lose the role"])
 async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str) -> None:
     def end() -> None:
@@ -532,6 +545,7 @@ async def test_an_approval_is_news_for_the_inbox_even_if_its_run_is_opened_meanw
             await text_with(inbox, f'data-call-id="{call.call_id}"')
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_a_lost_ring_costs_a_heartbeat(
     signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -543,6 +557,7 @@ async def test_a_lost_ring_costs_a_heartbeat(
         await text_with(opened, 'data-state="input-available"')
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_runs_that_ring_do_not_hide_one_whose_ring_was_lost(
     signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

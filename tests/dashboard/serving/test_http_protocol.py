@@ -14,17 +14,22 @@ import pytest
 from tests.support.raw_connection import DECIDE, HEAD, INGEST, KEY, LOGIN, UPGRADE, WITH_KEY, Wire, lives, post
 from tests.support.server import MAX_UNKNOWN_PEERS, PATIENCE, Server, until
 
+ENDS = (b"HTTP/1.1 408 ", b"HTTP/1.1 400 ")
+
 # ---------------------------------------------------------------- time
 
 
-@pytest.mark.parametrize("data", [
+BROKEN_OFF_HEADS = [
     b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
     b"GET /ws/me/ HTTP/1.1\r\n" + HEAD + UPGRADE, b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01",
-])  # fmt: skip
-def test_a_head_that_does_not_come_whole_is_cut_off(server: Server, data: bytes) -> None:
-    with Wire(server, data) as wire:
-        heard = wire.rest()
-    assert not heard or heard.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 400 "))
+]  # fmt: skip
+
+
+def test_a_head_that_does_not_come_whole_is_cut_off(server: Server) -> None:
+    with contextlib.ExitStack() as wires:  # all at once: each takes the whole time
+        opened = {data: wires.enter_context(Wire(server, data)) for data in BROKEN_OFF_HEADS}
+        heard = {data: wire.rest() for data, wire in opened.items()}
+    assert not [data for data, text in heard.items() if text and not text.startswith(ENDS)], heard
 
 
 @pytest.mark.parametrize("piece", [b"X-A: b\r\n", b"X"])
@@ -46,11 +51,15 @@ def test_a_head_that_comes_in_drops_is_cut_off(server: Server, piece: bytes) -> 
         assert not heard or heard.startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.parametrize(("path", "head"), [(LOGIN, HEAD), (DECIDE, WITH_KEY), (b"/api/v1/runs/r/end", WITH_KEY)])
-def test_a_body_that_stops_coming_is_cut_off(server: Server, path: bytes, head: bytes) -> None:
-    with Wire(server, post(path, head, b"Content-Length: 1000") + b"{") as wire:
-        status, decision = wire.answer()
-    assert (status, decision["error"]["code"]) == (408, "too_slow")
+def test_a_body_that_stops_coming_is_cut_off(server: Server) -> None:
+    heads = {LOGIN: HEAD, DECIDE: WITH_KEY, b"/api/v1/runs/r/end": WITH_KEY}
+    with contextlib.ExitStack() as wires:
+        requests = {path: post(path, head, b"Content-Length: 1000") + b"{" for path, head in heads.items()}
+        opened = {path: wires.enter_context(Wire(server, data)) for path, data in requests.items()}
+        heard = {path: wire.answer() for path, wire in opened.items()}
+    assert {path: (status, body["error"]["code"]) for path, (status, body) in heard.items()} == dict.fromkeys(
+        heads, (408, "too_slow")
+    )
 
 
 def test_a_stranger_s_body_that_comes_in_drops_is_cut_off(server: Server) -> None:
@@ -93,7 +102,7 @@ def test_a_held_poll_may_rest_too(server: Server) -> None:
                                                            "args": {"command": "git push"}})[1]  # fmt: skip
     if decision["decision"] != "ask":
         pytest.skip("the starter policy does not ask about this")
-    path = f"/api/v1/approvals/{decision['approval']['id']}?wait=5".encode()
+    path = f"/api/v1/approvals/{decision['approval']['id']}?wait=3".encode()  # longer than strangers have
     with Wire(server, post(path, WITH_KEY, b"Connection: close", method=b"GET")) as wire:
         assert wire.answer()[0] == 200
 
@@ -298,20 +307,28 @@ def test_a_broken_request_behind_pipelined_ones_ends_the_connection_without_an_e
 # ---------------------------------------------------------------- sockets
 
 
-@pytest.mark.parametrize(("path", "head"), [
+STRANGERS = [
     (b"/ws/agent/?protocol=native", HEAD), (b"/ws/agent/?protocol=native", HEAD + b"Authorization: Bearer wrong\r\n"),
     (b"/ws/me/", HEAD), (b"/ws/runs/x/", HEAD), (b"/ws/nothing/", HEAD),
-])  # fmt: skip
-def test_a_socket_of_a_stranger_is_closed_though_it_never_answers(server: Server, path: bytes, head: bytes) -> None:
-    origin = b"" if b"agent" in path else b"Origin: " + server.base.encode() + b"\r\n"
-    head = head.replace(b"127.0.0.1", urlsplit(server.base).netloc.encode())
-    with Wire(server, post(path, head + origin + UPGRADE, method=b"GET")) as wire:
-        code, heard = (4404 if b"nothing" in path else 4401).to_bytes(2, "big"), b""
-        while code not in heard:
-            heard += wire.socket.recv(1 << 16) or pytest.fail(f"it ended with {heard!r}")
-        wire.send(b"\x81\xff" + (1 << 20).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * (1 << 19))  # half a message
-        wire.rest()
-    assert heard.startswith(b"HTTP/1.1 101 ")
+]  # fmt: skip
+
+
+def test_a_socket_of_a_stranger_is_closed_though_it_never_answers(server: Server) -> None:
+    opened, heard = [], []
+    with contextlib.ExitStack() as wires:
+        for path, head in STRANGERS:
+            origin = b"" if b"agent" in path else b"Origin: " + server.base.encode() + b"\r\n"
+            head = head.replace(b"127.0.0.1", urlsplit(server.base).netloc.encode())
+            opened.append(wires.enter_context(Wire(server, post(path, head + origin + UPGRADE, method=b"GET"))))
+        for (path, _), wire in zip(STRANGERS, opened, strict=True):
+            code, text = (4404 if b"nothing" in path else 4401).to_bytes(2, "big"), b""
+            while code not in text:
+                text += wire.socket.recv(1 << 16) or pytest.fail(f"{path!r} ended with {text!r}")
+            wire.send(b"\x81\xff" + (1 << 20).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * (1 << 19))  # half a message
+            heard.append(text)
+        for wire in opened:
+            wire.rest()
+    assert all(text.startswith(b"HTTP/1.1 101 ") for text in heard), heard
 
 
 def test_a_known_agent_s_first_message_may_be_long(server: Server) -> None:
