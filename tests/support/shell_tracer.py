@@ -54,6 +54,7 @@ class Workshop:
         self.bin.mkdir(parents=True)
         self._env = {"PATH": str(self.bin), "HOME": str(self.home), "LC_ALL": "C", "FUNCNEST": "3"}
         self._reset()
+        self._before = self._files()  # and after every line, which leaves nothing or is followed by a reset
         shell = shutil.which("dash") or shutil.which("sh")
         for name in stubs:
             (self.bin / name).write_text(_STUB.format(shell=shell, log=self.log))
@@ -72,16 +73,25 @@ class Workshop:
             (self.home / name).write_text("one\ntwo\n")
 
     def _files(self) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(self.home)): path.read_bytes() if path.is_file() else b""
-            for path in self.home.rglob("*")
-            if not path.is_fifo()
-        }
+        """Return each file with its bytes, and each folder; without named pipes, which cannot be read."""
+        found: dict[str, bytes] = {}
+        folders = [str(self.home)]
+        for folder in folders:
+            for entry in os.scandir(folder):
+                name = entry.path[len(folders[0]) + 1 :]
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    found[name] = b""
+                elif entry.is_file():
+                    found[name] = Path(entry.path).read_bytes()
+                elif not Path(entry.path).is_fifo():
+                    found[name] = b""
+        return found
 
     def run(self, line: str, **env: str) -> Trace:
         """Run the line and return what it did; everything is as before afterwards."""
         self.log.write_bytes(b"")
-        before = self._files()
+        before = self._before
         self._run(line, env)
         after = self._files()
         wrote = {name for name in {*before, *after} if before.get(name) != after.get(name)}
