@@ -105,6 +105,13 @@ TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-ass
 
 pytest_plugins = ["tests.support.agents"]  # the fixtures `agent` and `call`
 LONG = {"slow", "browser", "postgres", "redis"}  # markers
+# Tests that take seconds of CPU in this process: the last one to begin would keep one core busy while others have none.
+HEAVY = {
+    "test_a_permit_hands_out_what_was_approved_and_once", "test_an_agent_gets_one_answer_and_it_is_the_first",
+    "test_every_danger_that_is_real_is_known", "test_policy_is_what_its_documentation_says",
+    "test_the_door_answers_as_the_pages_do", "test_two_commands_of_one_commit_are_as_two_commits",
+    "test_what_ran_is_inside_what_was_said", "test_with_too_little_work_it_is_never_milder",
+}  # fmt: skip
 SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
 
 
@@ -125,16 +132,17 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin the share of each worker with tests of whole servers, so that it ends with short tests."""
+    """Begin the share of each worker with tests of whole servers and heavy ones, so that it ends with short tests."""
     long: dict[Path, list[pytest.Item]] = {}
     weights: dict[Path, float] = {}  # about how many seconds the tests of a module take
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         has_server = "server" in getattr(item, "fixturenames", ()) and "server" not in params
         marks = {mark.name for mark in item.iter_markers()}
-        if (has_server or marks & LONG) and "django_db" not in marks:
+        is_heavy = getattr(item, "originalname", "") in HEAVY
+        if is_heavy or ((has_server or marks & LONG) and "django_db" not in marks):
             long.setdefault(item.path, []).append(item)
-            weights[item.path] = weights.get(item.path, 0) + (4.0 if "browser" in marks else 0.3)
+            weights[item.path] = weights.get(item.path, 0) + (4.0 if is_heavy or "browser" in marks else 0.3)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
     loads = [0.0] * workers
