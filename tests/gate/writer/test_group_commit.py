@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.gate.agents import ingest
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer import transaction as writer_transaction
@@ -85,7 +84,7 @@ def test_frames_are_written_once_whatever_else_is_refused(source: Source, story:
     with pytest.MonkeyPatch.context() as patch:
         if is_long:  # each commit takes two frames of a stream, the others wait for the next one
             patch.setattr(writer_transaction, "LONG", -1.0)
-            patch.setattr(ingest, "SHARE", 2)
+            patch.setattr(writer_transaction, "SHARE", 2)
         expected = asyncio.run(play(source, name, story))
     for number, texts in enumerate(expected):
         run = Run.objects.filter(name=f"{name}-{number}").first()
@@ -252,11 +251,11 @@ async def test_a_long_body_takes_several_commits_and_its_lease_belongs_to_the_la
     )  # fmt: skip
     stream.reports_cards = True
     stream.prepare_lease(math.inf)
-    for number in range(3 * ingest.SHARE):
+    for number in range(3 * writer_transaction.SHARE):
         stream.push([f.InputReady(f"c{number}", "bash", {"command": "ls"}, True)])
     stream.push([gate.build_end_of_stream()])
     await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     assert [frames for frames, _ in commits] == [16, 32, 48, 49]
-    assert len(stream.cards) == 3 * ingest.SHARE and all(card.finished for card in stream.cards)
+    assert len(stream.cards) == 3 * writer_transaction.SHARE and all(card.finished for card in stream.cards)
     row = await Run.objects.aget(name="long")
     assert (row.status, row.alive_until) == ("truncated", math.inf)

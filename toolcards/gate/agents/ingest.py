@@ -33,7 +33,6 @@ from toolcards.models import Approval
 # With this many frames of one stream in a commit, or of all streams in the backlog, neighboring pieces of an input are
 # written as one.
 FLOOD, PRESSURE = 16, 250
-SHARE = 16  # frames of a stream that a commit writes even if it has taken long
 _INPUT_FACTS = (f.InputReady, f.InputRepaired)
 _OUTPUT_FACTS = (f.OutputReady, f.OutputPartial)
 _ANSWERABLE_CHANNELS = frozenset({"socket", "watch", "hook", "poll"})  # connections that can take an answer
@@ -95,7 +94,7 @@ class Stream(StreamQueue):
         pieces: list[Any] = []  # frames that are pieces of one input
         for place, frame in enumerate(self._batch):
             content, received_at, number = frame
-            if place >= SHARE and tx.is_long:
+            if place >= tx.share:
                 self._deferred = self._batch[place:]
                 break
             if type(content) is tuple:  # nine of ten frames on a busy server
@@ -104,6 +103,7 @@ class Stream(StreamQueue):
                 if pieces and (pieces[0][0][0] != content[0] or not is_flood):
                     pieces = self._record_pieces(tx, memory, pieces)
                 pieces.append(frame)
+                tx.size += len(content[1])
                 continue
             if number and not self._is_new(memory, number):
                 self._touch_repeated(memory, content)

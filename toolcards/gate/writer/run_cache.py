@@ -11,6 +11,7 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval
@@ -20,7 +21,7 @@ from toolcards.core.runs.run_state import RunContext, RunState
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer.bulk_sql import EventRow, fit_text
+from toolcards.gate.writer.bulk_sql import EventRow, RunUpdate, adapt_datetime, fit_text
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE
 
@@ -121,6 +122,31 @@ class RunMemory:
         if card.waiting:
             self.waiting.add(card.ordinal)
 
+    def build_row(self, now: float, updated_at: datetime) -> RunUpdate:
+        """Return the columns to write; `now`: wall time of the commit."""
+        row, context = self.row, self.board.context
+        row.agent = fit_text(context.agent, 200) or row.agent
+        row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
+        status = self.status
+        if status not in ("running", "waiting"):
+            row.ended_at = row.ended_at or datetime.fromtimestamp(now, UTC)
+        else:
+            row.ended_at = None
+        row.status, row.seq, row.updated_at = status, self.seq, updated_at
+        row.calls = sum(self.counts.values())
+        row.counts = _encode({state: count for state, count in self.counts.items() if count})
+        if self.has_new_skips:
+            row.skipped, row.skipped_kinds = self.skipped.total, self.skipped.dump_kinds()
+        if self.events:
+            row.scrubbed_at = None
+        row.context, row.numbers = dump_context(self.board), _encode(self.numbers) if self.numbers else "[]"
+        ended_at = adapt_datetime(row.ended_at) if row.ended_at else None
+        return RunUpdate(
+            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt_datetime(updated_at),
+            ended_at, row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context,
+            row.numbers, row.seq, row.pk,
+        )  # fmt: skip
+
     def mark(self) -> RunMark:
         """Return what `restore` needs to undo later facts."""
         row = self.row
@@ -201,6 +227,17 @@ def load_memory(row: Run) -> RunMemory:
     Raises Undecryptable if they cannot be read, because then no facts may be added.
     """
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
+    memory = _build_memory(row, calls)
+    memory.sequencer = _load_sequencer(row, memory.board)
+    return memory
+
+
+def create_memory(row: Run) -> RunMemory:
+    """Return the memory of a new run; reads nothing."""
+    return _build_memory(row, [])
+
+
+def _build_memory(row: Run, calls: list[ToolCall]) -> RunMemory:
     cards = [call.as_card() for call in calls]
     if type(row.context) is UnreadableText or any(
         kind == CANNOT_BE_OPENED for card in cards for kind, _ in card.anomalies
@@ -223,7 +260,6 @@ def load_memory(row: Run) -> RunMemory:
         skipped=row.skipped_frames,
         ordinals={call.pk: call.ordinal for call in calls},
         text_sizes={call.ordinal: len(call.text) for call in calls},
-        sequencer=_load_sequencer(row, board),
     )
     for card in board.cards.values():
         memory.update_counts(card)

@@ -7,13 +7,11 @@ Longer than most modules: it is one class, the only one that writes the log.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from toolcards import doorbell
@@ -34,7 +32,6 @@ from toolcards.core.calls.facts import (
     revise,
 )
 from toolcards.core.calls.tool_events import may_have_events
-from toolcards.encryption import get_redactor
 from toolcards.gate import call_trace
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
@@ -46,19 +43,20 @@ from toolcards.gate.writer import (
     outbox_writer,
     run_cache,
 )
-from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunUpdate, fit_text
+from toolcards.gate.writer.bulk_sql import CallPosition, EventRow
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.undo import UndoLog
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
 
-LONG = 0.05  # seconds after which a commit takes only the first frames of each stream
+LONG, SHARE = 0.05, 16  # seconds after which a commit takes only so many frames of each stream
+LARGE = 2 << 20  # characters of facts after which it takes only one
+MAX_SHARE = 1_000  # frames of one stream in any commit
 TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by this factor (models.ToolCall)
 SMALL_TEXT = 4_096  # characters up to which a streaming text is always written
 _AUDITED = {PolicyDecided, AnomalyRecorded}
 _RUN_FACTS = {RunStarted, RunEnded, StepFinished}
-_encode = json.JSONEncoder().encode
 _MISSING_ROW = (-1, False, 0, None, False)  # the columns read by `lock_runs`, for a run that was deleted
 
 
@@ -83,13 +81,18 @@ class Transaction:
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
         self.undo_log: UndoLog | None = None  # of the present work, if it can be refused
-        self._began = time.monotonic()
+        self._began, self.size = time.monotonic(), 0  # characters of the facts so far
         self._is_finished = False  # `finish_commit` has reset the cached runs
 
     @property
-    def is_long(self) -> bool:
-        """Return whether works should leave what can wait to the next commit."""
-        return time.monotonic() - self._began > LONG
+    def share(self) -> int:
+        """Return how many frames of one stream this commit takes.
+
+        The others wait for the next one.
+        """
+        if self.size > LARGE:
+            return 1
+        return SHARE if time.monotonic() - self._began > LONG else MAX_SHARE
 
     # ------------------------------------------------------------ runs
 
@@ -128,14 +131,19 @@ class Transaction:
         if pk in self.runs:
             return self.runs[pk]
         row = Run.objects.select_for_update().filter(source_id=source_id, name=name).first()
-        if row is None:
-            new_run, is_created = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
-            row = Run.objects.select_for_update().get(pk=new_run.pk)  # another process may have created it
-            if is_created and self.undo_log is not None:
-                memory = self._add_run(row)
-                self.undo_log.note_creation(memory)
-                return memory
-        return self._add_run(row)
+        return self._add_run(row) if row is not None else self._create_run(source_id, name, defaults)
+
+    def _create_run(self, source_id: int, name: str, defaults: dict[str, Any]) -> RunMemory:
+        try:
+            with transaction.atomic():
+                row = Run.objects.create(source_id=source_id, name=name, **defaults)
+        except IntegrityError:  # another process has created it
+            return self._add_run(Run.objects.select_for_update().get(source_id=source_id, name=name))
+        memory = self.runs[row.pk] = run_cache.create_memory(row)
+        run_cache.store(memory)
+        if self.undo_log is not None:
+            self.undo_log.note_creation(memory)
+        return memory
 
     def load_run(self, pk: int) -> RunMemory:
         """Return the locked run; raises Run.DoesNotExist."""
@@ -173,7 +181,9 @@ class Transaction:
                 self._notify_settled(memory, ordinal, routed)
             memory.seq += 1
             _, applied = board.record(ordinal, routed, memory.seq)
-            memory.events.append(EventRow(memory.row.pk, memory.seq, routed.at, ordinal, dump(routed), applied))
+            text = dump(routed)
+            self.size += len(text)
+            memory.events.append(EventRow(memory.row.pk, memory.seq, routed.at, ordinal, text, applied))
             card = board.cards.get(ordinal)
             if card is not None:
                 cards.append(card)
@@ -273,7 +283,8 @@ class Transaction:
             approvals = [(memory, card) for memory in memories for card in approval_rows.find_changed_cards(memory)]
             self.runs_with_answers |= {memory.row.pk for memory, _ in approvals}
             now = timezone.now()
-            bulk_sql.update_runs(cursor, [self._build_run_row(memory, now) for memory in memories])
+            self.runs_with_skips |= {memory.row.pk for memory in memories if memory.has_new_skips}
+            bulk_sql.update_runs(cursor, [memory.build_row(self.now, now) for memory in memories])
         offset = clock.offset()
         new_rows = [build_row() for build_row in self.new_permits]
         for memory, card in approvals:
@@ -345,31 +356,3 @@ class Transaction:
             bulk_sql.write_calls(cursor, rows)
         if positions:
             bulk_sql.update_positions(cursor, positions)
-
-    def _build_run_row(self, memory: RunMemory, updated_at: datetime) -> RunUpdate:
-        row, context = memory.row, memory.board.context
-        row.agent = fit_text(context.agent, 200) or row.agent
-        row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
-        status = memory.status
-        if status not in ("running", "waiting"):
-            row.ended_at = row.ended_at or datetime.fromtimestamp(self.now, UTC)
-        else:
-            row.ended_at = None
-        row.status, row.seq, row.updated_at = status, memory.seq, updated_at
-        row.calls = sum(memory.counts.values())
-        row.counts = _encode({state: count for state, count in memory.counts.items() if count})
-        if memory.has_new_skips:
-            row.skipped, row.skipped_kinds = memory.skipped.total, memory.skipped.dump_kinds()
-            self.runs_with_skips.add(row.pk)
-        if memory.events:
-            row.scrubbed_at = None
-        row.context, row.numbers = (
-            run_cache.dump_context(memory.board),
-            _encode(memory.numbers) if memory.numbers else "[]",
-        )
-        ended_at = bulk_sql.adapt_datetime(row.ended_at) if row.ended_at else None
-        return RunUpdate(
-            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, bulk_sql.adapt_datetime(updated_at),
-            ended_at, row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context,
-            row.numbers, row.seq, row.pk,
-        )  # fmt: skip
