@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
+from dashboard.cards import labels
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.models import Approval
@@ -39,6 +40,11 @@ class HistoryRow:
     def word(self) -> str:
         """Return the answer in words."""
         return ANSWER_WORDS.get(self.approval.state, self.approval.state)
+
+    @property
+    def decider(self) -> str:
+        """Return what decided in the place of a person."""
+        return labels.describe_kind(self.approval.by_kind).removeprefix("the ")
 
     @property
     def waiting_seconds(self) -> float | None:

@@ -210,7 +210,7 @@ def find_call(public_id: str) -> ToolCall | None:
 
 
 def list_recent_examples() -> list[tuple[ToolCall, str]]:
-    """Return the latest calls that needed approval, each with its input in one line."""
+    """Return the latest calls that needed approval, with their inputs in words."""
     approvals = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
     calls = ToolCall.objects.filter(pk__in=list(approvals)).defer("text").order_by("-id")
     return [(call, summarize(call.as_shown_card())) for call in calls]

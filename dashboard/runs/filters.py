@@ -200,18 +200,18 @@ class RunFilters:
 
 @dataclass(frozen=True, slots=True)
 class FilterChip:
-    """One filter that is set, in the words of the pages; `rest` is the query without it."""
+    """One filter that is set, in the words of the pages; `query` has the other filters."""
 
     name: str
     word: str
-    rest: str
+    query: str
 
 
 def list_filter_chips(filters: CallFilters | RunFilters) -> list[FilterChip]:
     """Return the filters that are set, as the page shows them."""
     return [
-        FilterChip(_NAMES.get(name, name.capitalize()), _find_word(name, value), rest)
-        for name, value, rest in filters.set
+        FilterChip(_NAMES.get(name, name.capitalize()), _find_word(name, value), query)
+        for name, value, query in filters.set
     ]
 
 

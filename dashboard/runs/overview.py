@@ -103,24 +103,25 @@ class TileOrder:
         self._places: list[int] = []
         self._lock = threading.Lock()
 
-    def arrange(self, waiting: list[int], running: list[int], failed: list[int], ended: list[int]) -> list[int]:
-        """Return the runs in their places; where there is no room for all, the earlier lists go first.
+    def arrange(self, waiting: list[int], running: list[int], failed: list[int], quiet: list[int]) -> list[int]:
+        """Return the runs in their places.
 
-        Each list has the newest first. A run keeps its place while it is shown, but makes room for one that waits.
+        Each list has the newest first; where there is no room for all, the earlier lists go first. A run keeps its
+        place while it has a tile, but makes room for one that waits.
         """
         with self._lock:
-            places, shown = self._places, list[int]()
-            for group in (waiting[::-1], running[::-1], failed, ended):
+            places, runs = self._places, list[int]()
+            for group in (waiting[::-1], running[::-1], failed, quiet):
                 in_order = [pk for pk in group if pk in places] + [pk for pk in group if pk not in places]
-                shown += in_order[: TILES - len(shown)]
-            new = iter(sorted(set(shown).difference(places)))
-            filled = [pk if pk in shown else next(new, 0) for pk in places]
+                runs += in_order[: TILES - len(runs)]
+            new = iter(sorted(set(runs).difference(places)))
+            filled = [pk if pk in runs else next(new, 0) for pk in places]
             self._places = _lead_with([pk for pk in [*filled, *new] if pk], set(waiting))
             return list(self._places)
 
 
 def _lead_with(places: list[int], waiting: set[int]) -> list[int]:
-    """Return the places after those behind the first ones that wait were exchanged with those in front."""
+    """Exchange runs that wait with others in front of them."""
     first = len(waiting.intersection(places))
     in_front = [pk for pk in places[:first] if pk not in waiting]
     behind = [pk for pk in places[first:] if pk in waiting]
@@ -132,12 +133,15 @@ tile_order = TileOrder()
 
 
 def list_run_tiles() -> tuple[list[RunTile], int]:
-    """Return the tiles of runs, those that wait first, and how many runs are active."""
+    """Return the tiles of runs, and how many runs are active.
+
+    Those that wait are first.
+    """
     runs = Run.objects.order_by("-pk")
     waiting, running = (list(runs.filter(status=status).values_list("pk", flat=True)[:200]) for status in _ACTIVE)
     recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", "status")[: 2 * TILES])
-    failed, ended = ([pk for pk, status in recent if (status in _FAILED) is is_failed] for is_failed in (True, False))
-    places = tile_order.arrange(waiting, running, failed, ended)
+    failed, quiet = ([pk for pk, status in recent if (status in _FAILED) is is_failed] for is_failed in (True, False))
+    places = tile_order.arrange(waiting, running, failed, quiet)
     by_pk = Run.objects.select_related("source").in_bulk(places)
     rows = build_run_rows([by_pk[pk] for pk in places if pk in by_pk])
     tiles = [RunTile(row, _find_current_call(row.run.pk)) for row in rows]

@@ -10,8 +10,11 @@ from tests.support.server import Server
 pytestmark = NEEDS_BROWSER
 
 # The smallest height of letters on the screen, in pixels; the picture is scaled to its box.
-SMALLEST_TEXT = """svg => Math.min(...[...svg.querySelectorAll('text')].map(
-  text => parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width))"""
+SMALLEST_TEXT = """svg => {
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const texts = [...svg.querySelectorAll('text')];
+  return Math.min(...texts.map(text => parseFloat(getComputedStyle(text).fontSize) * scale));
+}"""
 IS_CUT = "title => title.scrollWidth > title.clientWidth || title.scrollHeight > title.clientHeight + 1"
 
 
@@ -24,9 +27,7 @@ def test_the_text_of_a_timeline_is_readable_at_every_width(server: Server, visit
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_tile_shows_the_title_of_its_run_beside_no_other_text(
-    server: Server, visit: Open, run: str, width: int
-) -> None:
+def test_a_tile_shows_the_whole_title_of_its_run(server: Server, visit: Open, run: str, width: int) -> None:
     title = "Migrate the orders to the new schema" if width > 640 else "Migrate the orders"
     tell(server, run, {"type": "run.started", "agent": "data-migrator", "title": title}, *done("c1"))
     ask(server, run, "c2")
@@ -67,3 +68,20 @@ def test_on_a_phone_the_note_about_an_answer_covers_neither_the_card_nor_its_but
     stepper = page.locator(".stepper").bounding_box()
     assert note["y"] + note["height"] <= stepper["y"]
     withdraw_all(server)
+
+
+@pytest.mark.parametrize("path", ["/calls/tools/", "/calls/agents/", "/settings/people/", "/policy/versions/", "steps"])
+def test_a_phone_shows_whole_rows_of_a_table(server: Server, visit: Open, run: str, path: str) -> None:
+    tell(server, run, *[frame for number in range(3) for frame in done(f"c{number}")])
+    address = f"{path_of(run)}?tab=steps" if path == "steps" else path
+    page = visit(address, viewport={"width": 360, "height": 740})
+    assert page.locator(".table").first.evaluate("table => table.scrollWidth <= table.clientWidth")
+    expect(page.locator(".table tbody tr").first).to_be_visible()
+
+
+def test_the_tabs_of_a_phone_have_names(server: Server, visit: Open) -> None:
+    page = visit("/", viewport={"width": 320, "height": 640})
+    for name in ("Now", "Approvals", "Runs", "Calls", "Policy", "Sources"):
+        word = page.locator(".side .nav:not(.second) a span:not(.count)", has_text=name)
+        box = word.bounding_box()
+        assert box["width"] >= 12 and box["height"] >= 10 and box["x"] >= 0 and box["x"] + box["width"] <= 320, name

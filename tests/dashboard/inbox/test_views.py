@@ -183,6 +183,14 @@ def test_history_says_who_when_why_and_under_which_rule(ann: Client, a_call: Any
     assert f"/approvals/{Approval.objects.get().pk}/" in page
 
 
+def test_history_names_in_words_what_decided_without_a_person(ann: Client, a_call: Any) -> None:
+    a_call("approval-requested")
+    with allow_log_writes():
+        Approval.objects.update(state="expired", by_kind="timeout", by_name="", decided_at=1.0)
+    page = ann.get("/approvals/history/").content.decode()
+    assert '<span class="muted">time limit</span>' in page
+
+
 def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
     for number in range(5):
