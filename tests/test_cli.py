@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from django.core.management import ManagementUtility
@@ -42,5 +44,13 @@ def test_help_says_what_each_of_our_commands_does() -> None:
 
 
 @pytest.mark.django_db
+def test_a_command_before_the_first_start_says_what_is_missing(tmp_path: Path) -> None:
+    environment = os.environ | {"TOOLCARDS_DATA_DIR": str(tmp_path), "TOOLCARDS_DATABASE_URL": ""}
+    command = [sys.executable, str(ROOT / "manage.py"), "person", "list"]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert completed.returncode == 1
+    assert completed.stderr == "toolcards: The database has no tables yet. `serve` creates them: start it first.\n"
+
+
 def test_the_page_foot_shows_the_version(admin_client: Client) -> None:
     assert f"Toolcards {__version__}" in admin_client.get("/runs/").content.decode()

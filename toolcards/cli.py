@@ -46,6 +46,7 @@ def main() -> None:
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import ManagementUtility
+        from django.db.utils import DatabaseError
     except ImportError as error:
         if CHECKOUT_PYTHON.exists() and Path(sys.prefix) != CHECKOUT_PYTHON.parents[1]:  # started with another Python
             os.execv(CHECKOUT_PYTHON, [str(CHECKOUT_PYTHON), *_restart_arguments()])  # noqa: S606 - does not return
@@ -66,6 +67,21 @@ def main() -> None:
         if "--traceback" in sys.argv:
             raise
         raise SystemExit(f"toolcards: {error}") from None
+    except DatabaseError:
+        if "--traceback" in sys.argv or _has_tables():
+            raise
+        raise SystemExit("toolcards: The database has no tables yet. `serve` creates them: start it first.") from None
+
+
+def _has_tables() -> bool:
+    """Return whether the database can be read and a server was started on it before."""
+    from django.db import connection
+    from django.db.utils import DatabaseError
+
+    try:
+        return "django_migrations" in connection.introspection.table_names()
+    except DatabaseError:
+        return True  # another fault: its own error says more
 
 
 def format_help(utility: object, commands_only: bool = False) -> str:
@@ -79,7 +95,7 @@ def format_help(utility: object, commands_only: bool = False) -> str:
     purposes = {name: load_command_class(apps[name], name).help for name in own}
     purposes["acp"] = "Run as a proxy between an editor and an agent (Agent Client Protocol)."
     purposes["mcp"] = "Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision."
-    purposes["hook"] = "Relay one hook of Claude Code or Codex; `connect` writes this command."
+    purposes["hook"] = "Relay one hook of a coding agent; `connect` writes this command."
     lines = [f"  {name:13} {purpose}" for name, purpose in sorted(purposes.items())]
     program = getattr(utility, "prog_name", "toolcards")
     return "\n".join(

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.server import ROOT, Server, migrated
 from tests.support.services import postgres
+from toolcards import __version__
 from toolcards.backup import BackupError, check
 
 PAGE = (ROOT / "docs/operations.md").read_text()
@@ -134,6 +135,7 @@ def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Pat
     elsewhere.mkdir(mode=0o700)
     completed = server.manage("backup", "--with-key", str(backup))
     assert completed.returncode == 0 and "contains the secret key" in completed.stderr
+    assert f"Toolcards {__version__}, " in completed.stdout
     there = Server(elsewhere)
     assert "--with-key" in refused(there, "restore", str(backup))
     done(there, "restore", "--with-key", str(backup))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from toolcards import __version__
 from toolcards.audit import anchor
 from toolcards.audit.rows import get_key_id
 from toolcards.backup import archive, stores
@@ -32,17 +32,10 @@ def make(path: Path, *, with_key: bool = False) -> Path:
         with tempfile.TemporaryDirectory(prefix=".toolcards-backup-", dir=path.parent) as folder:
             parts = _write_parts(store, Path(folder), with_key=with_key)
             digests = {name: archive.hash_file(part) for name, part in parts.items()}
-            manifest = Manifest(get_version(), made_at, store.name, list_migrations(), get_key_id(), digests)
+            manifest = Manifest(__version__, made_at, store.name, list_migrations(), get_key_id(), digests)
             return archive.write(path, manifest, parts)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
-
-
-def get_version() -> str:
-    """Return the version of Toolcards that runs here."""
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("toolcards")
-    return "a checkout"
 
 
 def list_migrations() -> list[str]:

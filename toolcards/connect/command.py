@@ -106,7 +106,7 @@ def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[st
     recipe = connect.get_recipe(options.framework)
     folder = str(options.project or (Path.cwd() if recipe.by_project else ""))
     if recipe.by_project and CHECKOUT.exists() and Path(folder).resolve() == CHECKOUT.parent:
-        raise ConnectFailed(f"{recipe.title} is connected in the folder of your code: set it with --project.")
+        raise ConnectFailed(f"{recipe.title} is connected in the folder of your code. Name that folder with --project.")
     project, agent = Path(folder).resolve() if folder else None, tuple(shlex.split(options.agent))
     config = Path(options.config).resolve() if options.config else None
     target = connect.Target(options.url.rstrip("/"), options.key, project, Path.home(), agent, config)

@@ -83,4 +83,4 @@ def _get_position(scope: str) -> int:
 def _describe_state(key: AgentKey) -> str:
     if key.revoked_at:
         return "revoked"
-    return "expired" if key.expires_at and key.expires_at <= timezone.now() else "live"
+    return "expired" if key.expires_at and key.expires_at <= timezone.now() else "active"

@@ -12,4 +12,4 @@ class Command(BaseCommand):
 
     def handle(self, **options: object) -> None:
         """Sweep, and report the number."""
-        self.stdout.write(f"Due: {gate.sweep()}.")
+        self.stdout.write(f"Expired or ended: {gate.sweep()}.")
