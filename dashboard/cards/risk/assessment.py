@@ -111,7 +111,7 @@ def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
     if not is_complete:
         yield TOO_LARGE
     yield from _find_shell_hints(value, leaves, tool)
-    only_looks = kinds <= _LOOKING_KINDS
+    is_read_only = kinds <= _LOOKING_KINDS
     can_pay = bool(_PAYS.intersection(tool_kinds.split_words(tool))) or any(
         leaf.field in _ACTION_FIELDS
         and isinstance(leaf.value, str)
@@ -120,8 +120,8 @@ def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
     )
     for leaf in leaves:
         if isinstance(leaf.value, str):
-            yield from find_location_hints(leaf, only_looks=only_looks)
-            is_query = leaf.field in _QUERY_FIELDS and not only_looks
+            yield from find_location_hints(leaf, is_read_only=is_read_only)
+            is_query = leaf.field in _QUERY_FIELDS and not is_read_only
             if is_query and is_destructive_sql(leaf.value, may_be_prose=leaf.field == "query"):
                 yield DELETES
             if leaf.field in _CODE_FIELDS:

@@ -162,7 +162,7 @@ def _find_text_hints(text: str) -> Iterator[Hint]:
 
 def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
     """Yield the hints of each command, also if one downloads what another runs."""
-    senders = [view for view in views if "sends" in analyze_command(view).does and not analyze_command(view).looks]
+    senders = [view for view in views if "sends" in analyze_command(view).does and not analyze_command(view).read_only]
     downloads = {
         word.rpartition("/")[2].partition("?")[0] for view in senders for word in view[1:] if not word.startswith("-")
     }
@@ -170,7 +170,7 @@ def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
         analysis = analyze_command(view)
         program = strip_program_name(view[0])
         yield from (SECRETS for word in view if is_secret_place(word))
-        if analysis.looks:
+        if analysis.read_only:
             continue
         sends = "sends" in analysis.does
         if "deletes" in analysis.does or (sends and any(map(_VERB.fullmatch, view[1:]))):

@@ -75,12 +75,12 @@ def list_leaves(value: Any) -> tuple[list[Leaf], bool]:
     return leaves, True
 
 
-def find_location_hints(leaf: Leaf, *, only_looks: bool) -> Iterator[Hint]:
+def find_location_hints(leaf: Leaf, *, is_read_only: bool) -> Iterator[Hint]:
     """Yield the hints of a text whose field names a place."""
     if not _LOCATION.search(leaf.field):
         return
     place = leaf.value[:4_096]
-    if not only_looks:
+    if not is_read_only:
         yield from find_written_hints(place)
     if is_secret_place(place):
         yield SECRETS

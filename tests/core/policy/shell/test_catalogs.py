@@ -23,11 +23,11 @@ SHELL = ("Bash", "/command")
 
 
 def test_every_form_says_what_it_does():
-    """A form that never only looks must say what it does, or may do, or runs."""
+    """A form that is never read-only must say what it does, or may do, or runs."""
     for name, program in load_programs().names.items():
         for form in program.all_forms():
             runs = form.wraps or form.rest or form.sub or form.patterns
-            assert form.anything or form.looks is not None or form.does or form.may or runs, f"{form.name} ({name})"
+            assert form.anything or form.read_only is not None or form.does or form.may or runs, f"{form.name} ({name})"
             assert all(low <= high for low, high in (form.counts, form.then or (0, 0), form.line or (0, 0)))
 
 
@@ -39,15 +39,15 @@ def test_hundreds_of_programs_are_known():
     "row",
     [
         {"lokks": "-a"},
-        {"looks": "a"},
-        {"looks": "-a -a"},
-        {"looks": "-a", "writes": "-a"},
-        {"looks": "-a", "other": "-a:"},
+        {"read_only": "a"},
+        {"read_only": "-a -a"},
+        {"read_only": "-a", "writes": "-a"},
+        {"read_only": "-a", "other": "-a:"},
         {"does": "breaks"},
         {"style": "odd"},
         {"script": "cobol"},
         {"values": "("},
-        {"looks": "@none"},
+        {"read_only": "@none"},
         {"sub": {"x": {"lokks": ""}}},
     ],
 )
@@ -58,7 +58,7 @@ def test_a_row_that_cannot_be_meant_is_refused(row):
 
 def test_a_program_that_stands_there_twice_is_refused():
     with pytest.raises(InvalidCatalog):
-        ProgramCatalog({"programs": {"x y": {"looks": "*"}, "y": {"does": "writes"}}})
+        ProgramCatalog({"programs": {"x y": {"read_only": "*"}, "y": {"does": "writes"}}})
 
 
 @pytest.mark.parametrize(

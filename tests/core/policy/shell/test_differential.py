@@ -30,7 +30,7 @@ def differences(line, trace):
     if trace.wrote and script.effects["writes"] is Likelihood.NO:
         yield f"{sorted(trace.wrote)} was written"
     if not script.doubt and (trace.wrote or any(words[0] in CHANGING for words in trace.ran)):
-        yield f"it only looks, and it did {trace}"
+        yield f"it is read-only, and it did {trace}"
 
 
 def bare(word):
@@ -54,7 +54,7 @@ def test_what_ran_is_inside_what_was_said(tmp_path):
     traces, wrong = compare(tmp_path, [writer.line() for _ in range(LINES)])
     assert not wrong, wrong[:5]
     assert sum(bool(trace.ran) for _, trace in traces) > LINES / 4, "too few lines ran anything"
-    assert sum(not read_line(line).doubt for line, _ in traces) > LINES / 50, "too few lines only look"
+    assert sum(not read_line(line).doubt for line, _ in traces) > LINES / 50, "too few lines are read-only"
     assert sum(not read_line(line).hidden and bool(trace.ran) for line, trace in traces) > LINES / 20
 
 

@@ -1,4 +1,4 @@
-"""Everyday commands that only look run without a question under the starter policy."""
+"""Everyday read-only commands run without a question under the starter policy."""
 
 from tests.support.shell_samples import read_lines
 from tests.support.tables import loop_over

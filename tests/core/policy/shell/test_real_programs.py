@@ -83,7 +83,7 @@ def missing(line, trace):
     """Give what the reader did not say of a danger that is real."""
     script = read_line(line)
     if not script.doubt:
-        yield "it is said to only look"
+        yield "it is listed as read-only"
     if trace.ran and script.effects["runs"] is Likelihood.NO:
         yield "it is said to run nothing"
     if changed(trace) and script.effects["writes"] is Likelihood.NO:
@@ -107,7 +107,7 @@ def here(line):
     return ends and names <= {*REAL, *PLAIN} and all(name in PLAIN or shutil.which(name) for name in names)
 
 
-def test_what_only_looks_leaves_no_trace(workshops):
+def test_a_read_only_command_leaves_no_trace(workshops):
     lines = [line for line in read_lines("everyday") if here(line)]
     assert len(lines) > 50
     for line, trace in run_all(workshops, lines):

@@ -1,4 +1,4 @@
-"""The analysis of one command by the catalog: whether it only looks, its certain and possible effects, what it runs.
+"""The analysis of one command by the catalog: whether it is read-only, its certain and possible effects, what it runs.
 
 Reading is narrow: every word must be understood, else the command may have all effects of its program.
 """
@@ -32,13 +32,13 @@ _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change t
 class CommandAnalysis:
     """What one command does.
 
-    `looks`: it certainly only looks; else `why` has the reason in words of the catalog. Reasons are stored unencrypted,
-    so they contain no text of the agent. `does`: certain effects; `may`: effects that cannot be excluded.
+    `read_only`: whether it certainly is; else `why` has the reason in words of the catalog. Reasons are stored
+    unencrypted, so they contain no text of the agent. `does`: certain effects; `may`: effects that cannot be excluded.
     `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: some of its words are not
     understood, and it may run them. `inner`: commands among its words that it runs.
     """
 
-    looks: bool = False
+    read_only: bool = False
     why: str = ""
     does: frozenset[str] = NO_EFFECTS
     may: frozenset[str] = NO_EFFECTS
@@ -75,8 +75,8 @@ def analyze_command(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int 
     analysis = _analyze_form(words, globs, place, depth)
     if is_plain_name(words[0]):
         return analysis
-    why = "a program in this folder could be any program" if analysis.looks else analysis.why
-    return replace(analysis, looks=False, why=why, may=ALL_EFFECTS - analysis.does, loose=True)
+    why = "a program in this folder could be any program" if analysis.read_only else analysis.why
+    return replace(analysis, read_only=False, why=why, may=ALL_EFFECTS - analysis.does, loose=True)
 
 
 def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMatch | None:
@@ -94,7 +94,7 @@ def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMat
         varies = place.varies or any(place.length <= glob <= position for glob in globs.every)
         is_known = place.known and not arguments.unknown and not varies
         named_effects = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
-        harmless = not named_effects and arguments.names <= (place.form.looks or NO_EFFECTS)
+        harmless = not named_effects and arguments.names <= (place.form.read_only or NO_EFFECTS)
         safe = place.safe and harmless and _has_harmless_values(place.form, arguments)
         below = place.form.below(word) if word else None
         if below is None:
@@ -121,31 +121,31 @@ def depends_on_folder(words: tuple[str, ...]) -> bool:
 def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, depth: int) -> CommandAnalysis:
     form = place.form
     if len(words) == 2 and place.length == 1 and words[1] in form.version:
-        return CommandAnalysis(looks=True)
+        return CommandAnalysis(read_only=True)
     if form.anything:
         return _analyze_lenient_form(words, globs, place)
     style = "posix" if form.wraps and form.style == "gnu" else form.style
     arguments = read_arguments(words, place.length, form.kinds, style, form.rest, globs.leading)
     if form.shows & arguments.names and not arguments.unknown:
-        return CommandAnalysis(looks=True)
+        return CommandAnalysis(read_only=True)
     inner, unread = find_nested_commands(words, globs, form, arguments)
     scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
     unread = unread or (scattered and (form.code or _takes_commands(form)))
     inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
     is_known = place.known and not arguments.unknown and not unread and not scattered
     foreign = form.elevates or form.remote or form.elsewhere
-    only_looks = is_known and place.safe and not foreign and _only_looks(form, arguments, bool(inner))
-    if only_looks and all(analysis.looks for analysis in inside):
-        return CommandAnalysis(looks=True, does=frozenset({"runs"}) if inner else NO_EFFECTS, inner=inner)
+    is_read_only = is_known and place.safe and not foreign and _is_read_only(form, arguments, bool(inner))
+    if is_read_only and all(analysis.read_only for analysis in inside):
+        return CommandAnalysis(read_only=True, does=frozenset({"runs"}) if inner else NO_EFFECTS, inner=inner)
     return _analyze_changing_command(place, arguments, inner, inside, is_known=is_known, unread=unread)
 
 
 def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch) -> CommandAnalysis:
-    """Analyze a program that only looks with any arguments except some options."""
+    """Analyze a program that is read-only with any arguments except some options."""
     form = place.form
     does = _guess_effects(form, words[place.length :]) | _find_marked_effects(form, words[place.length :])
     if place.known and place.safe and not does and not (form.effects and globs.leading):
-        return CommandAnalysis(looks=True)
+        return CommandAnalysis(read_only=True)
     hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
     why, may = _explain_effects(form, does or form.may), ALL_EFFECTS if hidden else form.may
     return CommandAnalysis(False, why, does, may, hidden, loose=not hidden)
@@ -189,7 +189,7 @@ def _analyze_changing_command(
             hidden or analysis.hidden,
             piped or analysis.piped,
         )
-        why = analysis.why if not analysis.looks and not form.elevates else why
+        why = analysis.why if not analysis.read_only and not form.elevates else why
     does |= frozenset({"writes"}) if "deletes" in does else NO_EFFECTS
     loose = any(analysis.loose for analysis in inside) or (not is_known and "runs" in may)
     return CommandAnalysis(False, why, does, may - does, hidden, piped, loose, inner)
@@ -254,13 +254,13 @@ def _reads_stdin(form: ProgramForm, arguments: Arguments, inner: tuple[ParsedCom
     return not operands or operands[0] in _STDIN
 
 
-# ---------------------------------------------------------------- commands that only look
+# ---------------------------------------------------------------- read-only commands
 
 
-def _only_looks(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
-    if form.looks is None or _find_named_effects(form, arguments):
+def _is_read_only(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
+    if form.read_only is None or _find_named_effects(form, arguments):
         return False
-    harmless = form.looks | form.scripts | form.lines | form.commands | form.line_if | form.need
+    harmless = form.read_only | form.scripts | form.lines | form.commands | form.line_if | form.need
     if not arguments.names <= harmless or (form.need and not form.need & arguments.names):
         return False
     if _lacks_required_option(form, arguments) or not _has_harmless_values(form, arguments):

@@ -17,7 +17,7 @@ _OPTIONS = ("scripts", "lines", "commands", "line_if", "shows")
 _PATTERNS = ("values", "assign", "arguments")
 _RANGES = ("then", "line")
 _OTHER_FIELDS = (
-    "looks",
+    "read_only",
     "need",
     "operands",
     "script",
@@ -46,20 +46,20 @@ class InvalidCatalog(Exception):
 class ProgramForm:
     """What one program, or one of its sub-commands, is known to do.
 
-    `looks`: options with which it only looks, None if it never does; `anything`: it only looks with any arguments but
-    those in `effects`. `effects`: options by their effect. `lines` and `commands`: options whose value is a shell line,
+    `read_only`: options with which it is read-only, None if it never is; `anything`: it is with any arguments but those
+    in `effects`. `effects`: options by their effect. `lines` and `commands`: options whose value is a shell line,
     or a program with its arguments. `then`: the number of operands before the command that it runs; `line`: the same,
     joined to a shell line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand
     a shell line. `rest`: options that a command follows. `appends`: it adds arguments that are not visible.
-    `elsewhere`: the command may not be the program of that name. `companions`: options that only look together with one
-    of others. `script`: the harmless part of its language. `code`: it runs code in its arguments; `stdin`: it runs code
-    from standard input. `folder`: settings in the current folder change what it runs. `neutral` and `arguments`:
+    `elsewhere`: the command may not be the program of that name. `companions`: options that are read-only together with
+    one of others. `script`: the harmless part of its language. `code`: it runs code in its arguments; `stdin`: it runs
+    code from standard input. `folder`: settings in the current folder change what it runs. `neutral` and `arguments`:
     options and operands that have no effect of their own.
     """
 
     name: str
     anything: bool = False
-    looks: frozenset[str] | None = None
+    read_only: frozenset[str] | None = None
     need: frozenset[str] = frozenset()
     operands: re.Pattern[str] | None = None
     counts: tuple[int, int] = (0, _MANY)
@@ -141,7 +141,7 @@ def read_form(
         raise InvalidCatalog(f"{name}: {error}") from error
     if form.style not in STYLES:
         raise InvalidCatalog(f"{name}: {form.style} is not a style")
-    if form.looks and form.looks & frozenset().union(*form.effects.values()):
+    if form.read_only and form.read_only & frozenset().union(*form.effects.values()):
         raise InvalidCatalog(f"{name}: an option is read-only and has an effect")
     return form
 
@@ -161,11 +161,11 @@ class _FormBuilder:
         parts |= {key: _parse_range(row[key]) for key in _RANGES if key in row}
         parts |= {key: _parse_effects(row.get(key, "")) for key in ("does", "may")} | self._operands() | self._subs()
         self._options("other")
-        top = "looks" in row and " " not in self._name
+        top = "read_only" in row and " " not in self._name
         return ProgramForm(
             name=self._name,
-            anything=row.get("looks") == "*",
-            looks=self._options("looks") if "looks" in row else None,
+            anything=row.get("read_only") == "*",
+            read_only=self._options("read_only") if "read_only" in row else None,
             need=self._only(row.get("need", "")),
             script=re.compile(self._languages[row["script"]]) if "script" in row else None,
             script_at=row.get("script_at", 0),

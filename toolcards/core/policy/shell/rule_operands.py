@@ -10,7 +10,7 @@ from toolcards.core.policy.shell.catalogs import EFFECTS, load_programs
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
 
-ONLY_LOOKS = "none"
+READ_ONLY = "none"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _group_by_name(pairs: Iterable[tuple[str, CommandPrefix]]) -> dict[str, list
 
 @dataclass(frozen=True)
 class EffectOperand:
-    """The effects that one rule names; `none` means that the command only looks."""
+    """The effects that one rule names; `none` means that the command is read-only."""
 
     effects: frozenset[str]
 
@@ -82,7 +82,7 @@ class EffectOperand:
     def match_narrowly(self, segment: CommandSegment) -> tuple[Likelihood, str]:
         """Return whether the segment has only these effects, and the doubt."""
         if not segment.doubt:
-            return (Likelihood.YES, "") if ONLY_LOOKS in self.effects else (Likelihood.NO, "")
+            return (Likelihood.YES, "") if READ_ONLY in self.effects else (Likelihood.NO, "")
         if segment.possible_effects and segment.possible_effects <= self.effects:
             return Likelihood.YES, ""
         return Likelihood.MAYBE, segment.doubt
@@ -90,14 +90,14 @@ class EffectOperand:
     def match_widely(self, script: Script) -> Likelihood:
         """Return whether the script has, or may have, one of the effects."""
         answers = [script.effects[effect] for effect in self.effects & {*EFFECTS}]
-        if ONLY_LOOKS in self.effects:
+        if READ_ONLY in self.effects:
             answers.append(Likelihood.MAYBE if script.doubt else Likelihood.YES)
         return max(answers, default=Likelihood.NO)
 
 
 def parse_effect(text: str) -> str:
     """Return the effect that a rule names; raise ValueError for other texts."""
-    if text not in {*EFFECTS, ONLY_LOOKS}:
-        raise ValueError(f"expects {', '.join(EFFECTS)} or {ONLY_LOOKS}")
+    if text not in {*EFFECTS, READ_ONLY}:
+        raise ValueError(f"expects {', '.join(EFFECTS)} or {READ_ONLY}")
     load_programs()  # loaded now and not in the first decision
     return text

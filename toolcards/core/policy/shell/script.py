@@ -99,10 +99,10 @@ class CommandSegment:
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it may not only look, or ""."""
+        """Return why it may not be read-only, or ""."""
         if self.opaque:
             return self.opaque
-        if not self.analysis.looks:
+        if not self.analysis.read_only:
             return self.analysis.why or "it is not read-only"
         if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
@@ -133,7 +133,7 @@ class CommandSegment:
         if not self.doubt:
             return frozenset()
         analysis = self.analysis
-        return ALL_EFFECTS if analysis.looks else analysis.does | analysis.may
+        return ALL_EFFECTS if analysis.read_only else analysis.does | analysis.may
 
 
 @dataclass(frozen=True)
@@ -187,14 +187,14 @@ class Script:
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it may not only look, or ""."""
+        """Return why it may not be read-only, or ""."""
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
 def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled_count: int) -> str:
     """Return why a rule that names so many of the words does not allow all of them."""
     analysis, place = analyze_command(words, globs), match_program(words, globs)
-    if analysis.looks:
+    if analysis.read_only:
         return ""
     if spelled_count >= len(words):
         return analysis.why if analysis.piped else ""
@@ -218,7 +218,7 @@ def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled_
     operands = [word for _, word in arguments.operands]
     if {place for place in globs.every if place >= spelled_count} - {place for place, _ in arguments.operands}:
         return False  # a value that becomes several words
-    if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.looks or frozenset()):
+    if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.read_only or frozenset()):
         return False
     return not operands or (form.arguments is not None and all(map(form.arguments.fullmatch, operands)))
 

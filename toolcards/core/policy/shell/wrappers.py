@@ -63,7 +63,7 @@ def _list_wrapped_commands(view: WordTuple, analysis: CommandAnalysis) -> tuple[
     """Return the words of all commands that this one may run, and whether a shell reads lines that are not plain."""
     commands = [command.words for command in analysis.inner]
     form = find_program(view[0])
-    if analysis.looks or form is None or not form.hands_on:  # everything that it runs is known
+    if analysis.read_only or form is None or not form.hands_on:  # everything that it runs is known
         return commands, False
     commands += _list_command_words(view)
     parsed = [parse_line(line) for line in _list_shell_lines(view)]
