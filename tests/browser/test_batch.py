@@ -171,7 +171,7 @@ def test_of_two_people_the_first_answer_counts_and_the_other_sees_it(server: Ser
     group(page).locator("button[value=approve]").click()
     page.wait_for_selector("#results:focus")
     text = page.locator("#results").inner_text()
-    assert "1 approved, 1 decided before." in text and "Already denied by admin" in text
+    assert "1 approved, 1 already decided." in text and "Already denied by admin" in text
     assert sorted(states(server, result)) == ["approved", "denied"]
     in_state(page, "approval-responded", "c1")  # the answer brought the cards with it
     in_state(page, "output-denied", "c0")
@@ -264,7 +264,7 @@ def test_keys_select_one_and_all_of_its_shape_and_answer_them(server: Server, vi
     assert len(posted) == 1 and states(server, decision) == ["denied"] * 3 + ["pending"]
     card(page, "other").focus()
     page.keyboard.press("s")
-    page.wait_for_function("() => document.getElementById('say').textContent.includes('shares its shape')")
+    page.wait_for_function("() => document.getElementById('say').textContent.includes('No similar call')")
 
 
 def test_keys_edit_a_call_and_make_a_rule_from_it(server: Server, visit: Open, run: str) -> None:
