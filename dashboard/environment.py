@@ -57,7 +57,7 @@ class Environment(BaseSettings):
     grace: float = Field(30, ge=0)
     decide_ttl: float = Field(900, gt=0)
     handover_seconds: float = Field(0, ge=0)
-    required_plugins: Names = ()  # plug-ins that must check every call; if one is missing, calls are denied
+    required_plugins: Names = ()  # plugins that must check every call; if one is missing, calls are denied
 
     # Retention
     secrets_ttl: float = Field(86_400, ge=0)

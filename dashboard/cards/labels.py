@@ -39,7 +39,7 @@ AUTOMATIC = StateLabel("Checked automatically", "shield", "run", "outline")
 NEVER_RAN = {
     "resolve": StateLabel("No such tool", "triangle-alert", "err"),
     "validate": StateLabel("Invalid input", "triangle-alert", "err"),
-    "before": StateLabel("Stopped by a plug-in", "triangle-alert", "err"),
+    "before": StateLabel("Stopped by a plugin", "triangle-alert", "err"),
 }
 EXPIRED = StateLabel("Expired", "clock", "deny", "outline")
 
@@ -102,18 +102,18 @@ _ACTOR_TEMPLATES = {
     "default": "the policy’s default",
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
     "gate_error": "the gate (it could not decide)", "no_approver": "the gate (no one can approve it)",
-    "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
+    "host": "the agent’s host {name}", "plugin": "the plugin {name}",
     "validation": "the gate’s input check",
 }  # fmt: skip
 AUTHORITIES = {
     "tool": "the tool or its backend", "runtime": "the agent’s runtime or the gate, not the tool",
-    "plugin": "a plug-in",
+    "plugin": "a plugin",
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
     "unknown": "unknown: the error came before the input was complete, but the tool may have run",
 }  # fmt: skip
 # The cause if the code is more specific than the authority.
 _CAUSES = {
-    "plugin_veto": "a plug-in denied it", "policy_denied": "the policy does not allow it",
+    "plugin_veto": "a plugin denied it", "policy_denied": "the policy does not allow it",
     "kill_switch": "the kill switch is on", "approval_denied": "a person denied it",
     "approval_expired": "no one answered in time",
     "permit_expired": "the agent did not start it in time", "permit_revoked": "the approval was revoked",
@@ -129,7 +129,7 @@ _CAUSES = {
 }  # fmt: skip
 # Reasons that need more words than the effect.
 _RETRIES = {
-    "plugin_veto": "No, the plug-in would deny it again", "policy_denied": "No, the policy would deny it again",
+    "plugin_veto": "No, the plugin would deny it again", "policy_denied": "No, the policy would deny it again",
     "kill_switch": "Not while the kill switch is on", "approval_denied": "No, a person denied it",
     "approval_expired": "Yes, with a new approval request", "permit_expired": "Yes, with a new approval request",
     "no_such_tool": "Not unchanged: the tool name must be corrected",

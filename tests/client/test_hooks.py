@@ -1,4 +1,4 @@
-"""Plug-ins in the agent's process, and what of the server's code the client carries along."""
+"""Plugins in the agent's process, and what of the server's code the client carries along."""
 
 from __future__ import annotations
 

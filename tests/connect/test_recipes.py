@@ -183,7 +183,7 @@ def test_a_project_keeps_its_key_out_of_what_is_shared(target: connect.Target, t
     assert key.path.parent == key_file(target).parent and key.path != key_file(target)
 
 
-# ---------------------------------------------------------------- opencode's plug-in
+# ---------------------------------------------------------------- opencode's plugin
 
 
 def test_the_plug_in_knows_the_server_and_where_the_key_is(target: connect.Target) -> None:

@@ -1,4 +1,4 @@
-"""Guards are in force or calls are denied: plug-ins that are broken, missing or hang; and what they put in place."""
+"""Guards are in force or calls are denied: plugins that are broken, missing or hang; and what they put in place."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_watching_plug_in_that_hangs_takes_no_guard_down(agent: Source, monkey
     assert codes == {"plugin_timeout"} and not hooks.list_troubles()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     hooks.register(type("Guard", (), {"before": lambda self, call: seen.append(call["call_id"])})(), "guard")
-    # also where one plug-in does both
+    # also where one plugin does both
     watcher.before = lambda call: seen.append("both")  # type: ignore[attr-defined]
     assert ask(agent)["decision"] == "allow" and seen == ["c", "both"]
     watcher.go.set()

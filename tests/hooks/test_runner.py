@@ -1,4 +1,4 @@
-"""Plug-ins: a veto is not a crash, a crash changes nothing that it should not, every before is settled once."""
+"""Plugins: a veto is not a crash, a crash changes nothing that it should not, every before is settled once."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_a_replaced_input_is_judged_afresh(policy: Any, source: Source) -> None:
     decision = ask(source, "c2")
     card = ToolCall.objects.get(call_id="c2").as_card()
     assert (decision["decision"], decision["args"]) == ("allow", {"command": "ls -l"})
-    assert (card.original_input, card.repair) == ({"command": "ls"}, "plug-in kind")
+    assert (card.original_input, card.repair) == ({"command": "ls"}, "plugin kind")
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""opencode's event bus: the stream of `GET /event`, and the input of its plug-in hook `event`.
+"""opencode's event bus: the stream of `GET /event`, and the input of its plugin hook `event`.
 
 Read from and tested with opencode-ai 1.18.33. One frame is one event `{type, properties}`. A session without parent is
 the run itself, its sub-sessions are lanes. Arguments do not stream, shell output does. A failure is recognized by the
@@ -17,7 +17,7 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 
 Payload = dict[str, Any]
 HOST = f.Actor("host", "opencode")
-STOP_PREFIX = "Stopped by Toolcards: "  # how our plug-in's refusals begin; see static/clients/opencode.js
+STOP_PREFIX = "Stopped by Toolcards: "  # how our plugin's refusals begin; see static/clients/opencode.js
 _DENIED = ("The user rejected permission", "The user has specified a rule which prevents", STOP_PREFIX)
 _INVALID = "tool was called with invalid arguments"
 _NO_TOOL = "unavailable tool"

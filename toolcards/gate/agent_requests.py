@@ -31,7 +31,7 @@ def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
 async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
     """Decide on a call before it runs; return the decision object.
 
-    Plug-ins are consulted between two commits.
+    Plugins are consulted between two commits.
     """
     answer = await group_commit.submit(DecideCall(source, request))
     if isinstance(answer, PluginInquiry):
@@ -41,7 +41,7 @@ async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
 
 
 def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
-    """Return the decision; raises KeyReuse if the call changed while plug-ins were consulted."""
+    """Return the decision; raises KeyReuse if the call changed while plugins were consulted."""
     if isinstance(answer, PluginInquiry):
         raise KeyReuse("This call changed while it was decided. Use a new call_id or attempt.")
     return dict(answer)

@@ -1,4 +1,4 @@
-"""Plug-ins: code in this process that receives tool call events and can stop a call before it runs.
+"""Plugins: code in this process that receives tool call events and can stop a call before it runs.
 
     from toolcards import hooks
 
@@ -12,7 +12,7 @@
     hooks.register(Tickets(), "tickets")      # or an entry point in the group `toolcards.hooks`
 
 Every method is optional and gets its own copy. `before` runs ahead of the decision, has 2 seconds, and delays only its
-own call. The others run afterwards, have 2 seconds too, and cannot change the call. A plug-in with `before` is a guard:
+own call. The others run afterwards, have 2 seconds too, and cannot change the call. A plugin with `before` is a guard:
 if it is unavailable, gated calls are denied.
 """
 

@@ -1,6 +1,6 @@
-"""Plug-ins by entry point or registration, and the guards that are missing.
+"""Plugins by entry point or registration, and the guards that are missing.
 
-A guard is a plug-in that handles `before`. A guard that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and
+A guard is a plugin that handles `before`. A guard that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and
 that is missing, denies every gated call until it is back. An entry point that cannot be loaded counts as a guard,
 because its events are unknown.
 """
@@ -20,12 +20,12 @@ from django.conf import settings
 
 log = logging.getLogger(__name__)
 GROUP = "toolcards.hooks"
-LIMIT = 2.0  # seconds that a plug-in has for one call
-LOAD_LIMIT = 10.0  # seconds that all plug-ins have to be loaded; a later one is plugged in when it is ready
+LIMIT = 2.0  # seconds that a plugin has for one call
+LOAD_LIMIT = 10.0  # seconds that all plugins have to be loaded; a later one is plugged in when it is ready
 
 
 class Veto(Exception):
-    """A plug-in's denial with its reason. Any other exception is a crash."""
+    """A plugin's denial with its reason. Any other exception is a crash."""
 
     toolcards_code = "plugin_veto"
 
@@ -42,7 +42,7 @@ class Plugin:
     target: Any
 
     def hears(self, event: str) -> Callable[[dict[str, Any]], Any] | None:
-        """Return the plug-in's method for the event, or None.
+        """Return the plugin's method for the event, or None.
 
         The method is named `before` or `tool.execute.before`, for example.
         """
@@ -52,7 +52,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of one plug-in: ready, loading, broken, missing or hanging."""
+    """The state of one plugin: ready, loading, broken, missing or hanging."""
 
     name: str
     guards: bool
@@ -61,7 +61,7 @@ class Status:
 
 
 _lock = threading.Lock()  # of the four below
-_loading = threading.Lock()  # held while the installed plug-ins are loaded
+_loading = threading.Lock()  # held while the installed plugins are loaded
 _registered: dict[str, Plugin] = {}
 _absent: dict[str, Status] = {}  # installed, but not loaded
 _hanging: Counter[str] = Counter()  # guards that exceeded their limit and have not returned
@@ -69,7 +69,7 @@ _loaded = False
 
 
 def register(target: Any, name: str = "") -> Callable[[], None]:
-    """Register the plug-in.
+    """Register the plugin.
 
     Return a function that removes it. An existing one of that name is replaced.
     """
@@ -86,9 +86,9 @@ def register(target: Any, name: str = "") -> Callable[[], None]:
 
 
 def list_plugins(event: str = "") -> list[Plugin]:
-    """Return the plug-ins that handle the event, by name.
+    """Return the plugins that handle the event, by name.
 
-    `event`: "" for all plug-ins.
+    `event`: "" for all plugins.
     """
     _load()
     if not _registered:
@@ -99,7 +99,7 @@ def list_plugins(event: str = "") -> list[Plugin]:
 
 
 def clear() -> None:
-    """Remove all plug-ins (tests)."""
+    """Remove all plugins (tests)."""
     with _lock:
         _registered.clear()
         _absent.clear()
@@ -130,7 +130,7 @@ def list_absent_guards() -> list[Status]:
 
 
 def list_statuses() -> list[Status]:
-    """Return the states of all plug-ins, faulty ones first."""
+    """Return the states of all plugins, faulty ones first."""
     absent = list_absent_guards()
     absent_names = {status.name for status in absent}
     with _lock:
@@ -167,7 +167,7 @@ def count_hanging(name: str, change: int) -> None:
 
 
 def _load() -> None:
-    """Load the installed plug-ins once.
+    """Load the installed plugins once.
 
     Each loads in its own thread, so an import that hangs delays the others by LOAD_LIMIT at most.
     """
@@ -204,7 +204,7 @@ def _load_one(name: str, entry: EntryPoint) -> None:
         target = entry.load()
         plugin = Plugin(name, target() if isinstance(target, type) else target)
     except BaseException as error:  # after any exception, it is not a guard
-        log.exception("hooks: the plug-in %s cannot be loaded; gated calls are denied", name)
+        log.exception("hooks: the plugin %s cannot be loaded; gated calls are denied", name)
         why = f"It cannot be loaded ({type(error).__name__})."
         with _lock:
             _absent[name] = Status(name, True, "broken", why)

@@ -1,6 +1,6 @@
-"""Calls plug-ins, each in its own thread and for a limited time.
+"""Calls plugins, each in its own thread and for a limited time.
 
-Every plug-in has its own threads for guarding and for watching, so one that hangs does not block others.
+Every plugin has its own threads for guarding and for watching, so one that hangs does not block others.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from toolcards.hooks import registry
 from toolcards.hooks.registry import Plugin, Status, Veto
 
 log = logging.getLogger(__name__)
-# Threads of one plug-in at the same time, including those that never return. This limits its concurrent calls.
+# Threads of one plugin at the same time, including those that never return. This limits its concurrent calls.
 MAX_GUARD_THREADS, MAX_WATCH_THREADS = 16, 8
 _slots: dict[tuple[str, bool], threading.Semaphore] = {}
 _lock = threading.Lock()
 
 
 class TimedOut(Exception):
-    """The plug-in took longer than its limit."""
+    """The plugin took longer than its limit."""
 
     toolcards_code = "plugin_timeout"
 
 
 class BadVerdict(Exception):
-    """The plug-in returned something other than None or a new input."""
+    """The plugin returned something other than None or a new input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The plug-ins' answer before a call: a fault with plug-in and reason, a new input, or neither."""
+    """The plugins' answer before a call: a fault with plugin and reason, a new input, or neither."""
 
     fault: error_codes.ClassifiedError | None = None
     reason: str = ""
@@ -65,7 +65,7 @@ def consult(payload: dict[str, Any]) -> Verdict:
 
 
 def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
-    """Send one plug-in an event.
+    """Send one plugin an event.
 
     Returns the code of a failure, which has no effect on the call, or "".
     """
@@ -87,15 +87,15 @@ def build_missing_verdict(status: Status) -> Verdict:
 
 
 def build_timeout_verdict() -> Verdict:
-    """Return the denial if the plug-ins could not be asked in time."""
+    """Return the denial if the plugins could not be asked in time."""
     fault = error_codes.make_fault("plugin_timeout")
-    return Verdict(fault, "The plug-ins are too busy, so the call did not run. Try again later.")
+    return Verdict(fault, "The plugins are too busy, so the call did not run. Try again later.")
 
 
 def build_crash_verdict(error: BaseException) -> Verdict:
-    """Return the denial if asking the plug-ins failed."""
+    """Return the denial if asking the plugins failed."""
     fault = error_codes.make_fault("plugin_crash", type=type(error).__name__)
-    return Verdict(fault, f"The plug-ins could not be consulted ({type(error).__name__}), so the call did not run.")
+    return Verdict(fault, f"The plugins could not be consulted ({type(error).__name__}), so the call did not run.")
 
 
 def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:
@@ -121,7 +121,7 @@ def _parse_verdict(answer: Any) -> dict[str, Any] | None:
 
 
 def _call(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
-    """Return the plug-in's result within its limit; raises its exception or TimedOut."""
+    """Return the plugin's result within its limit; raises its exception or TimedOut."""
     method = plugin.hears(event)
     if method is None:
         return None
@@ -148,7 +148,7 @@ def _get_slots(name: str, guards: bool) -> threading.Semaphore:
 
 
 class _Turn:
-    """One call of a plug-in, in its own thread."""
+    """One call of a plugin, in its own thread."""
 
     def __init__(self, name: str, guards: bool, slots: threading.Semaphore) -> None:
         self.name, self.guards, self.slots = name, guards, slots
@@ -158,7 +158,7 @@ class _Turn:
         self.late = False
 
     def run(self, method: Callable[..., Any], payload: Any) -> None:
-        """Call the plug-in's method and release the slot afterwards."""
+        """Call the plugin's method and release the slot afterwards."""
         try:
             self.answer = method(payload)
         except BaseException as error:

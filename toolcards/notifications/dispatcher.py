@@ -1,4 +1,4 @@
-"""Sends the deliveries that the gate has written, to plug-ins, webhooks, chats, mail and browsers, at least once each.
+"""Sends the deliveries that the gate has written, to plugins, webhooks, chats, mail and browsers, at least once each.
 
 It runs apart from the gate and never delays it. A process takes a delivery under a lease; if the process dies, another
 one takes the delivery when the lease ends. A failure here never changes a call.
@@ -141,7 +141,7 @@ def send_due(now: float | None = None) -> int:
 def delete_old_deliveries(now: float | None = None) -> int:
     """Delete old finished deliveries; return the number.
 
-    Those of webhooks are kept for two weeks, those of plug-ins and browsers for a day.
+    Those of webhooks are kept for two weeks, those of plugins and browsers for a day.
     """
     now = time.time() if now is None else now
     of_webhooks, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
@@ -169,7 +169,7 @@ def _send(pk: int, now: float) -> bool:
     return True
 
 
-# ---------------------------------------------------------------- plug-ins and browsers
+# ---------------------------------------------------------------- plugins and browsers
 
 
 def _send_to_plugin(delivery: Delivery, now: float) -> None:
@@ -183,7 +183,7 @@ def _send_to_plugin(delivery: Delivery, now: float) -> None:
 
 
 def _add_bodies(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return the payload with input and output, which plug-ins in this process receive and webhooks do not."""
+    """Return the payload with input and output, which plugins in this process receive and webhooks do not."""
     run, _, ordinal = str(payload.get("call", "")).partition("-")
     call = ToolCall.objects.filter(run_id=run, ordinal=ordinal).first() if run and ordinal else None
     if call is None:

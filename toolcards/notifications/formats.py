@@ -23,7 +23,7 @@ DECISIONS = {"approved": "Approved", "denied": "Denied", "expired": "Expired"}
 _OUTCOMES = {
     "ok": "succeeded", "error": "failed", "denied": "was denied", "aborted": "was stopped", "unknown": "sent no result",
 }  # fmt: skip
-_CAUSES = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plug-in."}
+_CAUSES = {"tool": "Caused by the tool.", "runtime": "Not caused by the tool.", "plugin": "Caused by a plugin."}
 
 
 @dataclass(frozen=True, slots=True)

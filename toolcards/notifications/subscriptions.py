@@ -1,4 +1,4 @@
-"""Who wants notifications: enabled webhooks, browsers and plug-ins, looked up at most every two seconds."""
+"""Who wants notifications: enabled webhooks, browsers and plugins, looked up at most every two seconds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def list_browsers(severity: str) -> list[int]:
 
 
 def has_listeners() -> bool:
-    """Return True if there is any enabled webhook, browser or plug-in."""
+    """Return True if there is any enabled webhook, browser or plugin."""
     subscribers = _load()
     return bool(subscribers.webhooks or subscribers.browsers or hooks.list_plugins())
 

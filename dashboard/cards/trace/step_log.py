@@ -26,9 +26,9 @@ MAX_LINES = 80  # on a page
 
 _PHASE_LABELS = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
-    "before": "Plug-ins asked", "gate": "Policy decided", "ask": "Approval requested", "answer": "Approval decided",
+    "before": "Plugins consulted", "gate": "Policy decided", "ask": "Approval requested", "answer": "Approval decided",
     "claim": "Approval used",
-    "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins notified", "settled": "Settled",
+    "execute": "Tool ran", "output": "Result checked", "after": "Plugins notified", "settled": "Settled",
 }  # fmt: skip
 _STATUS_COLORS = {
     "ok": "ok", "claimed": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny",

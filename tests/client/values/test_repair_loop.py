@@ -268,7 +268,7 @@ def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_as
     assert not [one for one in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if one.get("run") == run]
 
 
-# ---------------------------------------------------------------- plug-ins, in the modules for frameworks
+# ---------------------------------------------------------------- plugins, in the modules for frameworks
 
 
 class Ears:

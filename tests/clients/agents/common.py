@@ -111,7 +111,7 @@ async def delegate(task: str) -> str:
 
 
 class Ears:
-    """A plug-in that writes down what it hears: the call, the event and, where it is over, how it came out."""
+    """A plugin that writes down what it hears: the call, the event and, where it is over, how it came out."""
 
     def __init__(self) -> None:
         self.heard: list[list[str]] = []

@@ -16,7 +16,7 @@ from toolcards.core.calls.tool_events import build_error
         (Actor("host"), "The agent's host declined"),
         (Actor("host", "Claude Code"), "The agent's host declined"),
         (Actor("timeout"), "No one answered in time"),
-        (Actor("plugin", "x"), "A plug-in denied it"),
+        (Actor("plugin", "x"), "A plugin denied it"),
     ],
 )
 def test_a_denial_is_titled_by_who_denied(by: Actor, title: str) -> None:

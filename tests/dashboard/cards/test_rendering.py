@@ -72,7 +72,7 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
     "invalid_input": ("the model: its input is not valid", "the input must be corrected"),
     "no_such_tool": ("the model: it named a tool", "the tool name must be corrected"),
     "gate_unavailable": ("Toolcards, or the connection to it", "Yes, the same call may succeed"),
-    "plugin_crash": ("a plug-in", "No, it would fail again"),
+    "plugin_crash": ("a plugin", "No, it would fail again"),
     "policy_denied": ("the policy does not allow it", "the policy would deny it again"),
     "lost": ("the agent lost contact", "Check first"),
     "tool_failed": ("the tool or its backend", "No, it would fail again"),

@@ -1,4 +1,4 @@
-"""Plug-ins are consulted outside the writer: a slow plug-in delays its own call and no other commit."""
+"""Plugins are consulted outside the writer: a slow plugin delays its own call and no other commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT = PATIENCE
 
 
 class Slow:
-    """A plug-in that thinks about the calls of the run `slow` until the test releases it."""
+    """A plugin that thinks about the calls of the run `slow` until the test releases it."""
 
     def __init__(self, answer: Any = None) -> None:
         self.asked, self.go, self.heard, self.answer = threading.Event(), threading.Event(), list[Any](), answer
@@ -170,9 +170,7 @@ async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow
     await reached(slow.asked)
     while len([kind for kind in await kinds("slow") if kind == "input-ready"]) < 2:
         await asyncio.sleep(0.01)
-    await gate.arecord_heartbeat(
-        agent, "slow"
-    )  # written after the second question, so that one has got to the plug-ins
+    await gate.arecord_heartbeat(agent, "slow")  # written after the second question, so that one has got to the plugins
     slow.go.set()
     first, second = await asyncio.gather(*both)
     assert first == second and first["decision"] == "allow"
@@ -224,11 +222,11 @@ async def test_an_inquiry_that_waits_too_long_for_its_turn_is_a_denial_that_can_
     assert card.as_card().error.retryable is True
 
 
-# ---------------------------------------------------------------- two server processes, each with plug-ins of its own
+# ---------------------------------------------------------------- two server processes, each with plugins of its own
 
 
 class Says:
-    """A plug-in that has one answer, and counts how often it was asked."""
+    """A plugin that has one answer, and counts how often it was asked."""
 
     def __init__(self, answer: Any) -> None:
         self.answer, self.asked = answer, 0
@@ -251,7 +249,7 @@ ANSWERS = {
 def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
     agent: Source, first: str, second: str
 ) -> None:
-    """An agent asks two processes while the plug-ins think: both consult theirs, and one decision results."""
+    """An agent asks two processes while the plugins think: both consult theirs, and one decision results."""
 
     def heard(inquiry: consulting.PluginInquiry, plugin: Says) -> consulting.PluginResult:
         hooks.clear()

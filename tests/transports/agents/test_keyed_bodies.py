@@ -152,7 +152,7 @@ _runs = iter(range(10**9))
 
 
 class Quick:
-    """A plug-in without an opinion: a gating stream waits for it all the same."""
+    """A plugin without an opinion: a gating stream waits for it all the same."""
 
     def before(self, call: dict[str, Any]) -> None:
         return None
@@ -343,11 +343,11 @@ async def test_a_lease_that_is_over_or_ends_later_than_any_could_holds_no_key(se
     assert (await asyncio.wait_for(post(secret, BEGUN, "k"), PATIENCE))[0] == 200
 
 
-# ------------------------------------------------------------ while plug-ins are asked
+# ------------------------------------------------------------ while plugins are asked
 
 
 class Slow:
-    """A plug-in that answers once it is allowed to."""
+    """A plugin that answers once it is allowed to."""
 
     def __init__(self) -> None:
         self.asked, self.go, self.times = threading.Event(), threading.Event(), 0

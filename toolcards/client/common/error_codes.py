@@ -15,11 +15,11 @@ from typing import Any
 # effects: what the tool may have done nevertheless. phase "": the phase in which it failed.
 _TABLE = """
 row code              authority retry      phase    effects   title
-3   plugin_veto       plugin    no         before   none      A plug-in denied it
-4   plugin_crash      plugin    no         before   none      A plug-in crashed before the call
-5   plugin_timeout    plugin    yes        before   none      A plug-in took too long
-5   plugin_missing    plugin    no         before   none      A required plug-in is not available
-6   after_hook_crash  plugin    no         after    confirmed A plug-in crashed after the call
+3   plugin_veto       plugin    no         before   none      A plugin denied it
+4   plugin_crash      plugin    no         before   none      A plugin crashed before the call
+5   plugin_timeout    plugin    yes        before   none      A plugin took too long
+5   plugin_missing    plugin    no         before   none      A required plugin is not available
+6   after_hook_crash  plugin    no         after    confirmed A plugin crashed after the call
 7   policy_denied     runtime   no         gate     none      Policy does not allow this
 7   kill_switch       runtime   no         gate     none      The kill switch is on
 8   approval_denied   runtime   no         gate     none      A person declined

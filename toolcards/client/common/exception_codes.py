@@ -108,7 +108,7 @@ def classify_exception(
 
 
 def classify_hook_exception(error: BaseException, *, after: bool = False) -> ClassifiedError:
-    """Return a plug-in's exception as a veto, a timeout or a crash."""
+    """Return a plugin's exception as a veto, a timeout or a crash."""
     stated = _get_attribute(error, "toolcards_code")
     if after and stated != "plugin_timeout":
         code = "after_hook_crash"

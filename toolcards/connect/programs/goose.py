@@ -1,4 +1,4 @@
-"""Goose: a plug-in that has only a file of command hooks, and the key in a file that only its owner can read.
+"""Goose: a plugin that has only a file of command hooks, and the key in a file that only its owner can read.
 
 Tested with goose 1.52.0. With `on_failure`, a hook that fails or takes longer than its `timeout` blocks the tool;
 versions that do not know it run the tool then.
@@ -40,13 +40,13 @@ def undo(target: Target) -> list[Change]:
 
 
 def hooks_path(target: Target) -> Path:
-    """Return the path of our plug-in's file of hooks.
+    """Return the path of our plugin's file of hooks.
 
     Raises Unreadable for a project.
     """
     if target.project is not None:
         raise Unreadable(
-            "Goose reads a project's plug-ins from .agents/plugins/, which everyone with the repository shares. "
+            "Goose reads a project's plugins from .agents/plugins/, which everyone with the repository shares. "
             "Connect the account: leave out --project."
         )
     return _find_plugin(target) / "hooks" / "hooks.json"
@@ -61,11 +61,11 @@ def probe_offline(target: Target) -> str:
 
 
 def find_warning(target: Target) -> str:
-    """Return a warning if Goose's settings switch our plug-in off."""
+    """Return a warning if Goose's settings switch our plugin off."""
     path = target.home / ".config" / "goose" / "config.yaml"
     entry = rf"^\s+[\"']?{re.escape(str(_find_plugin(target)))}[\"']?:\s*\n\s+enabled:\s*false\b"
     if re.search(entry, read(path) or "", re.MULTILINE):
-        return f"{path} switches the plug-in off (plugins, enabled: false), so nothing is held. Switch it on."
+        return f"{path} switches the plugin off (plugins, enabled: false), so nothing is held. Switch it on."
     return ""
 
 

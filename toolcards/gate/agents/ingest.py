@@ -73,7 +73,7 @@ class Stream(StreamQueue):
             tx.record(memory, f.RunStarted(agent=self.agent, at=moment))
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
-        """Evaluate the calls that plug-ins have answered, unless they have ended or changed since."""
+        """Evaluate the calls that plugins have answered, unless they have ended or changed since."""
         for result in self._plugin_results:
             card = memory.board.cards.get(result.inquiry.ordinal)
             digest = digest_input(card) if card is not None and not (card.finished or card.removed) else ""
@@ -87,7 +87,7 @@ class Stream(StreamQueue):
 
         If the commit takes long, the rest waits for the next one, so that other streams do not wait for all of it.
         """
-        if self._inquiries:  # a call changed while plug-ins were consulted about it
+        if self._inquiries:  # a call changed while plugins were consulted about it
             self._deferred = list(self._batch)
             return
         is_flood = len(self._batch) >= FLOOD or group_commit.WRITER.backlog >= PRESSURE
@@ -112,7 +112,7 @@ class Stream(StreamQueue):
             facts = self._take_facts(memory, content)
             for position, fact in enumerate(facts, 1):
                 self._record_fact(tx, memory, fact, received_at)
-                if self._inquiries:  # the frame is complete once the plug-ins have answered
+                if self._inquiries:  # the frame is complete once the plugins have answered
                     self._deferred = [(facts[position:], received_at, number), *self._batch[place + 1 :]]
                     return
             if number:

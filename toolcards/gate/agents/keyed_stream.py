@@ -77,7 +77,7 @@ class KeyedStream(Stream):
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
         super()._apply_plugin_results(tx, memory)
-        if self._has_undecided:  # a process ended while plug-ins were consulted about them
+        if self._has_undecided:  # a process ended while plugins were consulted about them
             for ordinal in sorted(self.touched_calls):
                 card = memory.board.cards.get(ordinal)
                 if card is not None and self._needs_decision(card):

@@ -1,7 +1,7 @@
 """The queue of one agent connection: frames wait here for the next group commit.
 
 Frames are pushed on the event loop that reads the connection, and taken in batches on the writer's thread. A stream
-with a call that plug-ins must see first is on hold at that frame until they have answered; other streams continue.
+with a call that plugins must see first is on hold at that frame until they have answered; other streams continue.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class StreamQueue:
         self._batch_leases = 0
         self._batch_calls: set[int] = set()
         self._batch_cards: list[Card] = []
-        self._deferred: list[Frame] = []  # the end of the batch, behind a call that plug-ins must see first
+        self._deferred: list[Frame] = []  # the end of the batch, behind a call that plugins must see first
         self._inquiries: list[PluginInquiry] = []
         self._plugin_results: list[PluginResult] = []
         self._decisions: list[dict[str, Any]] = []
@@ -145,7 +145,7 @@ class StreamQueue:
         return self.error is None and (self._committed_frames < goal or bool(self._leases))
 
     def _enqueue(self) -> None:
-        """Join the writer's queue unless already in it. A stream on hold joins when the plug-ins have answered."""
+        """Join the writer's queue unless already in it. A stream on hold joins when the plugins have answered."""
         with self._queue_lock:
             if self._is_queued or self._is_on_hold:
                 return
@@ -183,7 +183,7 @@ class StreamQueue:
 
     def finish(self, error: Exception | None) -> None:
         """See group_commit.Work."""
-        if error is None and not self._is_applied:  # on hold; new frames wait for the plug-ins
+        if error is None and not self._is_applied:  # on hold; new frames wait for the plugins
             return
         batch, self._batch = self._batch, []
         deferred = self._deferred if error is None else []
@@ -214,7 +214,7 @@ class StreamQueue:
         self._pending.clear()
 
     def _consult_plugins(self) -> None:
-        """Put the stream on hold until the plug-ins have answered all inquiries."""
+        """Put the stream on hold until the plugins have answered all inquiries."""
         with self._queue_lock:
             self._is_on_hold = True
         futures = [plugins.start_inquiry(inquiry) for inquiry in self._inquiries]

@@ -1,1 +1,1 @@
-"""Decisions: judges calls by policy, grants and plug-ins."""
+"""Decisions: judges calls by policy, grants and plugins."""

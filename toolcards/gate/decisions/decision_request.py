@@ -64,7 +64,7 @@ class DecisionRequest:
 class DecideCall(RunCommand):
     """Decide on a call before it runs. A repeated request gets the same answer.
 
-    The answer is a PluginInquiry if plug-ins must be consulted first: then submit the command again with their result.
+    The answer is a PluginInquiry if plugins must be consulted first: then submit the command again with their result.
     """
 
     def __init__(self, source: Source, request: DecisionRequest, plugin_result: PluginResult | None = None) -> None:
@@ -156,11 +156,11 @@ class DecideCall(RunCommand):
         return self.request.attempt or card.attempt
 
     def _match_inquiry(self, card: Card | None) -> Card:
-        """Return the card that the plug-ins were consulted about; raises TooLate or KeyReuse if it changed."""
+        """Return the card that the plugins were consulted about; raises TooLate or KeyReuse if it changed."""
         assert self.plugin_result is not None
         inquiry = self.plugin_result.inquiry
         if card is None or card.removed or card.finished:
-            raise TooLate("The call ended while plug-ins were consulted about it.", code="run_ended")
+            raise TooLate("The call ended while plugins were consulted about it.", code="run_ended")
         if not inquiry.matches(inquiry.run, card, digest_input(card)):
             raise KeyReuse("This call was requested again with other arguments. Use a new call_id or attempt.")
         return card

@@ -51,7 +51,7 @@ def evaluate_call(
 ) -> dict[str, Any] | PluginInquiry | None:
     """Decide on the call, record the decision, and return the agent's answer.
 
-    A decided call gets the same answer again. A PluginInquiry means that plug-ins must be consulted first: call again
+    A decided call gets the same answer again. A PluginInquiry means that plugins must be consulted first: call again
     with their `plugin_result`. None means that the call has already ended with a result. `patience`: the longest time
     in seconds that the agent waits, 0 for no limit.
     """

@@ -1,6 +1,6 @@
-"""Consults `before` plug-ins about calls, in a thread pool, between two commits of the writer.
+"""Consults `before` plugins about calls, in a thread pool, between two commits of the writer.
 
-The writer records a call that plug-ins must see first, without a decision, and returns a `PluginInquiry`. The next
+The writer records a call that plugins must see first, without a decision, and returns a `PluginInquiry`. The next
 command for the call carries the `PluginResult`, which counts only for exactly the call of the inquiry. A timeout
 denies the call. Concurrent inquiries about the same call share one result.
 """
@@ -25,13 +25,13 @@ MAX_QUEUE_SECONDS = 10.0  # an inquiry that waits longer for a thread denies its
 
 @dataclass(frozen=True)
 class PluginInquiry:
-    """A call that plug-ins must see before it is decided."""
+    """A call that plugins must see before it is decided."""
 
     run: int
     ordinal: int
     attempt: int
     tool: str
-    args_sha256: str  # digest of the input that the plug-ins see
+    args_sha256: str  # digest of the input that the plugins see
     requested_sha256: str  # digest of the input as the agent sent it, before any repair
     payload: dict[str, Any]
 
@@ -47,7 +47,7 @@ class PluginInquiry:
 
 @dataclass(frozen=True)
 class PluginResult:
-    """The verdict of the plug-ins on an inquiry, and how many seconds they took."""
+    """The verdict of the plugins on an inquiry, and how many seconds they took."""
 
     inquiry: PluginInquiry
     verdict: hooks.Verdict
@@ -60,9 +60,9 @@ _open: dict[tuple[Any, ...], Future[PluginResult]] = {}
 
 
 def start_inquiry(inquiry: PluginInquiry) -> Future[PluginResult]:
-    """Consult the plug-ins in the thread pool; return the future result.
+    """Consult the plugins in the thread pool; return the future result.
 
-    The future never raises: failures of plug-ins are verdicts.
+    The future never raises: failures of plugins are verdicts.
     """
     with _lock:
         future = _open.get(inquiry.key)
@@ -82,7 +82,7 @@ def _run_inquiry(inquiry: PluginInquiry, future: Future[PluginResult], submitted
         is_too_late = started_at - submitted_at > MAX_QUEUE_SECONDS
         verdict = hooks.build_timeout_verdict() if is_too_late else hooks.consult(inquiry.payload)
     except BaseException as error:  # a bug of the gate denies the call
-        log.exception("hooks: consulting plug-ins about call %s failed", inquiry.payload.get("call_id"))
+        log.exception("hooks: consulting plugins about call %s failed", inquiry.payload.get("call_id"))
         verdict = hooks.build_crash_verdict(error)
     _finish_inquiry(inquiry, future, PluginResult(inquiry, verdict, time.monotonic() - started_at))
 

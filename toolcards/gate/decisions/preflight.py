@@ -1,8 +1,8 @@
-"""Checks, repairs and plug-ins before policy decides on a call.
+"""Checks, repairs and plugins before policy decides on a call.
 
-resolve -> validate -> repair (at most once) -> `before` plug-ins -> policy (evaluation.py)
+resolve -> validate -> repair (at most once) -> `before` plugins -> policy (evaluation.py)
 
-Policy decides on the result. A call that cannot be used ends here with one error. Plug-ins run outside the writer
+Policy decides on the result. A call that cannot be used ends here with one error. Plugins run outside the writer
 (plugins.py); here their verdict is applied.
 """
 
@@ -41,7 +41,7 @@ def prepare_call(
     args_sha256: str,
     plugin_result: PluginResult | None = None,
 ) -> Card | PluginInquiry:
-    """Return the call to decide on, or the inquiry for plug-ins.
+    """Return the call to decide on, or the inquiry for plugins.
 
     After an inquiry, call again with its `plugin_result`. A call that cannot be used is ended and returned.
     `args_sha256`: digest of the input as the agent sent it.
@@ -61,7 +61,7 @@ def is_stopped(card: Card) -> bool:
 
 
 def get_stopper(card: Card) -> f.Actor:
-    """Return who ended a call before policy decided: plug-in or validation."""
+    """Return who ended a call before policy decided: plugin or validation."""
     return f.Actor("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
 
 
@@ -108,7 +108,7 @@ def _fail_invalid_input(tx: Transaction, memory: RunMemory, card: Card, trouble:
 
 
 def _audit_denial(tx: Transaction, memory: RunMemory, card: Card, now: float, name: str = "") -> Card:
-    """Add the denial by a check or a plug-in to the audit trail; return the updated card."""
+    """Add the denial by a check or a plugin to the audit trail; return the updated card."""
     card = memory.board.cards[card.ordinal]
     if card.error is not None:
         tx.audit_acts.append(audit_entries.build_call_act(
@@ -118,7 +118,7 @@ def _audit_denial(tx: Transaction, memory: RunMemory, card: Card, now: float, na
     return card
 
 
-# ---------------------------------------------------------------- plug-ins
+# ---------------------------------------------------------------- plugins
 
 
 def _apply_verdict(tx: Transaction, memory: RunMemory, card: Card, now: float, plugin_result: PluginResult) -> Card:
@@ -147,11 +147,11 @@ def _build_inquiry(
 def _apply_fault(
     tx: Transaction, memory: RunMemory, card: Card, verdict: hooks.Verdict, now: float, args_sha256: str
 ) -> None:
-    """Deny the call on a veto; fail it on a crash or timeout of the plug-in."""
+    """Deny the call on a veto; fail it on a crash or timeout of the plugin."""
     assert verdict.fault is not None
     if verdict.fault.code == "plugin_veto":
         actor = f.Actor("plugin", verdict.plugin)
-        reason = verdict.reason or "A plug-in denied this call."
+        reason = verdict.reason or "A plugin denied this call."
         tx.record(memory, f.PolicyDecided(
             card.call_id, "deny", "plugin_veto", reason, by=actor, suggest=verdict.suggest, args_sha256=args_sha256,
             at=now,
@@ -165,16 +165,16 @@ def _apply_fault(
 
 
 def _apply_replacement(tx: Transaction, memory: RunMemory, card: Card, verdict: hooks.Verdict, now: float) -> None:
-    """Replace the input with the plug-in's, checked like the agent's own; an invalid one fails the call."""
+    """Replace the input with the plugin's, checked like the agent's own; an invalid one fails the call."""
     problem = _find_exceeded_limit(verdict.input)
     if not problem and input_repair.check(card.tool.name, verdict.input, get_offered_tools(memory)) is not None:
         problem = "the tool cannot use it"
     if problem:
-        message = f"The plug-in {verdict.plugin} returned an input in place of the agent's, but {problem}."
+        message = f"The plugin {verdict.plugin} returned an input in place of the agent's, but {problem}."
         tx.record(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", now), card)
         _audit_denial(tx, memory, card, now, verdict.plugin)
         return
-    method = f"plug-in {verdict.plugin}"
+    method = f"plugin {verdict.plugin}"
     fact = f.InputRepaired(card.call_id, card.tool.name, verdict.input, None, method, at=now, again=True)
     tx.record(memory, fact, card)
 

@@ -106,7 +106,7 @@ class InputRepaired:
     method: str = ""
     kind: str = ""
     at: float = 0.0
-    again: bool = False  # a change by a plug-in, which may follow a repair
+    again: bool = False  # a change by a plugin, which may follow a repair
 
 
 InputFact: TypeAlias = InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired
