@@ -152,9 +152,11 @@ def _mask_value(path: str, value: Any) -> str:
     """Return the value with secrets masked, also those that its name identifies."""
     name = path.rsplit("/", 1)[-1].split(" ")[0]
     value = next(iter(get_redactor().value({name: value}).values()))
+    if value is None or (isinstance(value, list | tuple) and not value):
+        return "nothing"
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
-    text = value if isinstance(value, str) else repr(value) if value is not None else "nothing"
+    text = (value or "an empty text") if isinstance(value, str) else repr(value)
     return text if len(text) <= 300 else text[:300] + "…"
 
 

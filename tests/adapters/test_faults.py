@@ -79,9 +79,10 @@ def test_a_dynamic_tools_bad_input_is_not_an_unknown_tool() -> None:
     assert player.board.find("c").error.code == "invalid_input"
 
 
-def test_an_error_before_the_end_of_the_input_blames_no_one() -> None:
+@pytest.mark.parametrize("text", ["", '{"city": "Ro', "*** Begin Patch"])
+def test_an_error_before_the_end_of_the_input_blames_no_one(text: str) -> None:
     pieces = [{"type": "tool.input.started", "call_id": "c", "tool": "t"}]
-    pieces += [{"type": "tool.input.delta", "call_id": "c", "delta": '{"city": "Ro'}]
+    pieces += [{"type": "tool.input.delta", "call_id": "c", "delta": text}] if text else []
     player = Player("native").frames(*pieces, {"type": "tool.output.error", "call_id": "c", "error": {"message": "x"}})
     error = player.board.find("c").error
     assert (error.code, error.authority, error.retryable) == ("tool_failed", "unknown", None)

@@ -239,6 +239,15 @@ def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin:
     assert "Nearest miss" in answer.content.decode()
 
 
+def test_a_tried_call_without_the_argument_of_a_rule_has_nothing_there(admin: Client, first: PolicyVersion) -> None:
+    save(admin, tool="Edit", path="/file_path", op="path_under", value="/srv", rule_id="no-edit")
+    for args, actual in (("{}", "nothing"), ('{"file_path": ""}', "an empty text"), ('{"file_path": "/a"}', "/a")):
+        answer = admin.post("/policy/try/", {"tool": "Edit", "args": args})
+        trial = answer.context["results"][1]["trial"]
+        tried = [rule for rule in (*trial.winners, trial.nearest) if rule is not None and rule.rule == "no-edit"]
+        assert [clause.value for clause in tried[0].clauses if "file_path" in clause.condition] == [actual]
+
+
 def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
     save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
     rule = policy_draft.load_draft()["rules"][-1]

@@ -45,11 +45,11 @@ def set_error(card: Card, fact: Any) -> Card:
 def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed | None = None) -> CardError:
     """Return the error with the details of its code or wire."""
     authority, retryable, phase = (report.authority, report.retryable, report.phase) if report else ("", None, "")
-    if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
-        if card.state is not S.INPUT_STREAMING and not (card.soft and not card.times.available):
+    if not code and not card.has_input:
+        if card.state is S.INPUT_STREAMING or (card.soft and not card.times.available):
+            authority = authority or "unknown"  # the end of the input was not received, but the tool may have had it
+        elif str(card.text).lstrip()[:1] in _JSON_BEGINS:
             code = "invalid_input"  # the whole input is not JSON: the tool cannot have run
-        elif not authority:
-            authority = "unknown"  # the end of the input was not received, but the tool may have had it
     fault = error_codes.complete_failure(
         code, authority=authority, retryable=retryable, phase=phase, kind=find_kind(card.tool.name, card.tool.source)
     )
