@@ -78,7 +78,7 @@ def test_a_card_that_cannot_be_read_hides_no_other(
     assert failures(admin, call, [*LISTS, *CALL, *RUN]) == []
     page = admin.get("/calls/").content.decode()
     assert "the_other_tool" in page and "bash" in page
-    assert "cannot be opened" in admin.get(f"/calls/{call.public_id}/").content.decode()
+    assert "cannot be read" in admin.get(f"/calls/{call.public_id}/").content.decode()
 
 
 @pytest.mark.parametrize("text", TEXTS)
