@@ -26,7 +26,7 @@ from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction
+from toolcards.gate.writer.transaction import LARGE, SHARE, Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval
 
@@ -91,10 +91,12 @@ class Stream(StreamQueue):
             self._deferred = list(self._batch)
             return
         is_flood = len(self._batch) >= FLOOD or group_commit.WRITER.backlog >= PRESSURE
-        pieces: list[Any] = []  # frames that are pieces of one input
+        share, pieces = 0, list[Any]()  # `pieces`: frames that are pieces of one input
         for place, frame in enumerate(self._batch):
             content, received_at, number = frame
-            if place >= tx.share:
+            if place % SHARE == 0 or tx.size > LARGE:
+                share = tx.share
+            if place >= share:
                 self._deferred = self._batch[place:]
                 break
             if type(content) is tuple:  # nine of ten frames on a busy server

@@ -50,7 +50,7 @@ from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
 
-LONG, SHARE = 0.05, 16  # seconds after which a commit takes only so many frames of each stream
+LONG, SHARE = 0.1, 16  # seconds after which a commit takes only so many frames of each stream
 LARGE = 2 << 20  # characters of facts after which it takes only one
 MAX_SHARE = 1_000  # frames of one stream in any commit
 TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by this factor (models.ToolCall)
