@@ -248,7 +248,7 @@ def test_nothing_runs_on_a_bad_answer(program: Path, tmp_path: Path) -> None:
             gate.tamper = lambda stage, honest, row=row: row.make(honest) if stage == "hook" else None  # type: ignore[misc]
             Claude(program, place).start("touch", "--allowedTools", "Bash").finish()
             assert not (place.project / "ran.txt").exists(), row
-            assert "cannot be used" in place.model.results["toolu_t"] or "can be used" in place.model.results["toolu_t"]
+            assert "no valid answer" in place.model.results["toolu_t"]
         gate.tamper = lambda stage, honest: None
         Claude(program, place).start("touch").finish()
         assert (place.project / "ran.txt").exists()
