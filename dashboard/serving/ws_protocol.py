@@ -3,7 +3,8 @@
 uvicorn's own protocol runs every frame through a generator, part by part, which costs more than all later work on a
 frame of an agent. Nearly all frames are whole text messages. Others (fragments, binary, pings and pongs, closing) are
 passed on frame by frame, and so is everything before the handshake is answered, after the closing handshake began, and
-from the first invalid frame on, because websockets knows how to answer these.
+from the first invalid frame on, because websockets knows how to answer these. An application that asks for it
+(`TEXT_BUNDLES`) gets all texts of one read as one message.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from websockets.protocol import OPEN
 
 from dashboard.serving.peers import Peer
 from toolcards.transports import shutdown
-from toolcards.transports.api.admission import LINE
+from toolcards.transports.api.admission import LINE, TEXT_BUNDLES
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
 _OPCODES = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # bits of the first byte
@@ -37,13 +38,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._peer = peer or Peer()
         self._is_paused = False  # reading is paused until the peer is known
+        self._sends_bundles = False  # the application takes several texts in one message
         self.close_timeout = _GOODBYE
 
     def handle_connect(self, event: Request) -> None:
-        """See uvicorn. The scope carries the peer for the application."""
+        """See uvicorn. The scope carries the peer for the application, and offers bundles."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
+            self.scope["extensions"][TEXT_BUNDLES] = self._send_bundles  # type: ignore[index, assignment]
+
+    def _send_bundles(self) -> None:
+        self._sends_bundles = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -123,6 +129,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def _read(self, data: bytes | bytearray) -> int:
         """Read the complete frames; return the position of the first unread one."""
         conn, most = self.conn, self.config.ws_max_size
+        texts: list[str] = []  # read, but not passed on
         position, end = 0, len(data)
         while end - position >= 2:
             length, body = data[position + 1] - _MASK_BIT, position + _HEAD
@@ -137,13 +144,32 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if past > end:
                 break
             if data[position] == _TEXT and conn.current_size is None:
-                self.curr_msg_data_type = "text"
-                self.frames = [apply_mask(data[body:past], data[body - 4 : body])]
-                self.send_receive_event_to_app()
+                payload = apply_mask(data[body:past], data[body - 4 : body])
+                try:
+                    texts.append(payload.decode())
+                except UnicodeDecodeError:
+                    self._pass_on(texts)
+                    self.curr_msg_data_type, self.frames = "text", [payload]
+                    self.send_receive_event_to_app()
             else:
+                self._pass_on(texts)
                 super().data_received(bytes(data[position:past]))
             position = past
             if conn.state is not OPEN:
                 self._is_delegated = True
                 break
+        self._pass_on(texts)
         return position
+
+    def _pass_on(self, texts: list[str]) -> None:
+        """Queue these texts for the application, and empty the list."""
+        if texts and not self.close_sent:
+            if self._sends_bundles:
+                self.queue.put_nowait({"type": "websocket.receive", "texts": texts.copy()})  # type: ignore[typeddict-unknown-key]
+            else:
+                for text in texts:
+                    self.queue.put_nowait({"type": "websocket.receive", "text": text})
+            if not self.read_paused:
+                self.read_paused = True
+                self.transport.pause_reading()
+        texts.clear()

@@ -18,7 +18,7 @@ from websockets.frames import apply_mask
 from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
 from tests.support.server import PATIENCE, ROOT
-from toolcards.transports.api.admission import admit
+from toolcards.transports.api.admission import TEXT_BUNDLES, admit
 
 MOST = 70_000
 REQUEST = (
@@ -63,8 +63,13 @@ class Wire(asyncio.Transport):
         self.paused -= 1
 
 
-async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
-    """Return the application's messages, the bytes for the client, and whether all was closed and paused."""
+async def outcome(
+    kind: type, pieces: list[bytes], early: bytes = b"", *, has_bundles: bool = False
+) -> tuple[list[Any], bytes, bool, bool]:
+    """Return the application's messages, the bytes for the client, and whether all was closed and paused.
+
+    `has_bundles`: the application asks for all texts of a read at once.
+    """
     entries: list[Any] = []
     wire, state = Wire(), ServerState()
     ready = asyncio.Event()
@@ -74,9 +79,12 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
         await ready.wait()
         await send({"type": "websocket.accept"})
         admit(scope)  # else ours reads no long messages
+        if has_bundles:
+            scope["extensions"][TEXT_BUNDLES]()
         while entries[-1:] != ["websocket.disconnect"]:
             message = await receive()
-            entries.append(message.get("text", message.get("bytes", message["type"])))
+            assert "texts" not in message or (has_bundles and message["texts"])
+            entries.extend(message.get("texts") or [message.get("text", message.get("bytes", message["type"]))])
             if entries[-1] == "bye" and entries.count("bye") == 1:
                 await send({"type": "websocket.close", "code": 4001})
 
@@ -106,13 +114,14 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
 
 
 def agree(pieces: list[bytes], frames: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
-    """Return the outcome, which for ours is the same in pieces as for theirs frame by frame.
+    """Return the outcome, which for ours is the same in pieces, with bundles too, as for theirs frame by frame.
 
     Of a piece with a frame that breaks the rules, theirs forgets what came before it; so it gets each frame alone.
     """
     ours = asyncio.run(outcome(WebSocketProtocol, pieces, early))
     theirs = asyncio.run(outcome(WebSocketsSansIOProtocol, frames, early))
     assert (ours[0], ours[1][-300:], ours[2:]) == (theirs[0], theirs[1][-300:], theirs[2:])
+    assert ours == asyncio.run(outcome(WebSocketProtocol, pieces, early, has_bundles=True))
     return ours
 
 
@@ -213,6 +222,31 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
     protocol.connection_lost(None)
     await asyncio.sleep(0.01)
     assert headers == ["x" * 200_000, "websocket.disconnect"]
+
+
+async def test_all_texts_of_a_read_are_one_message_for_an_application_that_asks_for_it() -> None:
+    messages: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        admit(scope)
+        scope["extensions"][TEXT_BUNDLES]()
+        while "websocket.disconnect" not in messages:
+            message = await receive()
+            messages.append(message.get("texts", message.get("bytes", message["type"])))
+
+    config = uvicorn.Config(application, ws=WebSocketProtocol, lifespan="off", log_config=None)
+    config.load()
+    protocol = WebSocketProtocol(config, ServerState(), {})
+    protocol.connection_made(Wire())
+    protocol.data_received(REQUEST)
+    await asyncio.sleep(0.01)
+    protocol.data_received(frame(b"1") + frame(b"2") + frame(b"3", BINARY) + frame(b"4") + frame(b"5")[:4])
+    protocol.data_received(frame(b"5")[4:])
+    protocol.connection_lost(None)
+    await asyncio.sleep(0.01)
+    assert messages == [["1", "2"], b"3", ["4"], ["5"], "websocket.disconnect"]
 
 
 def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> None:

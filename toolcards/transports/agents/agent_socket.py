@@ -28,7 +28,7 @@ from toolcards.transports.agents.frame_intake import (
     parse_mode,
 )
 from toolcards.transports.api import auth, origins
-from toolcards.transports.api.admission import admit
+from toolcards.transports.api.admission import TEXT_BUNDLES, admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.api.asgi_messages import parse_parameters
 from toolcards.transports.background import scheduler
@@ -50,6 +50,7 @@ class AgentSocket(AsyncConsumer):
         """Handle one connection (ASGI)."""
         scheduler.start()
         self._receive, self._to_client = receive, send
+        self._limit = settings.TOOLCARDS.max_frame
         self._outbox: list[dict[str, Any]] = []
         self._ack: gate.CommitReport | None = None
         self._acked = 0
@@ -79,6 +80,8 @@ class AgentSocket(AsyncConsumer):
         admit(scope)
         adapter = get_adapter(options.get("protocol", ""))
         mode = parse_mode(options.get("mode", ""), "gate" if adapter.gated else "observe", caller)
+        if send_bundles := scope.get("extensions", {}).get(TEXT_BUNDLES):
+            send_bundles()
         self._connection = AgentConnection(caller, self.end)
         self._tasks = {asyncio.ensure_future(self._write())}
         try:
@@ -111,33 +114,38 @@ class AgentSocket(AsyncConsumer):
     # ------------------------------------------------------------ reading
 
     async def _read(self) -> None:
-        receive, intake, limit = self._receive, self._intake, settings.TOOLCARDS.max_frame
-        weight = 0  # of the messages since others used the event loop: in a flood, `receive` does not wait
+        weight = 0  # of the texts since others used the event loop: in a flood, `receive` does not wait
         while True:
-            message = await receive()
-            text = message.get("text")
-            if self._end is not None and message["type"] != "websocket.disconnect":
-                continue  # not accepted and not acknowledged: the agent sends it again on its next connection
-            if text is None:
-                if message["type"] == "websocket.disconnect":
-                    return
-                self._send_error(BadFrame("binary messages are not supported; send text", "binary"))
-                continue
-            if 4 * len(text) > limit and (len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit):
-                raise Problem(413, "too_large", f"A message must have at most {limit} bytes.", close=4413)
-            if text[:1] == "{":
-                self._take(text)
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            texts = message.get("texts") or (message.get("text"),)
+            for text in texts:
+                if self._end is not None:
+                    break  # not accepted and not acknowledged: the agent sends it again on its next connection
+                if text is None:
+                    self._send_error(BadFrame("binary messages are not supported; send text", "binary"))
+                    continue
+                if 4 * len(text) > self._limit and len(text.encode("utf-8", "surrogatepass")) > self._limit:
+                    raise Problem(413, "too_large", f"A message must have at most {self._limit} bytes.", close=4413)
+                if text[:1] == "{":
+                    self._take(text)
+                else:
+                    await self._take_message(text)
                 weight += len(text) + MESSAGE_WEIGHT
                 if weight > SLICE_WEIGHT:
                     weight = 0
                     await asyncio.sleep(0)
-            else:
-                await self._take_message(text)
-            stream = intake.stream
-            if stream is not None and stream.is_full:
-                await stream.wait_for_room()
-            if len(self._outbox) > WAITING:
-                await self._flush()
+                    await self._wait_for_room()
+            await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        """Wait while the journal or the client is behind."""
+        stream = self._intake.stream
+        if stream is not None and stream.is_full:
+            await stream.wait_for_room()
+        if len(self._outbox) > WAITING:
+            await self._flush()
 
     async def _take_message(self, text: str) -> None:
         """Take the frames of a message, in slices; a connection that ends meanwhile does not accept the rest."""

@@ -12,6 +12,9 @@ LINE = "toolcards.line"  # in a scope
 # In the extensions of a scope: a function of header lines and body, which writes a whole answer with status 200 and
 # returns whether it has done so.
 WHOLE_ANSWER = "toolcards.whole_answer"
+# In the extensions of a WebSocket's scope: a function without arguments. Once it is called, messages with text have a
+# list, `texts`, of all texts that arrived together.
+TEXT_BUNDLES = "toolcards.text_bundles"
 
 
 class Line(Protocol):
