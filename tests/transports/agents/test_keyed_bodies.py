@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,7 +19,9 @@ from hypothesis import strategies as st
 from tests.support.server import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.agents import ingest
+from toolcards.gate.agents.idempotency import HeldKey, KeyTakenOver
+from toolcards.gate.writer import group_commit, run_cache, transaction
 from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Receipt, ReceiptPart, Run
 from toolcards.notifications import subscriptions
@@ -170,11 +173,55 @@ def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     frames=st.lists(FRAMES, min_size=1, max_size=25), breaks=st.lists(BREAKS, max_size=4),
-    gating=st.booleans(), plugged=st.booleans(), named=st.booleans(),
+    gating=st.booleans(), plugged=st.booleans(), named=st.booleans(), share=st.sampled_from([0, 1, 2]),
 )  # fmt: skip
 def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
+    secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool, share: int
+) -> None:
+    with limit_share(share):
+        compare_with_whole(secret, frames, breaks, gating, plugged, named)
+
+
+@contextmanager
+def limit_share(frames: int) -> Iterator[None]:
+    """Let a commit take so many frames of a stream, as if it took long; 0: as usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        if frames:
+            patch.setattr(transaction, "LONG", -1)
+            patch.setattr(transaction, "SHARE", frames)
+            patch.setattr(ingest, "SHARE", frames)
+        yield
+
+
+async def test_a_frame_behind_a_call_that_plugins_judged_is_applied_once_in_short_commits(
+    secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks.register(Quick(), "quick")
+    call = {"type": "tool.input.available", "call_id": "a", "tool": "bash", "input": {}}
+    body = lines(FRAME, call, *({"type": "text.delta", "text": f"{number}"} for number in range(5)))
+    query = {"mode": "gate", "answers": "poll"}
+    await post(secret, body, run="whole", **query)
+    commits, count = [], HeldKey.count
+
+    def count_until_taken_over(key: HeldKey, *args: Any, **progress: Any) -> None:
+        if len(commits) == 4:
+            raise KeyTakenOver
+        count(key, *args, **progress)
+        commits.append((progress["frames"], progress["facts_left"]))
+
+    with limit_share(1), monkeypatch.context() as patch:
+        patch.setattr(HeldKey, "count", count_until_taken_over)
+        assert (await post(secret, body, "k", **query))[0] == 409
+    assert commits == [(1, None), (1, 0), (2, None), (3, None)]
+    await end_lease("k")
+    assert (await post(secret, body, "k", **query))[0] == 200
+    assert await sync_to_async(log_of)("r") == await sync_to_async(log_of)("whole")
+
+
+def compare_with_whole(
     secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool
 ) -> None:
+    """Compare the log of a body that broke off with that of the whole body."""
     hooks.clear()
     subscriptions.clear_cache()
     if plugged:

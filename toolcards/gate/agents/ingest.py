@@ -105,7 +105,7 @@ class Stream(StreamQueue):
                 if pieces and (pieces[0][0][0] != content[0] or not is_flood):
                     pieces = self._record_pieces(tx, memory, pieces)
                 pieces.append(frame)
-                tx.size += len(content[1])
+                tx.size += len(content[1])  # counts again once it is recorded, joined with others
                 continue
             if number and not self._is_new(memory, number):
                 self._touch_repeated(memory, content)

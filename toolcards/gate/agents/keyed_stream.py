@@ -101,9 +101,11 @@ class KeyedStream(Stream):
             return self._frames, self._facts_left, self._digest
         complete, facts_left = len(self._batch) - len(self._deferred), None
         if self._deferred:
-            is_unchanged = self._deferred[0] is self._batch[complete]  # no fact of it was recorded now
-            content: Any = self._deferred[0][0]  # facts, since no other frame is deferred
-            facts_left = self._facts_left if is_unchanged else len(content)
+            content: Any = self._deferred[0][0]
+            if self._deferred[0] is not self._batch[complete]:  # some of its facts were recorded, these were not
+                facts_left = len(content)
+            elif not complete:  # nothing was recorded now
+                facts_left = self._facts_left
         last = complete - (facts_left is None)
         return self._frames + complete, facts_left, self._key.marks[last] if last >= 0 else self._digest
 

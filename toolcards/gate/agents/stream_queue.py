@@ -23,10 +23,9 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.transaction import Transaction
+from toolcards.gate.writer.transaction import MAX_SHARE, Transaction
 from toolcards.models import Source
 
-MAX_BATCH = 1_000  # frames of one stream in one commit; limits how long other streams wait for their acks
 MAX_ON_HOLD = 500  # frames that a stream on hold accepts before its connection is no longer read
 
 
@@ -90,7 +89,7 @@ class StreamQueue:
         self._batch_leases = 0
         self._batch_calls: set[int] = set()
         self._batch_cards: list[Card] = []
-        self._deferred: list[Frame] = []  # the end of the batch, behind a call that plugins must see first
+        self._deferred: list[Frame] = []  # the end of the batch, for a later commit
         self._inquiries: list[PluginInquiry] = []
         self._plugin_results: list[PluginResult] = []
         self._decisions: list[dict[str, Any]] = []
@@ -169,7 +168,7 @@ class StreamQueue:
         self._is_applied = not self._is_on_hold
         if not self._is_applied:
             return
-        pending, room = self._pending, MAX_BATCH - len(self._batch)
+        pending, room = self._pending, MAX_SHARE - len(self._batch)
         self._batch += [pending.popleft() for _ in range(min(len(pending), room))]
         self._batch_leases, self._batch_calls, self._refused_frames = len(self._leases), set(), 0
         self._decisions, self._approvals, self._inquiries, self._deferred = [], [], [], []

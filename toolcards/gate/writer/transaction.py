@@ -52,7 +52,7 @@ from toolcards.notifications import subscriptions
 
 LONG, SHARE = 0.1, 16  # seconds after which a commit takes only so many frames of each stream
 LARGE = 2 << 20  # characters of facts after which it takes only one
-MAX_SHARE = 1_000  # frames of one stream in any commit
+MAX_SHARE = 1_000  # frames of one stream in any commit; limits how long other streams wait for their acks
 TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by this factor (models.ToolCall)
 SMALL_TEXT = 4_096  # characters up to which a streaming text is always written
 _AUDITED = {PolicyDecided, AnomalyRecorded}
