@@ -42,11 +42,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timeout = _GOODBYE
 
     def handle_connect(self, event: Request) -> None:
-        """See uvicorn. The scope carries the peer for the application, and offers bundles."""
+        """See uvicorn. The scope carries the peer, and offers bundles."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
-            self.scope["extensions"][TEXT_BUNDLES] = self._send_bundles  # type: ignore[index, assignment]
+            self.scope["extensions"][TEXT_BUNDLES] = self._send_bundles  # type: ignore[assignment]
 
     def _send_bundles(self) -> None:
         self._sends_bundles = True
@@ -165,7 +165,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """Queue these texts for the application, and empty the list."""
         if texts and not self.close_sent:
             if self._sends_bundles:
-                self.queue.put_nowait({"type": "websocket.receive", "texts": texts.copy()})  # type: ignore[typeddict-unknown-key]
+                bundle: Any = {"type": "websocket.receive", "texts": texts.copy()}
+                self.queue.put_nowait(bundle)
             else:
                 for text in texts:
                     self.queue.put_nowait({"type": "websocket.receive", "text": text})

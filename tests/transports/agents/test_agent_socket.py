@@ -16,6 +16,7 @@ from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
+from toolcards.transports.agents.agent_socket import AgentSocket
 from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -316,3 +317,82 @@ async def test_a_revoked_key_closes_its_open_socket(agent: Any, limits: Any) -> 
         await socket.acked(1)
         await in_thread(lambda: AgentKey.objects.all().delete())()
         assert await socket.closed() == 4401
+
+
+# ---------------------------------------------------------------- floods
+
+
+class Flood:
+    """A connection whose messages have all arrived; counts the turns of others while they are read."""
+
+    def __init__(self, secret: str, *messages: dict[str, Any]) -> None:
+        self.turns = self.waiting = 0
+        self.sent: list[dict[str, Any]] = []
+        self._messages = iter([{"type": "websocket.connect"}, *messages, {"type": "websocket.disconnect"}])
+        headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
+        self._scope = {
+            "type": "websocket", "path": "/ws/agent/", "headers": headers,
+            "query_string": b"protocol=native&run=r&mode=observe",
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        }  # fmt: skip
+        self._socket = AgentSocket()
+
+    async def run(self) -> None:
+        others = asyncio.ensure_future(self._count())
+        await asyncio.wait_for(self._socket(self._scope, self._receive, self.send), PATIENCE)
+        others.cancel()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    async def _receive(self) -> dict[str, Any]:
+        message = next(self._messages)
+        if message["type"] == "websocket.disconnect":
+            self.turns_at_end = self.turns
+            sent = -1
+            while sent < len(self.sent):  # until all answers are out
+                sent = len(self.sent)
+                await asyncio.sleep(0.01)
+        return message
+
+    async def _count(self) -> None:
+        while True:
+            if hasattr(self._socket, "_intake"):
+                self.turns += 1
+                self.waiting = max(self.waiting, len(self._socket._outbox))
+            await asyncio.sleep(0)
+
+
+TEXT = '{"type":"text.delta","text":"x"}'
+
+
+@pytest.mark.parametrize("text", [TEXT, f"[{TEXT}]", f" {TEXT}"])
+@pytest.mark.parametrize("bundle", [1, 500])
+async def test_a_flood_of_messages_leaves_turns_to_others(secret: str, text: str, bundle: int) -> None:
+    texts = [text] * 3_000
+    messages = [{"type": "websocket.receive", "text": text} for text in texts]
+    if bundle > 1:
+        starts = range(0, len(texts), bundle)
+        messages = [{"type": "websocket.receive", "texts": texts[start : start + bundle]} for start in starts]
+    flood = Flood(secret, *messages)
+    await flood.run()
+    assert flood.turns_at_end >= 6
+    await asyncio.to_thread(gate.drain, PATIENCE)
+    assert await Event.objects.filter(run__name="r").acount() == 3_001
+
+
+async def test_errors_wait_for_a_client_that_does_not_read(secret: str) -> None:
+    array = "[" + ",".join(["{}"] * 20_000) + "]"
+    flood = Flood(secret, {"type": "websocket.receive", "text": array})
+    flood.send = sleepy(flood.send)  # type: ignore[method-assign]
+    await flood.run()
+    assert sum(b"missing_field" in message.get("text", "").encode() for message in flood.sent) == 20_000
+    assert flood.waiting < 2_000
+
+
+def sleepy(send: Callable[..., Any]) -> Callable[..., Any]:
+    async def send_late(message: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
+        await send(message)
+
+    return send_late

@@ -39,7 +39,7 @@ from toolcards.transports.loop_share import Slices
 # those of an observing connection on observing connections only.
 CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
-MESSAGE_WEIGHT, SLICE_WEIGHT = 200, 100_000  # characters that a message counts at least, and of about 5 ms of work
+MESSAGE_WEIGHT, SLICE_WEIGHT = 200, 100_000  # characters that each text adds, and of about 5 ms of work
 LAST_COMMIT = 2.0  # seconds of a shutdown in which accepted frames are still committed and acknowledged
 
 
@@ -161,6 +161,7 @@ class AgentSocket(AsyncConsumer):
             self._take(frame)
             if slices.is_over:
                 await slices.pause()
+            await self._wait_for_room()
 
     def _take(self, frame: str) -> None:
         frame_error = self._intake.take(frame)

@@ -200,9 +200,12 @@ class IngestRequest:
         try:
             async with shutdown.limit(SECONDS_AT_SHUTDOWN):
                 while self.is_unread:
+                    slices = Slices()
                     for frame in splitter.feed(await self._receive_piece()):
                         yield frame
-            for frame in splitter.end():
+                        if slices.is_over:
+                            await slices.pause()
+            for frame in await Slices().collect(splitter.end()):
                 yield frame
         except TimeoutError:
             raise build_restarting() from None
