@@ -10,7 +10,7 @@ export PORT HOST DEMO
 BOOTSTRAP = $(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-clients test-newest bench chaos lint lint-mutations format shell lock vendor check-vendor clean
+.PHONY: help run test test-fast test-thorough test-clients test-newest bench chaos lint lint-mutations format shell lock vendor check-vendor clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,11 +18,14 @@ help: ## show this list
 run: ## set up what is missing and serve (PORT=8000 HOST=127.0.0.1 DEMO=1)
 	@$(BOOTSTRAP) run $(ARGS)
 
-test: ## set up what is missing and run all tests (ARGS="-k gate")
+test: ## set up what is missing and run the tests (ARGS="-k gate")
 	@$(BOOTSTRAP) test $(ARGS)
 
 test-fast: ## only the tests that need no browser and no server
 	@$(BOOTSTRAP) test-fast $(ARGS)
+
+test-thorough: ## more sizes and pages in the browser, more examples of properties
+	@$(BOOTSTRAP) test-thorough $(ARGS)
 
 test-clients: ## the tests with real agent libraries
 	@$(BOOTSTRAP) test-clients $(ARGS)

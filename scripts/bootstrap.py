@@ -42,6 +42,7 @@ SETS = ["run", "test", "dev"]
 # their time, so there are two processes for each core. `-n 0`: one alone.
 SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
+THOROUGH = "sweep or examples"
 
 
 # ---------------------------------------------------------------- commands
@@ -66,9 +67,15 @@ def run(args: list[str]) -> int:
 
 
 def test(args: list[str]) -> int:
-    """Run all tests but those with real agent libraries."""
+    """Run all tests but sweeps and those with real agent libraries."""
     ensure("test")
-    return pytest("-m", "not clients", *SHARED, *args, env=programs())
+    return pytest("-m", "not clients and not sweep", *SHARED, *args, env=programs())
+
+
+def test_thorough(args: list[str]) -> int:
+    """Run sweeps, and property tests with all their examples."""
+    ensure("test")
+    return pytest("-m", THOROUGH, "--hypothesis-profile=thorough", *SHARED, *args, env=programs())
 
 
 def test_fast(args: list[str]) -> int:
@@ -184,6 +191,7 @@ COMMANDS = {
     "run": run,
     "test": test,
     "test-fast": test_fast,
+    "test-thorough": test_thorough,
     "test-clients": test_clients,
     "test-newest": test_newest,
     "bench": bench,

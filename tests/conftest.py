@@ -54,6 +54,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
 from dashboard.accounts import roles
+from tests.support.effort import THOROUGH
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server, migrated
 from tests.support.shared import share_folder
@@ -82,6 +83,7 @@ settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_AUTOREFRESH = settings.S
 examples.register_profile(
     "toolcards", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
+examples.register_profile(THOROUGH, examples.get_profile("toolcards"))
 examples.load_profile("toolcards")
 # What migrations filled and no test changes.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}

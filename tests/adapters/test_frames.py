@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.tables import loop_over
 from tests.support.trace_player import Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
@@ -312,7 +313,7 @@ SCALARS = st.sampled_from(
 RIGHT = [("type", '"tool-input-delta"'), ("toolCallId", '"c"'), ("inputTextDelta", r'"{\"q\""')]
 
 
-@settings(max_examples=500, deadline=None)
+@draw(500)
 @given(st.lists(st.tuples(NAMES, SCALARS), max_size=7), st.booleans())
 def test_the_short_way_never_differs_from_the_long_one(pairs: list[tuple[str, str]], right: bool) -> None:
     text = "{" + ",".join(f'"{name}":{value}' for name, value in [*pairs, *(RIGHT if right else [])]) + "}"

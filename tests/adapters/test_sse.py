@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.tables import loop_over
 from tests.support.trace_player import TRACES
 from toolcards.adapters import BadFrame
@@ -53,7 +54,7 @@ def test_events_give_their_data(text: str, frames: list[str]) -> None:
     assert split(EventSplitter(), [bytes([byte]) for byte in data]) == frames
 
 
-@settings(max_examples=300, deadline=None)
+@draw(300)
 @given(st.lists(st.tuples(LINES, ENDS), max_size=12), st.lists(st.integers(0, 400), max_size=8))
 def test_cut_anywhere_the_frames_are_the_same(lines: list[tuple[str, str]], places: list[int]) -> None:
     data = "".join(line + end for line, end in lines).encode()

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.id_counters import reset_counters
 from toolcards.audit import anchor, copies, verification, witnesses
 from toolcards.audit.rows import AuditHead, AuditRow
@@ -201,7 +202,7 @@ def nothing_was_ever_there(db: None) -> None:
 _histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
 
 
-@settings(max_examples=120)
+@draw(120)
 @example(history=["restart"], attack="old format", keep=0, restarts=False, goes_on=0)
 @given(
     history=_histories,

@@ -320,6 +320,7 @@ def test_the_outcome_of_a_call_without_a_result_is_recorded_on_its_card(server: 
     )
 
 
+@pytest.mark.sweep
 def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: Open, run: str) -> None:
     edits(server, run, 3)
     for number in range(2):

@@ -52,6 +52,7 @@ def test_a_key_created_on_the_page_is_filled_into_the_command(visit: Open) -> No
     ticked(page, "key")
 
 
+@pytest.mark.sweep
 def test_the_pages_pass_the_accessibility_check(server: Server, visit: Open) -> None:
     frame = {"type": "tool.input.available", "call_id": "c", "tool": "Read", "input": {}}
     server.request("POST", "/api/v1/ingest?protocol=native&run=connecting", [frame])

@@ -99,11 +99,13 @@ def answer_by_keyboard(page: Any, call_id: str) -> str:
     return "allow"
 
 
-def test_sixty_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Server, visit: Open) -> None:
+@pytest.mark.parametrize("agents", [2, pytest.param(AGENTS, marks=pytest.mark.sweep)])
+def test_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Server, visit: Open, agents: int) -> None:
+    calls = agents * CALLS_PER_AGENT
     with ExitStack() as stack:
-        readers = stack.enter_context(ThreadPoolExecutor(AGENTS))
+        readers = stack.enter_context(ThreadPoolExecutor(agents))
         heard = []
-        for number in range(AGENTS):
+        for number in range(agents):
             run = f"sixty-{number}"
             agent = stack.enter_context(server.socket(protocol="native", run=run, agent=run, mode="gate"))
             for call in range(CALLS_PER_AGENT):
@@ -111,12 +113,12 @@ def test_sixty_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(serv
                 frame = {"type": "tool.input.available", "call_id": f"{run}-{call}", "tool": tool}
                 agent.send(json.dumps(frame | {"input": {"path": f"src/{number}/{call}.py"}}))
             heard.append(readers.submit(read_decisions, agent))
-        until(lambda: len(waiting(server)) == AGENTS * CALLS_PER_AGENT)
+        until(lambda: len(waiting(server)) == calls)
         page = visit("/approvals/", viewport={"width": 1280, "height": 800})
-        expect(page.locator("#queue .line")).to_have_count(AGENTS * CALLS_PER_AGENT)
+        expect(page.locator("#queue .line")).to_have_count(calls)
         page.keyboard.press("n")
         wanted = {}
-        while len(wanted) < AGENTS * CALLS_PER_AGENT:
+        while len(wanted) < calls:
             call_id = until(lambda: (value := page.evaluate(IN_FOCUS)) not in wanted and value)
             wanted[call_id] = answer_by_keyboard(page, call_id)
         page.wait_for_selector(".queue-empty")
@@ -229,7 +231,7 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.sweep) for width in (768, 1280, 1920))])
 def test_the_inbox_passes_the_accessibility_check(server: Server, visit: Open, run: str, width: int) -> None:
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, expect, let_pass, path_of, tell
 from tests.support.server import Server
@@ -51,6 +53,7 @@ def test_a_bar_says_what_it_is_under_the_pointer_and_in_focus(server: Server, vi
     page.wait_for_selector("#bar-detail >> text=Read")
 
 
+@pytest.mark.sweep
 def test_the_overview_and_its_table_pass_the_accessibility_check(server: Server, visit: Open, run: str) -> None:
     tell(server, run, *[made(number) for number in range(320)])
     violations = {}

@@ -112,7 +112,7 @@ def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, ru
     assert page.evaluate(SUM_SHIFTS) <= 0.1
 
 
-@pytest.mark.parametrize("fails", [0, 3], ids=["folded", "not folded"])
+@pytest.mark.parametrize("fails", [0, pytest.param(3, marks=pytest.mark.sweep)], ids=["folded", "not folded"])
 def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newest_call(
     server: Server, visit: Open, run: str, fails: int
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
     assert page.evaluate(SUM_SHIFTS) - before <= 0.1
 
 
-@pytest.mark.parametrize("burst", [2, 5])
+@pytest.mark.parametrize("burst", [pytest.param(2, marks=pytest.mark.sweep), 5])
 def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(
     server: Server, visit: Open, run: str, burst: int
 ) -> None:
@@ -243,8 +243,13 @@ def test_a_line_leaves_though_a_finger_touched_it_last(server: Server, visit: Op
     withdraw_all(server)
 
 
-@pytest.mark.parametrize("width", [320, 390])
-@pytest.mark.parametrize("waiting_before", [0, 1, 3, 5])
+PHONES = [(320, 5), (390, 0)]
+MORE_PHONES = [(320, 0), (320, 1), (320, 3), (390, 1), (390, 3), (390, 5)]
+
+
+@pytest.mark.parametrize(
+    ("width", "waiting_before"), [*PHONES, *(pytest.param(*each, marks=pytest.mark.sweep) for each in MORE_PHONES)]
+)
 def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     server: Server, visit: Open, run: str, width: int, waiting_before: int
 ) -> None:

@@ -8,9 +8,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.tables import loop_over
 from toolcards.client.common.json_diff import diff
 from toolcards.core import input_repair
@@ -169,7 +170,7 @@ SCHEMAS = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@draw(300)
 @given(SCHEMAS, JSON)
 def test_a_repaired_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
     offered = input_repair.parse_offers([{"name": "t", "input_schema": against}])
@@ -210,7 +211,7 @@ CLOSED = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@draw(500)
 @given(CLOSED, VALUES)
 def test_every_value_of_the_input_survives_a_repair(against: Any, value: Any) -> None:
     repaired = input_repair.repair("t", value, input_repair.parse_offers([{"name": "t", "input_schema": against}]))

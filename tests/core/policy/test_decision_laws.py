@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_strategies import add_ids, documents, questions, rules
 from toolcards.core.policy.decision import Effect, PolicyGrant, decide
 from toolcards.core.policy.language.document import parse
@@ -28,7 +29,7 @@ def test_the_order_of_rules_changes_nothing(document, question, random):
     assert decide(parse(document), question) == decide(parse(mixed), question)
 
 
-@settings(deadline=None, max_examples=150)
+@draw(150)
 @given(documents, questions, rules)
 def test_an_allow_rule_loosens_nothing_but_the_default(document, question, rule):
     document = add_ids(document)
@@ -43,7 +44,7 @@ def test_an_allow_rule_loosens_nothing_but_the_default(document, question, rule)
     )
 
 
-@settings(deadline=None, max_examples=150)
+@draw(150)
 @given(documents, questions, rules, st.sampled_from(["ask", "deny"]))
 def test_a_strict_rule_loosens_nothing_but_a_default_deny_that_becomes_an_ask(document, question, rule, effect):
     document = add_ids(document)

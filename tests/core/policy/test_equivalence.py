@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_strategies import add_ids, documents, questions
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.equivalence import MAX_CHARACTERS, collect_criteria
 from toolcards.core.policy.language.document import parse
 
 
-@settings(deadline=None, max_examples=300)
+@draw(300)
 @given(
     documents,
     questions,

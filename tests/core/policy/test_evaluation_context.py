@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_strategies import add_ids, documents, questions
 from toolcards.core.policy import evaluation_context
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
@@ -129,7 +130,7 @@ def test_rules_that_only_watch_decide_nothing_by_being_slow():
     assert (decision.effect, decision.code, decision.would) == (Effect.ALLOW, "rule_allowed", ())
 
 
-@settings(deadline=None, max_examples=300)
+@draw(300)
 @given(documents, questions, limits)
 def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
     rules = parse(add_ids(document))
@@ -146,7 +147,7 @@ def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
 # ---------------------------------------------------------------- names, order, processes
 
 
-@settings(deadline=None, max_examples=300)
+@draw(300)
 @given(documents, questions, limits | st.none(), st.randoms())
 def test_names_and_order_of_rules_are_nothing_to_the_answer(document, question, limit, random):
     document, more = add_ids(document), {} if limit is None else {"limit": limit}

@@ -1,8 +1,9 @@
 """`decide` is held against a tiny model of policy, over random policies and calls, also where work runs out."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_model import STRICT, expected
 from tests.support.policy_strategies import list_arguments
 from toolcards.core.policy.decision import PolicyRequest, decide
@@ -42,14 +43,14 @@ calls = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(deadline=None, max_examples=1_000)
+@draw(1_000)
 @given(documents, calls, st.sampled_from([False, False, False, True]))
 def test_policy_is_what_its_documentation_says(document, call, kill_switch):
     decision = decide(parse(document), PolicyRequest.for_tool(**call), kill_switch=kill_switch)
     assert (decision.effect, decision.code) == expected(document, call, kill_switch=kill_switch)
 
 
-@settings(deadline=None, max_examples=500)
+@draw(500)
 @given(documents, calls, st.integers(0, 40))
 def test_with_too_little_work_it_is_never_milder(document, call, limit):
     decision = decide(parse(document), PolicyRequest.for_tool(**call), limit=limit)

@@ -1,8 +1,9 @@
 """The index and its shortcuts change no answer: each is held against asking every rule, and every word, one by one."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_strategies import add_ids, disable_index, documents, questions
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import EvaluationContext
@@ -54,21 +55,21 @@ calls = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@draw(200)
 @given(about_commands, calls)
 def test_rules_about_commands_answer_as_if_each_were_asked(document, question):
     document = add_ids(document)
     assert decide(compiled(document), question) == decide(disable_index(compiled(document)), question)
 
 
-@settings(deadline=None, max_examples=100)
+@draw(100)
 @given(documents, questions)
 def test_all_rules_answer_as_if_each_were_asked(document, question):
     document = add_ids(document)
     assert decide(compiled(document), question) == decide(disable_index(compiled(document)), question)
 
 
-@settings(deadline=None, max_examples=200)
+@draw(200)
 @given(st.lists(words, max_size=3), words | lines | argv)
 def test_no_rule_that_matches_is_missing(more, command):
     entries = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
@@ -82,7 +83,7 @@ def test_no_rule_that_matches_is_missing(more, command):
     }
 
 
-@settings(deadline=None, max_examples=200)
+@draw(200)
 @given(st.lists(heads, min_size=1, max_size=5), lines)
 def test_several_words_are_found_as_if_each_were_looked_for(given, line):
     every = tuple(parse_prefix(text) for text in given)

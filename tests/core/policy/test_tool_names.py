@@ -1,9 +1,10 @@
 """Names that look alike: rules that ask or deny hold for all of them, rules that allow for the one that is spelled."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.policy_strategies import disable_index
 from tests.support.tables import loop_over
 from toolcards.client.common.lookalikes import make_skeleton
@@ -108,7 +109,7 @@ def test_a_name_of_any_length_is_judged_and_remembered_in_bounds():
 parts = st.text(st.sampled_from("bB\u0430ash_-.* \u200b1lI|0oO\ufdfa\u00e6\u03a3"), max_size=6)
 
 
-@settings(deadline=None, max_examples=500)
+@draw(500)
 @given(parts, parts)
 def test_what_a_name_begins_with_looks_like_the_beginning_of_what_it_looks_like(one, other):
     assert make_skeleton(one + other) == make_skeleton(one) + make_skeleton(other) and make_skeleton(
@@ -136,7 +137,7 @@ questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["",
                       claimed_kind=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
 
 
-@settings(deadline=None, max_examples=500)
+@draw(500)
 @given(documents, questions)
 def test_rules_about_names_answer_as_if_each_were_asked(document, question):
     document = document | {"rules": [rule | {"id": f"r{n}"} for n, rule in enumerate(document["rules"])]}

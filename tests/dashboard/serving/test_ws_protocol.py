@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
@@ -17,6 +17,7 @@ from websockets.frames import apply_mask
 
 from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
+from tests.support.effort import draw
 from tests.support.server import PATIENCE, ROOT
 from toolcards.transports.api.admission import TEXT_BUNDLES, admit
 
@@ -140,7 +141,7 @@ WRONG = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@draw(150)
 @given(frames=st.lists(st.one_of(USUAL, USUAL, RARE), max_size=8), last=st.lists(WRONG, max_size=1), data=st.data())
 def test_any_bytes_cut_anywhere_mean_the_same(frames: list[bytes], last: list[bytes], data: st.DataObject) -> None:
     frames += last + frames[:2]

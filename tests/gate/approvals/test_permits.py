@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from toolcards import gate
 from toolcards.adapters import ADAPTERS
 from toolcards.client.common.canonical_json import digest
@@ -328,8 +329,8 @@ def person(an_approver: Any) -> Any:
     return an_approver
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
+@draw(
+    200, suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )  # fmt: skip
 @example(story=[

@@ -15,9 +15,10 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.gate_commands import RecordFacts, make_ballot
 from toolcards import encryption, gate
 from toolcards.client.common.canonical_json import digest
@@ -373,7 +374,7 @@ FACTS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@draw(400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FACTS, max_size=25))
 @example([f.InputDelta("a", ""), f.OutputPartial("a", 1), f.InputDelta("a", f'{{"token": "{GITHUB}"}}')])
 @example([f.InputDelta("a", '{"token": "'), f.OutputPartial("a", 1), f.InputDelta("a", f'{GITHUB}"}} ')])

@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
@@ -77,7 +78,7 @@ batches = st.lists(st.lists(pieces, min_size=1, max_size=6), min_size=1, max_siz
 _runs = iter(range(10**9))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@draw(60, suppress_health_check=list(HealthCheck))
 @given(story=batches, is_long=st.booleans())
 def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any], is_long: bool) -> None:
     name = f"r{next(_runs)}"

@@ -3,9 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
@@ -203,7 +204,7 @@ def test_the_last_of_a_hundred_commands_is_still_read():
 HOSTILE = "([{<$`'\"\\;|&!#~*?=\0 \n"
 
 
-@settings(deadline=None, max_examples=300)
+@draw(300)
 @given(st.text(alphabet=HOSTILE + "ab-/é\ud800", max_size=60), st.integers(1, 150))
 def test_reading_always_answers(text, times):
     line = text * times
@@ -213,7 +214,7 @@ def test_reading_always_answers(text, times):
     assert bool(script.doubt) or not script.hidden
 
 
-@settings(deadline=None, max_examples=300)
+@draw(300)
 @given(st.text(alphabet="ab'\" ;|&\n>2/1-*{}\\", max_size=25))
 def test_what_is_plain_gives_the_line_back(line):
     commands = parse_line(line).commands
