@@ -140,7 +140,7 @@ def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
 
 def set_kill_switch(actor: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
     """Turn the kill switch on or off."""
-    return dict(group_commit.execute(emergency.SetKillSwitch(actor, on, reason, kind)))
+    return emergency.set_kill_switch(actor, on, reason, kind)
 
 
 def break_glass(actor: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:

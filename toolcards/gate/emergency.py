@@ -7,15 +7,17 @@ calls that would need approval, and counts them. It lifts neither denials nor th
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.gate import memo
-from toolcards.gate.refusals import InvalidRequest
+from toolcards.gate.refusals import InvalidRequest, Undecryptable
+from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
@@ -25,6 +27,7 @@ from toolcards.models.prepared import PreparedSelect
 MAX_BREAK_GLASS_MINUTES = 8 * 60
 _BREAK_GLASS = PreparedSelect(BreakGlass, "WHERE ended_at IS NULL ORDER BY id DESC")
 KILL_SWITCH_REASON = "All tool calls are stopped."
+STOPPED_AT_ONCE = 200  # approvals of one commit
 
 
 def is_kill_switch_on() -> bool:
@@ -63,7 +66,7 @@ def count_passed_call(break_glass: BreakGlass) -> None:
 
 
 class SetKillSwitch(Command):
-    """Turn the kill switch on or off. On: every pending approval is denied, every unused permit is revoked."""
+    """Turn the kill switch on or off."""
 
     def __init__(self, actor: str, on: bool, reason: str = "", kind: str = "human") -> None:
         super().__init__()
@@ -76,27 +79,70 @@ class SetKillSwitch(Command):
         KillSwitch.objects.create(on=self.on, by=self.actor, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
         tx.audit_acts.append(Act(name, self.kind, self.actor, detail={"reason": self.reason}, at=tx.now))
-        stop_count = self._stop_open_approvals(tx) if self.on else 0
-        self.answer: dict[str, Any] = {"on": self.on, "by": self.actor, "stopped": stop_count}
+        self.answer: dict[str, Any] = {"on": self.on, "by": self.actor}
 
-    def _stop_open_approvals(self, tx: Transaction) -> int:
-        unused = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0).select_related("call")
-        rows = list(unused.exclude(opener="agent", channel="none"))  # those are decided where the agent runs
-        actor = f.Actor("kill_switch", self.actor)
-        for row in rows:
-            memory = tx.load_run(row.run_id)
-            card = memory.board.cards[row.call.ordinal]
-            is_current = card.approval is None or card.approval.id == row.id
-            if card.permit is not None and card.permit.id == row.id:
-                tx.record(memory, f.PermitChanged(card.call_id, "revoked", row.id, tx.now), card)
-            if not card.hard and is_current:
-                if row.state == "approved" and card.approval and card.approval.id == row.id:
-                    tx.record(memory, f.ApprovalChanged(card.call_id, "revoked", id=row.id, at=tx.now), card)
-                tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=actor, at=tx.now), card)
-            Approval.objects.filter(id=row.id).update(
-                state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.actor
-            )
-        return len(rows)
+
+class StopApprovals(Command):
+    """Deny the waiting calls of these approvals and revoke their unused permits. The answer is their number."""
+
+    def __init__(self, approvals: list[str]) -> None:
+        super().__init__()
+        self.approvals = approvals
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        self.answer = 0
+        switch = get_active_kill_switch()
+        if switch is None:
+            return
+        # The lock waits for votes and claims of other processes, and returns the rows as those left them.
+        locked = _find_open_approvals().filter(id__in=self.approvals).select_for_update(of=("self",))
+        for row in locked.select_related("call").order_by("run_id", "id"):
+            with suppress(Undecryptable):  # nothing can be claimed in such a run, and the other runs are stopped
+                self._stop(tx, row, f.Actor("kill_switch", switch.by))
+                self.answer += 1
+
+    def _stop(self, tx: Transaction, row: Approval, actor: f.Actor) -> None:
+        memory = tx.load_run(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        is_current = card.approval is None or card.approval.id == row.id
+        if card.permit is not None and card.permit.id == row.id:
+            tx.record(memory, f.PermitChanged(card.call_id, "revoked", row.id, tx.now), card)
+        if not card.hard and is_current:
+            if row.state == "approved" and card.approval and card.approval.id == row.id:
+                tx.record(memory, f.ApprovalChanged(card.call_id, "revoked", id=row.id, at=tx.now), card)
+            tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=actor, at=tx.now), card)
+        Approval.objects.filter(id=row.id).update(
+            state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=actor.name
+        )
+
+
+def _find_open_approvals() -> QuerySet[Approval]:
+    """Return the approvals that wait for people or are not used yet, except those decided where the agent runs."""
+    unused = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0)
+    return unused.exclude(opener="agent", channel="none")
+
+
+def build_stops() -> list[StopApprovals]:
+    """Return the commands that stop all calls which wait or may begin; none while the kill switch is off."""
+    if not is_kill_switch_on():
+        return []
+    pks = list(_find_open_approvals().order_by("run_id", "id").values_list("id", flat=True))
+    return [StopApprovals(pks[start : start + STOPPED_AT_ONCE]) for start in range(0, len(pks), STOPPED_AT_ONCE)]
+
+
+def set_kill_switch(actor: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
+    """Turn the kill switch on or off; return its state, and the number of calls that were `stopped`.
+
+    It is on before the calls are stopped, so that their number delays nothing. What other processes decided at that
+    moment is stopped by the sweep, or at the latest before the switch is off.
+    """
+    if on:
+        group_commit.execute(SetKillSwitch(actor, on, reason, kind))
+    stopped = sum(group_commit.execute(command) for command in build_stops())
+    if not on:
+        group_commit.execute(SetKillSwitch(actor, on, reason, kind))
+    return {"on": on, "by": actor, "stopped": stopped if on else 0}
 
 
 class SetBreakGlass(Command):

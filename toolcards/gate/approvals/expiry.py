@@ -18,7 +18,7 @@ from django.conf import settings
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate import timekeeping
+from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agents.liveness import LoseRun
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.eligibility import load_terms
@@ -34,12 +34,16 @@ _ESCALATION_IN_TERMS = '"escalate": [['  # part of the JSON of terms that escala
 
 
 def sweep() -> int:
-    """Expire, escalate and end what is due; return the number of commands."""
+    """Expire, escalate and end what is due; return the number of commands.
+
+    While the kill switch is on, this also stops the calls that other processes decided when it was turned on.
+    """
     timekeeping.follow_pulse()  # before the queries: after a pause of the server, less is due than it seems
     commands: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
     commands += [EscalateApproval(pk) for pk in _find_due_escalations()]
     commands += [ExpirePermit(pk) for pk in _find_expired_permits()]
     commands += [LoseRun(pk) for pk in _find_lost_runs()]
+    commands += emergency.build_stops()
     for command in commands:
         with suppress(Undecryptable):  # a run without its key stays as it is and does not block the others
             group_commit.execute(command)

@@ -14,6 +14,7 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
 from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
+from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -34,7 +35,11 @@ class ReevaluateWaiting(Command):
         counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
         rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
         for row in rows[:MAX_APPROVALS]:
-            memory = tx.load_run(row.run_id)
+            try:
+                memory = tx.load_run(row.run_id)
+            except Undecryptable:  # nothing can be claimed in such a run, and the others are reevaluated
+                counts["left"] += 1
+                continue
             card = memory.board.cards[row.call.ordinal]
             if is_open_on(card, row) and not is_past_deadline(tx, row):  # overdue ones expire
                 counts[_reevaluate(tx, memory, row, card)] += 1

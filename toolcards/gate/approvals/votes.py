@@ -21,6 +21,7 @@ from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.masks import has_mask
 from toolcards.encryption import get_redactor
+from toolcards.gate import emergency
 from toolcards.gate.approvals.ballots import Ballot, clean_comment
 from toolcards.gate.approvals.expected_decisions import answer_requests
 from toolcards.gate.approvals.expiry import is_past_deadline
@@ -104,6 +105,9 @@ class CastVote(Command):
             raise InvalidRequest("The decision must be approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval can only be answered where the agent runs.", code="not_here")
+        if VOTE_DECISIONS[ballot.decision] and emergency.is_kill_switch_on():
+            message = f"{emergency.KILL_SWITCH_REASON} Nothing can be approved until calls run again."
+            raise NotAllowed(message, code="kill_switch")
         if ballot.decision == "approve" and _needs_answer(row, card):
             raise InvalidRequest("The agent asks a question: answer it, or deny.", code="answer_required")
         if is_past_deadline(tx, row):
