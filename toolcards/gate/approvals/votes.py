@@ -28,7 +28,7 @@ from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
+from toolcards.gate.decisions.eligibility import find_eligible_voters, list_identities, load_terms, may_vote
 from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
@@ -154,7 +154,9 @@ class CastVote(Command):
             note=ballot.note, client_decision_id=ballot.client_decision_id, at=tx.now,
         )  # fmt: skip
         tx.audit_acts.append(self._build_act(memory, row, card, tx.now))
-        votes = sum(1 for decision in self.decisions.values() if VOTE_DECISIONS[decision] is is_approved)
+        voters = find_eligible_voters(terms, approval_rows.get_owner(row.run_id))  # others' votes no longer count
+        same = [person for person, decision in self.decisions.items() if VOTE_DECISIONS[decision] is is_approved]
+        votes = len(voters.intersection(same))
         if votes < (terms.quorum if is_approved else terms.deny_quorum):
             self._count(tx, memory, row, card, votes if is_approved else None)
             return

@@ -57,9 +57,17 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
 
     The owner of the source counts only if the terms allow the requester.
     """
-    barred = None if terms.allow_requester else source.owner_id
+    return len(find_eligible_voters(terms, source.owner_id))
+
+
+def find_eligible_voters(terms: AskTerms, owner: int | None) -> set[int]:
+    """Return the primary keys of the people who may vote under these terms, as stored now.
+
+    `owner`: the person that the agent serves, who counts only if the terms allow the requester.
+    """
+    barred = None if terms.allow_requester else owner
     voters = memo.recall(count_eligible_voters, _list_voters_by_pk)
-    return sum(1 for pk, names in voters if pk != barred and terms.may_answer(names))
+    return {pk for pk, names in voters if pk != barred and terms.may_answer(names)}
 
 
 def count_voters_by_name() -> dict[str, int]:

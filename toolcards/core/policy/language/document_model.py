@@ -180,7 +180,7 @@ class AskDoc(_Strict):
     approvers: Names | None = None
     """Who can answer: user names, or `group:` and the name of a group. Default: everyone who may vote."""
     quorum: Annotated[int, Field(ge=1, le=20)] = 1
-    """How many approvals are required."""
+    """How many approvals are required. A vote counts as long as its person may vote."""
     deny_quorum: Annotated[int, Field(ge=1, le=20)] = 1
     """How many denials are required."""
     allow_requester: bool | None = None
