@@ -10,30 +10,39 @@ const WORDS = {'output-denied': 'Denied'};
 
 /** @type {Map<string, number>} card id -> when the reader voted on it */
 const votedAt = new Map();
-/** @type {Set<string>} ids of cards whose approval the reader is undoing */
-const undone = new Set();
+/** @type {Map<string, number>} card id -> when the reader pressed Undo on it */
+const undoneAt = new Map();
+
+/**
+ * Return whether the reader has pressed the button of this card recently.
+ * @param {Map<string, number>} pressedAt
+ * @param {string} id
+ */
+const isRecent = (pressedAt, id) => performance.now() - (pressedAt.get(id) ?? -Infinity) < EXPIRY;
 
 /**
  * Return whether the reader has voted on this card.
  * @param {string} id
  */
-export const hasVoted = id => performance.now() - (votedAt.get(id) ?? -Infinity) < EXPIRY;
+export const hasVoted = id => isRecent(votedAt, id);
 
 /** @param {SubmitEvent} event */
 function rememberVote(event) {
   const card = /** @type {Element} */ (event.target).closest?.('article.card');
   const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
   if (card && button?.name === 'decision') votedAt.set(card.id, performance.now());
-  if (card && /** @type {Element} */ (event.target).matches('form.undo')) undone.add(card.id);
+  if (card && /** @type {Element} */ (event.target).matches('form.undo')) undoneAt.set(card.id, performance.now());
 }
 
 /**
- * Say whether the approval was undone in time.
+ * Say whether the approval was undone in time, once the card shows that. It shows neither after an answer without a
+ * card, such as the sign-in page, nor when another change of the card comes first.
  * @param {HTMLElement} card
  */
 function sayUndone(card) {
   const refusal = card.querySelector('[data-told]')?.textContent.trim();
-  undone.delete(card.id);
+  if (!refusal && card.dataset.state !== 'output-denied') return;
+  undoneAt.delete(card.id);
   if (refusal) showNote(refusal);
   else showDecision(card, 'Undone, denied');
   say(refusal || 'Undone. The call is denied.');
@@ -44,7 +53,7 @@ function handleSwap(event) {
   const source = /** @type {Element} */ (event.target).closest?.('article.card')
     || event.detail?.ctx?.sourceElement?.closest?.('article.card');
   const card = source && document.getElementById(source.id);
-  if (card && undone.has(card.id)) { sayUndone(card); return; }
+  if (card && isRecent(undoneAt, card.id)) { sayUndone(card); return; }
   if (!card || !hasVoted(card.id)) return;
   const notice = card.querySelector('[data-told]');
   if (!notice && card.hasAttribute('data-waiting')) return;

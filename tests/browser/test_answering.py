@@ -10,12 +10,14 @@ import pytest
 
 from tests.support.browser_pages import (
     NEEDS_BROWSER,
+    Desk,
     Open,
     armed,
     ask,
     card,
     expect,
     in_state,
+    let_pass,
     path_of,
     watch_posts,
 )
@@ -212,6 +214,29 @@ def test_an_approval_is_taken_back_from_the_note_about_it(server: Server, visit:
     expect(page.locator("#say")).to_have_text("Undone. The call is denied.")
     page.keyboard.press("z")
     expect(page.locator("#toast")).to_have_text("A denial cannot be undone.")
+
+
+def test_a_refused_undo_is_not_called_undone(server: Server, desk: Desk, run: str) -> None:
+    ask(server, run, f"{run}-1")
+    page = desk.open_page(server, {})  # the console of `visit` may not name errors, and this one is wanted
+    page.goto(f"{server.base}/approvals/")
+    armed(page, f"{run}-1")
+    card(page, f"{run}-1").locator("button[value=approve]").click()
+    page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
+    page.evaluate(
+        "window.said = []; new MutationObserver(() => said.push(document.getElementById('say').textContent))"
+        ".observe(document.getElementById('say'), {childList: true})"
+    )
+    page.evaluate("document.querySelector('form.undo [name=csrfmiddlewaretoken]').value = 'of an earlier sign-in'")
+    with page.expect_response("**/undo") as answer:
+        page.keyboard.press("z")
+    assert answer.value.status == 403
+    expect(page.locator("#alert")).to_have_text("The server sent an unexpected answer. Reload the page.")
+    let_pass(page, 100)  # `say` speaks after 50 ms
+    assert card(page, f"{run}-1").get_attribute("data-state") == "approval-responded"
+    assert not [text for text in page.evaluate("said") if "Undone" in text]
+    expect(page.locator("#toast")).not_to_contain_text("Undone")
+    desk.put_back(page.context, server, {})
 
 
 def test_the_page_says_that_it_is_too_late_to_undo_what_the_agent_has(server: Server, visit: Open, run: str) -> None:
