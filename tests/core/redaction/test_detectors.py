@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -384,6 +386,22 @@ def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch)
         counts.append(counting.read)
         assert counting.read <= 12 * len(work) and counting.looks <= len(work)
     assert counts[2] <= 2.2 * counts[1] + 2_000 and counts[1] <= 2.2 * counts[0] + 2_000
+
+
+@pytest.mark.parametrize(
+    "form", ["password{}=x", "Cookie-{}: a", "{}-password=x", "secret{} -x", "token{}: a", "ldap{} -w a"]
+)
+def test_masking_keeps_no_long_names_in_memory(form: str) -> None:
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            HIDE.text(form.format(f"{number}{'a' * 50_000}"))
+            HIDE.value({form.format(f"{number}{'b' * 50_000}").partition("=")[0]: "x"})
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000  # of 10,000,000 characters
 
 
 @pytest.mark.slow

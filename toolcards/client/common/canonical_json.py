@@ -17,6 +17,7 @@ from typing import Any
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 32
 MAX_NODES = 10_000
+_LONGEST_CACHED = 400  # characters of ordinary tools: name, server, digest of the schema
 
 
 _encode_plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=True).encode
@@ -61,9 +62,14 @@ def digest_canonical_call(args: bytes, *, name: str, source: str = "", schema_sh
     return hashlib.sha256(b'{"args":' + args + _spell_tool(name, source, schema_sha256)).hexdigest()
 
 
-@lru_cache(maxsize=256)  # a run calls the same tools again and again
 def _spell_tool(name: str, source: str, schema_sha256: str) -> bytes:
     """Return what follows the arguments in the canonical form of a call."""
+    is_short = len(name) + len(source) + len(schema_sha256) <= _LONGEST_CACHED
+    return (_spell_short_tool if is_short else _spell_short_tool.__wrapped__)(name, source, schema_sha256)
+
+
+@lru_cache(maxsize=256)  # a run calls the same tools again and again
+def _spell_short_tool(name: str, source: str, schema_sha256: str) -> bytes:
     tool = canonicalize({"name": name, "source": source})
     return b',"schema_sha256":' + canonicalize(schema_sha256) + b',"tool":' + tool + b"}"
 

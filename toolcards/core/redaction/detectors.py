@@ -29,6 +29,7 @@ from toolcards.core.redaction.token_patterns import (
 )
 
 MAX_SECRETS = 2_000
+_LONGEST_CACHED = 120  # characters of beginnings that are cached; names can be as long as the text
 MAX_TAIL = 200  # characters of a word at the end of an incomplete text
 _WINDOW = 1_024  # characters at the end of an incomplete text that may be undecided
 
@@ -140,9 +141,14 @@ def _read_candidate(hay: str, start: int, end: int, floor: int) -> SecretSpan | 
     )
 
 
-@lru_cache(maxsize=1_024)
 def _begins_token(beginning: str) -> bool:
     """Return whether FIND has matched the prefix of a token, which it prefers to all other beginnings."""
+    is_short = len(beginning) <= _LONGEST_CACHED
+    return (_matches_token if is_short else _matches_token.__wrapped__)(beginning)
+
+
+@lru_cache(maxsize=1_024)
+def _matches_token(beginning: str) -> bool:
     return _TOKEN.match(beginning.encode("latin-1")) is not None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from toolcards.core.redaction.sensitive_names import classify_name, split_name
+from toolcards.core.redaction.sensitive_names import LONGEST, classify_name, split_name
 from toolcards.core.redaction.spans import B_OPEN, MASK, NO_VALUE, UNDECIDED, SecretSpan, looks_random
 from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
@@ -130,7 +130,7 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
         start, end = place, _find_balanced_end(hay, place, quote)
     elif tag:
         start, end = place, _find_match_end(_TAG, hay, place)
-    elif _is_header(name):
+    elif _is_header(name[-LONGEST:]):
         start, end = place, _find_match_end(_HEADER, hay, place)
     elif (
         hay[place - 1 : place + 1] == "={"

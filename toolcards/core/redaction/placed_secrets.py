@@ -64,6 +64,7 @@ _MEMBER = re.compile(r"[\"']\w+\\*[\"'][ \t]*:[ \t]*\\*[\"']([A-Za-z0-9_\-]+)", 
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \r\n"
 Reader: TypeAlias = Callable[[str, int], SecretSpan | None]
 _FLAG_WINDOW = 130  # characters after a program's name: a little more than its patterns allow
+_LONGEST_PROGRAM = 60  # characters of a program's name; the names of secrets can be as long as the text
 _OBJECT = 4_096  # characters around a member that are searched for the type of the object
 
 
@@ -86,6 +87,8 @@ def read_placed_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan
 
 def _may_have_flag(hay: str, start: int, end: int) -> bool:
     """Return whether a flag follows near enough; the `pass:` of openssl has no hyphen."""
+    if end - start > _LONGEST_PROGRAM:
+        return False
     return hay[start] in "oO" or hay.find("-", end, end + _FLAG_WINDOW) >= 0
 
 

@@ -59,7 +59,7 @@ COUNT_WORDS = _words(
 )
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
-LONGEST = 120
+LONGEST = 120  # characters at the end of a name, which decide
 
 
 def split_name(name: str) -> list[str]:
@@ -67,9 +67,13 @@ def split_name(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name[-LONGEST:])]
 
 
-@lru_cache(maxsize=8_192)
 def classify_name(name: str) -> str:
     """Return how certainly the name holds a secret: `strong`, `weak` or ``."""
+    return _classify_ending(name[-LONGEST:])  # the cache keeps no long names
+
+
+@lru_cache(maxsize=8_192)
+def _classify_ending(name: str) -> str:
     words = [word for word in split_name(name) if not word.isdigit()]
     while len(words) > 1 and words[-1] in FORMS and "-".join(words[-2:]) not in PAIRS:
         words.pop()

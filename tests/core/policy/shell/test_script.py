@@ -1,10 +1,14 @@
 """Shell commands: what is plain, what allow rules let pass, what deny rules catch."""
 
+import gc
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tables import loop_over
+from toolcards.client.common.canonical_json import call_digest
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.script import read_line
@@ -250,3 +254,24 @@ def test_reading_never_fails_and_what_is_allowed_starts_as_allowed(command):
     if said(policy("allow", "ls", "ask"), command).effect is Effect.ALLOW:
         assert all(part.words[0] == "ls" for part in parts)
     assert said(DENY_RM, command).effect in Effect
+
+
+@pytest.mark.parametrize(
+    "decide_one",
+    [
+        lambda text: said(DENY_RM, f"ls {text}"),
+        lambda text: said(DENY_RM, "ls", tool=text),
+        lambda text: call_digest({}, name=text),
+    ],
+)
+def test_decisions_keep_no_long_commands_and_tools_in_memory(decide_one):
+    decide_one("a warm cache")
+    tracemalloc.start()
+    try:
+        for number in range(400):
+            decide_one(f"{number}{'a' * 20_000}")
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 3_000_000  # of 8,000,000 characters: some caches hold the last 64

@@ -156,7 +156,6 @@ def load_tools() -> Mapping[str, CommandTool]:
     return tools
 
 
-@lru_cache(maxsize=1_024)
 def find_tool(name: str) -> CommandTool:
     """Return how this tool takes its command."""
     tools = load_tools()

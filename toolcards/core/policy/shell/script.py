@@ -223,9 +223,13 @@ def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled_
     return not operands or (form.arguments is not None and all(map(form.arguments.fullmatch, operands)))
 
 
-@lru_cache(maxsize=512)
 def read_line(line: str) -> Script:
     """Return a command line as segments, or as one opaque segment."""
+    return (_read_line if len(line) <= MAX_BYTES else _read_line.__wrapped__)(line)  # longer ones are not parsed
+
+
+@lru_cache(maxsize=512)
+def _read_line(line: str) -> Script:
     parsed = parse_line(line)
     if parsed.opaque:
         return _make_opaque_script(line, parsed)
