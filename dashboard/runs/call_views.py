@@ -30,6 +30,7 @@ def calls(request: HttpRequest) -> HttpResponse:
     page = tables.list_calls(filters, before=before)
     context = {
         "filters": filters, "calls": tables.choose_forms(page.calls), "before": before, "kinds": KINDS,
+        "most_cards": tables.MOST_CARDS,
         "states": [*((str(state), label.word) for state, label in labels.STATE_LABELS.items()), NO_RESULT_OPTION],
         "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
         "any": bool(page.calls) or ToolCall.objects.exists(),

@@ -21,7 +21,7 @@ from toolcards.models import Run, ToolCall
 
 PAGE = 50
 WAITING = 200
-MOST_CARDS = 3  # of the list of all calls: more would push its lines off the screen
+MOST_CARDS = 3  # of the list of all calls, also while it is open: more would push its lines off the screen
 _ACTIVE = ("running", "waiting")
 # Those of open calls come and go, so they come last: nothing follows them.
 _OPEN_STATES = ("approval-requested", "approval-responded", "input-available", "input-streaming")

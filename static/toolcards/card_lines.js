@@ -1,6 +1,6 @@
 // On the page of a run, calls that are not among the newest are lines: one link in the article of the card. On the list
-// of all calls, every call is a line until the reader opens it, except those that come while they wait. A press puts the
-// card there. Cards that need not be cards any longer become lines when they are off screen.
+// of all calls, every call is a line until the reader opens it, except the first few that wait. A press puts the card
+// there. Cards that need not be cards any longer become lines when they are off screen.
 import {doAfterFrame} from './next_frame.js';
 import {isOnScreen, wasDrawn, watchSight} from './sight.js';
 
@@ -82,14 +82,20 @@ function shorten(card) {
 
 const isListOfAll = () => list?.dataset.board === 'calls';
 
+/** Return whether the list of all calls has room for one more card that the reader has not opened. */
+function hasRoomForCard() {
+  const cards = [...list.querySelectorAll('article.card:not([data-line])')].filter(card => !openedCards.has(card.id));
+  return cards.length < Number(list.dataset.mostCards);
+}
+
 /**
- * Make a line of a pushed card where the page shows the call as a line.
+ * Make a line of a pushed card where the page shows the call as a line, or has no room for more cards.
  * @param {HTMLElement} card - not on the page yet
  * @param {HTMLElement | null} present - the same call on the page
  */
 export function shortenPushed(card, present) {
   if (!isListOfAll() || isLine(card) || openedCards.has(card.id)) return;
-  if (present ? isLine(present) : !card.hasAttribute('data-waiting')) shorten(card);
+  if (present ? isLine(present) : !(card.hasAttribute('data-waiting') && hasRoomForCard())) shorten(card);
 }
 
 /** @param {HTMLElement} place */

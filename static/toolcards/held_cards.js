@@ -1,5 +1,6 @@
 // New cards wait behind a button while the reader is busy, so that nothing moves under them.
 import {findBoard, insertCard} from './boards.js';
+import {shortenPushed} from './card_lines.js';
 import {isLive} from './connection.js';
 import {hasQueue} from './queue.js';
 
@@ -46,8 +47,9 @@ export function holdCard(list, card) {
 export function releaseHeldCards() {
   const list = findBoard();
   if (!list || !heldCards.size) return;
-  for (const card of heldCards.values()) {
+  for (const card of [...heldCards.values()].reverse()) {  // of many, the newest are cards and the others lines
     if (document.getElementById(card.id)) continue;
+    shortenPushed(card, null);
     insertCard(list, card);
     htmx.process(card);
   }

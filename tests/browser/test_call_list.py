@@ -88,6 +88,31 @@ def test_a_call_that_waits_is_a_card_and_stays_one_once_it_is_answered(
     page.wait_for_selector("article[data-call-id=c1][data-line]")
 
 
+@pytest.mark.parametrize("follows", [False, True])
+def test_of_many_calls_that_begin_to_wait_only_three_become_cards(
+    server: Server, visit: Open, run: str, follows: bool
+) -> None:
+    tell(server, run, begun("old"), done("old"))
+    page = visit(list_of(run))
+    if follows:
+        page.check("[data-follow]")
+    for number in range(5):
+        ask(server, run, f"w{number}")
+    if not follows:
+        page.wait_for_selector("button[data-held='5']")
+        page.locator("button[data-held]").click()
+    page.wait_for_selector("article[data-call-id=w4]")
+    cards = page.locator("article.card:not([data-line])")
+    expect(page.locator("article.card")).to_have_count(6)
+    expect(cards).to_have_count(3)
+    ids = cards.evaluate_all("cards => cards.map(card => card.dataset.callId)")
+    assert ids == (["w2", "w1", "w0"] if follows else ["w4", "w3", "w2"])
+    line = card(page, "w0" if not follows else "w4")
+    line.locator("a.call-line").click()  # what the reader opens does not count
+    expect(line.locator("button[value=approve]")).to_have_count(1)
+    expect(cards).to_have_count(4)
+
+
 def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Server, visit: Open, run: str) -> None:
     tell(server, run, begun("above", "Edit"), begun("c1", "Edit"))
     page = visit(list_of(run))
