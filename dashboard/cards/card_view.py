@@ -78,14 +78,16 @@ class CardView:
 
     @property
     def title(self) -> str:
-        """Return the agent's title if it differs from the tool's name."""
+        """Return the tool's title if it differs from its name."""
         tool = self.card.tool
         return tool.title if tool.title != tool.name else ""
 
     @property
     def has_notes(self) -> bool:
         """Return whether notes come before the input."""
-        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.is_agent_away)
+        card = self.card
+        is_noted = bool(self.title or card.agent_note or card.anomalies or card.by_hand)
+        return is_noted or card.soft or self.is_agent_away
 
     @property
     def is_agent_away(self) -> bool:

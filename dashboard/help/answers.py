@@ -190,6 +190,7 @@ class Call(Answer):
     detail: Any
     denied: Denial | None
     by_hand: ManualOutcome | None
+    agent_note: str | None
     truncated: list[str] = []
 
 

@@ -96,6 +96,8 @@ def build_curl_command(call: ToolCall, card: Card, url: str) -> str:
         body["agent_path"] = list(card.agent_path)
     tool = {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind, "title": card.tool.title}
     body |= {"tool": {name: value for name, value in tool.items() if value}, "args": card.input}
+    if card.agent_note:
+        body["agent_note"] = card.agent_note
     # JSON escapes all line breaks in texts, so no line of them ends the here-document. It does not escape DEL, which a
     # terminal reads as a key.
     text = json.dumps(body, indent=2).replace("\x7f", "\\u007f")
@@ -111,6 +113,8 @@ def _list_facts(call: ToolCall, card: Card, description: dict[str, Any], page: s
     facts = [f"Run: {quote_inline(call.run.title or call.run.name)}"]
     if description["agent"]:
         facts.append(f"Agent: {quote_inline(description['agent'])}")
+    if card.agent_note:
+        facts.append(f"Agent says: {quote_inline(card.agent_note)}")
     if payload["timings"]["started"]:
         facts.append(", ".join(filter(None, (f"Started: {payload['timings']['started']}", description["durations"]))))
     if decision:

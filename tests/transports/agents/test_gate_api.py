@@ -57,8 +57,21 @@ async def test_the_note_of_the_agent_is_shown_on_the_card(
     page = await in_thread(lambda: client.get("/approvals/").content.decode())()
     assert status == 200 and "Agent says:" in page and "The customer &lt;b&gt;asked&lt;/b&gt;" in page
     assert "hunter2" not in page
-    await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": note, "tool": {"name": "b", "title": "Shell"}})
-    assert (await ToolCall.objects.aget(call_id="d")).as_card().tool.title == "Shell"
+    _, answer, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert [(one["tool"]["title"], one["agent_note"][:12]) for one in answer["calls"]] == [("", "The customer")]
+    assert "hunter2" not in answer["calls"][0]["agent_note"]
+
+
+async def test_a_note_and_a_title_of_the_tool_are_both_shown(
+    call: Any, asks: None, client: Client, an_approver: Any
+) -> None:
+    tool = {"name": "b", "title": "Shell"}
+    await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": "x" * 600, "tool": tool})
+    card = (await ToolCall.objects.aget(call_id="d")).as_card()
+    assert card.tool.title == "Shell" and card.agent_note == "x" * 500
+    await in_thread(client.force_login)(an_approver)
+    page = await in_thread(lambda: client.get("/approvals/").content.decode())()
+    assert "Title:</span> Shell<" in page and f"Agent says:</span> {'x' * 500}<" in page
 
 
 async def test_a_long_poll_returns_when_a_person_has_answered(

@@ -151,6 +151,7 @@ class Card:
     seq: int = 0
     first_seq: int = 0
     tool: CardTool = CardTool()
+    agent_note: str = ""  # what the agent says about the call, when it asks for it
     agent_path: tuple[str, ...] = ()
     parent_call: str = ""
     scope: str = ""

@@ -235,7 +235,7 @@ class StreamRedactor:
         return "".join([*pieces, ending]) if pieces else ending
 
 
-_CARD_FIELDS = ("input", "original_input", "output", "output_message", "detail", "denied")
+_CARD_FIELDS = ("input", "original_input", "output", "output_message", "detail", "denied", "agent_note")
 _NESTED_FIELDS = {
     "tool": ("name", "title"),
     "error": ("message",),

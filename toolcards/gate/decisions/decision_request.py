@@ -29,6 +29,7 @@ from toolcards.ids import new_id
 from toolcards.models import Approval, Source
 
 S = ToolCallState
+MAX_NOTE = 500  # characters of the agent's note that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,6 @@ class DecisionRequest:
     tools: tuple[dict[str, Any], ...] = ()  # the tools offered to the model, in the form of `run.started`
     key: int = 0  # primary key of the agent key, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def card_title(self) -> str:
-        """The title of the tool, else the note: the card shows it."""
-        return self.title or fit_text(self.note, 500)
 
 
 class DecideCall(RunCommand):
@@ -96,7 +92,10 @@ class DecideCall(RunCommand):
         elif not self._is_same(card):
             self._evaluate(tx, memory, self._record_call(tx, memory, self._require_new_attempt(memory, card)))
         elif can_ask_again(card):
-            input_ready = f.InputReady(card.call_id, request.tool, request.args, True, now, title=request.card_title)
+            input_ready = f.InputReady(
+                card.call_id, request.tool, request.args, True, now, title=request.title,
+                note=fit_text(request.note, MAX_NOTE),
+            )  # fmt: skip
             self._evaluate(tx, memory, start_next_attempt(tx, memory, card, input_ready))
         else:
             tx.after_write.append(lambda: self._answer_decided(memory, card))
@@ -175,8 +174,9 @@ class DecideCall(RunCommand):
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
-            request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.card_title,
+            request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.title,
             source=request.tool_source, kind=request.kind, lane=_open_lane(tx, memory, request.agent_path),
+            note=fit_text(request.note, MAX_NOTE),
         )  # fmt: skip
         return tx.record(memory, ready)[-1]
 

@@ -77,6 +77,7 @@ class InputReady:
     provider_executed: bool = False
     again: bool = False  # the same call again, after its run was lost
     report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
+    note: str = ""  # what the agent says about the call when it asks for it
 
 
 @dataclass(frozen=True, slots=True)

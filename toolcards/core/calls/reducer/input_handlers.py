@@ -86,7 +86,7 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
 
 
 def update_identity(card: Card, fact: Any) -> Card:
-    """Update tool, kind, source and title; known values are never cleared."""
+    """Update tool, kind, source, title and the agent's note; known values are never cleared."""
     tool = card.tool
     updated = CardTool(
         fact.tool or tool.name,
@@ -96,9 +96,11 @@ def update_identity(card: Card, fact: Any) -> Card:
     )
     is_provider_executed = card.provider_executed or getattr(fact, "provider_executed", False)
     is_dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
-    if updated == tool and is_provider_executed == card.provider_executed and is_dynamic == card.dynamic:
+    note = getattr(fact, "note", "") or card.agent_note
+    is_same = is_provider_executed == card.provider_executed and is_dynamic == card.dynamic and note == card.agent_note
+    if updated == tool and is_same:
         return card
-    return card.replace(tool=updated, provider_executed=is_provider_executed, dynamic=is_dynamic)
+    return card.replace(tool=updated, provider_executed=is_provider_executed, dynamic=is_dynamic, agent_note=note)
 
 
 def _note_renamed_tool(card: Card, updated: Card) -> Card:
