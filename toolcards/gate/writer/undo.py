@@ -13,7 +13,7 @@ from toolcards.core.calls.card import Card
 from toolcards.gate.writer import run_cache
 from toolcards.gate.writer.run_cache import RunMark, RunMemory
 
-# What a transaction collects. Lists only grow, so their length is enough.
+# What a transaction collects (tests/gate/writer/test_undo.py compares). Lists only grow, so their length is enough.
 _LISTS = ("new_permits", "after_write", "changed_approvals", "trace_steps", "audit_acts")
 _COPIED = ("approval_columns", "runs_with_answers", "runs_with_skips", "waiting_by_source", "permit_states")
 
