@@ -16,7 +16,7 @@ from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards.payloads import payload_view
 from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
-from dashboard.inbox.order import compute_place
+from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
@@ -372,7 +372,7 @@ class CardView:
     @property
     def requested_ms(self) -> int:
         """Return when the approval was requested, in milliseconds, which orders waiting lists."""
-        return round((self.card.times.requested or self.card.times.started) * 1000)
+        return read_requested_ms(self.card)
 
     @property
     def queue(self) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from dashboard.cards.risk.assessment import LEVELS, Risk, assess_call_risk
+from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall
 
 PLACES_PER_LEVEL = 10**13  # more than the milliseconds of any time
@@ -33,12 +35,23 @@ def compute_place(risk: Risk, requested_ms: int = 0) -> int:
     return risk.rank * PLACES_PER_LEVEL + requested_ms
 
 
+def read_requested_ms(card: Card) -> int:
+    """Return when the approval was requested, in milliseconds."""
+    return round((card.times.requested or card.times.started) * 1000)
+
+
 def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
-    """Return the calls by their risk.
+    """Return the calls in their order, by their risk.
 
     Includes empty groups, since calls may arrive while the page is open.
     """
     by_level: dict[str, list[ToolCall]] = {level: [] for level in LEVELS}
-    for call in calls:
-        by_level[assess_call_risk(call).level].append(call)
+    for _, level, call in sorted(map(_place_call, calls), key=itemgetter(0)):
+        by_level[level].append(call)
     return [RiskGroup(f"{level.title()} risk", compute_place(Risk(level)), by_level[level]) for level in LEVELS]
+
+
+def _place_call(call: ToolCall) -> tuple[int, str, ToolCall]:
+    """Return the call's place, its level of risk, and the call."""
+    risk = assess_call_risk(call)
+    return compute_place(risk, read_requested_ms(call.as_shown_card())), risk.level, call

@@ -1,4 +1,7 @@
-"""The limits of a server process by its settings and its descriptors, and the refusals beyond them."""
+"""The limits of a server process by its settings and its descriptors, and the refusals beyond them.
+
+The limits of bodies are in bodies.py.
+"""
 
 from __future__ import annotations
 

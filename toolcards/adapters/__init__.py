@@ -1,4 +1,8 @@
-"""Adapters: decode the frames of each protocol into facts, and encode approval answers."""
+"""Adapters: decode the frames of each wire protocol into facts, and encode approval answers.
+
+An agent framework is no protocol: its module is toolcards/client/<framework>.py, its recipe in
+toolcards/connect/programs/libraries.py.
+"""
 
 from toolcards.adapters.acp import ADAPTER as ACP
 from toolcards.adapters.ag_ui import ADAPTER as AG_UI

@@ -28,7 +28,10 @@ class ToolCallQuerySet(LogQuerySet["ToolCall"]):
         return self.filter(removed=False)
 
     def waiting(self) -> ToolCallQuerySet:
-        """Return the calls that wait for a person, oldest first."""
+        """Return the calls that wait for a person, oldest first.
+
+        The inbox shows them in another order (dashboard/inbox/order.py).
+        """
         return self.not_removed().filter(waiting=True).order_by("requested_at", "id")
 
 

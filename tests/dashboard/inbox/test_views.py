@@ -12,7 +12,9 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from dashboard.cards.card_view import CardView
 from dashboard.cards.risk.assessment import MAX_REASONS, assess_risk
+from dashboard.inbox import order
 from toolcards import gate
 from toolcards.models import Approval, ToolCall, Vote
 from toolcards.models.write_guard import allow_log_writes
@@ -377,6 +379,15 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
     assert page.count("data-sure=") == page.count('name="sure" required') == 2
     assert "marked high risk by rule" in page and "deletes or overwrites data" in page
     assert page.count('value="deny" formnovalidate') == 4
+
+
+def test_the_places_on_the_cards_are_the_order_of_the_page(a_call: Any) -> None:
+    tools = ("bash", "delete_file", "Edit", "delete_file", "bash")
+    calls = [a_call("approval-requested", tool=tool, call_id=f"c{n}") for n, tool in enumerate(tools)]
+    listed = [call for group in order.group_by_risk(reversed(calls)) for call in group.calls]
+    places = [CardView(call.as_shown_card(), call=call).queue for call in listed]
+    assert places == sorted(places) and len(places) == len(calls)
+    assert [call.call_id for call in listed[:2]] == ["c1", "c3"]
 
 
 @pytest.mark.parametrize(

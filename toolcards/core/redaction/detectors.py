@@ -3,6 +3,9 @@
 RE2 finds the candidates (in linear time for any input); small patterns, anchored at the candidate, then read a window
 of bounded size. The work is bounded: after `MAX_SECRETS` secrets the remaining text counts as one secret. Texts are
 searched as bytes, each as one Latin-1 character, so that positions are byte offsets.
+
+What a secret looks like is elsewhere: its form (`token_patterns`), its name (`sensitive_names`, in the notations of
+`named_secrets`), its place in a command, a URL or a key (`placed_secrets`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from toolcards.ids import new_id
 from toolcards.models import ToolCall
 
 log = logging.getLogger(__name__)
-USE_TTL = 300.0
+USE_TTL = 300.0  # seconds in which an allowed call has to claim its permit, unless its rule says otherwise
 _TERM_NAMES = [field.name for field in fields(AskTerms)]
 S = ToolCallState
 
