@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dashboard import url_helpers
-from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.call_json import compute_durations
+from toolcards.core.calls.card import Card
 
-S = ToolCallState
 _PHASE_WORDS = {"write": "writing", "wait": "waiting", "run": "running"}
-_NEVER_RAN = ("not-executed", "incomplete-input", "superseded")
-
-
+_PARTS = {name: part for part, name in _PHASE_WORDS.items()}
 OPEN_SHARE = 60.0  # of the line, for a phase that has not ended and so has no length yet
 
 
@@ -48,15 +46,6 @@ def compute_segments(card: Card) -> list[Segment]:
 
 
 def _list_phases(card: Card) -> list[tuple[str, float | None]]:
-    times = card.times
-    stopped_waiting = card.soft and bool(times.requested) and not times.decided
-    ran = card.state is not S.OUTPUT_DENIED and not stopped_waiting and not (card.soft and card.cause in _NEVER_RAN)
-    return [
-        ("write", _measure(times.started, times.available)),
-        ("wait", _measure(times.requested, times.decided or times.finished)),
-        ("run", _measure(max(times.decided, times.available), times.finished) if ran else None),
-    ]
-
-
-def _measure(start: float, end: float) -> float | None:
-    return end - start if start and end else None
+    """Return each phase with its length in seconds, as the API has it."""
+    lengths = compute_durations(card)
+    return [(part, None if (ms := lengths[name]) is None else ms / 1000) for name, part in _PARTS.items()]

@@ -1,7 +1,8 @@
 """Outgoing webhooks: signed as in Standard Webhooks, and never sent into a private network.
 
 A URL is checked and resolved once, and the connection goes to exactly that address, so DNS rebinding has no effect.
-Retries are in dispatcher.py. Redirects are not followed. A request takes at most 5 seconds; at most 64 KiB of the response are read, and none shown.
+Redirects are not followed. A request takes at most 5 seconds; at most 64 KiB of the response are read, and none shown.
+Retries are in dispatcher.py.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
         "decision": _build_decision(card.decision),
         "anomalies": [{"code": code, "at": format_time(timestamp)} for code, timestamp in card.anomalies],
         "timings": {name: format_time(getattr(card.times, name)) for name in _MILESTONES},
-        "duration_ms": _compute_durations(card),
+        "duration_ms": compute_durations(card),
         "rev": card.rev,
         "seq": card.seq,
         "occurrence": card.occurrence,
@@ -181,13 +181,13 @@ def _build_actor(actor: Actor | None) -> dict[str, str] | None:
     return None if actor is None else {"kind": actor.kind, "name": actor.name}
 
 
-def _compute_durations(card: Card) -> dict[str, int | None]:
+def compute_durations(card: Card) -> dict[str, int | None]:
     """Return the milliseconds of writing, waiting and running; None if unknown or not applicable."""
     times = card.times
     return {
         "writing": _count_ms(times.started, times.available),
         "waiting": _count_ms(times.requested, times.decided or times.finished),
-        "running": _count_ms(times.decided or times.available, times.finished) if _has_run(card) else None,
+        "running": _count_ms(max(times.decided, times.available), times.finished) if _has_run(card) else None,
     }
 
 

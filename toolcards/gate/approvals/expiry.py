@@ -1,6 +1,7 @@
 """Expiry by time: escalates and expires approvals, expires permits, and ends runs whose agent disappeared.
 
-Approvals expire at `expires_at`, which `open_approval` in gate/decisions/evaluation.py computes. Votes check the deadline themselves; the sweep records what has expired.
+Approvals expire at `expires_at`, which `open_approval` in gate/decisions/evaluation.py computes. Votes check the
+deadline themselves; the sweep records what has expired.
 
 A vote is refused after the deadline on the wall clock or in steady time (toolcards/clocks.py). The approval expires
 when the deadline has passed in steady time: setting the clock forward expires nothing, setting it back delays nothing.
