@@ -77,12 +77,19 @@ class CardHtml:
             f'<h3 id="{escape(self.dom)}-h">{render_icon(view.kind_icon, "kind")}'
             f'<span class="sr">{escape(view.kind)}: </span>'
             f'<code class="tool">{mark_html(view.card.tool.name)}</code> '
-            f'<span class="sum">{mark_html(view.summary)}</span></h3>\n'
+            f'<span class="sum">{mark_html(view.summary)}</span></h3>\n{self._name_agent()}'
             f'<span class="card-end">{self.time}{self._strip()}<a class="permalink"'
             f' href="{escape(url_helpers.build_call_url(self.call.public_id))}"'
             ' aria-label="Open this call" title="Open this call">'
             f"{render_icon('chevron-right')}</a></span>\n</header>"
         )
+
+    def _name_agent(self) -> str:
+        """Return who asks for approval, which only short lines show: cards name the agent below."""
+        if self.view.card.approval is None:
+            return ""
+        run = self.call.run
+        return f'<span class="asker" title="Agent">{mark_html(self.view.path or run.agent or run.source.name)}</span>\n'
 
     @property
     def time(self) -> str:

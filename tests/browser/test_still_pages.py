@@ -229,6 +229,26 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     withdraw_all(server)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 44), (390, 118), (320, 118)])
+def test_a_line_names_the_agent_that_asks_and_gets_no_higher(
+    server: Server, visit: Open, run: str, width: int, height: int
+) -> None:
+    withdraw_all(server)
+    names = ["claude-code", "a-release-bot-with-" + "a-long-name-" * 8, ""]
+    for number, name in enumerate(names):
+        path = {"agent_path": [name]} if name else {}
+        body = {"run": f"{run}-{number}", "call_id": f"{run}-{number}", "tool": "Edit", "args": {"path": "a" * 200}}
+        assert server.request("POST", "/api/v1/calls/decide", body | path)[0] == 200
+    page = visit("/", viewport={"width": width, "height": 800})
+    for number, name in enumerate(names):
+        line = card(page, f"{run}-{number}")
+        expect(line.locator(".asker")).to_have_text(name or line.get_attribute("data-source"))
+        expect(line.locator(".asker")).to_be_visible()
+        assert line.bounding_box()["height"] <= height
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    withdraw_all(server)
+
+
 def test_a_line_leaves_though_a_finger_touched_it_last(server: Server, visit: Open, run: str) -> None:
     withdraw_all(server)
     for n in range(3):
