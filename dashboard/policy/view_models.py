@@ -115,6 +115,14 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
     )  # fmt: skip
 
 
+def describe_rule(document: dict[str, Any]) -> str:
+    """Return the rule as a sentence, or "" if it is not valid."""
+    try:
+        return documents.parse({"v": 1, "rules": [document]}).rules[0].sentence
+    except PolicyError:
+        return ""
+
+
 def list_draft_rows() -> list[RuleRow]:
     """Return the draft's rows.
 

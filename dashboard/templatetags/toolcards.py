@@ -81,6 +81,12 @@ def _has_answer(card: Card) -> bool:
 
 
 @register.filter
+def thousands(value: int) -> str:
+    """Format a count: 2,410."""
+    return f"{value:,}"
+
+
+@register.filter
 def seconds(value: Any) -> str:
     """Format seconds for people.
 

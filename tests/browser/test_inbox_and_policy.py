@@ -118,6 +118,19 @@ def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server
     assert (decision["decision"], decision["reason"]["text"]) == ("deny", "Nobody needs this tool.")
 
 
+def test_what_would_change_is_shown_for_the_last_choice_however_quick_it_was(page: Any, server: Any) -> None:
+    run = a_name()
+    asked(server, run)
+    call = server.get(f"/api/v1/runs/{run}/calls")["calls"][0]["id"]
+    page.goto(f"{server.base}/calls/{call}/rule/")
+    expect(page.locator("#rule-blast .sentence")).to_contain_text("No past call would change")
+    page.evaluate("""for (const [name, value] of [['effect', 'allow'], ['scope', 'all'], ['expiry', 'never'], ['effect', 'deny']]) {
+      document.querySelector(`.ladder [name=${name}][value=${value}]`).click();
+    }""")
+    expect(page.locator("#rule-blast .change").first).to_have_attribute("data-to", "deny")
+    expect(page.locator("[name=effect][value=deny]")).to_be_checked()
+
+
 def test_trying_a_call_answers_in_place(page: Any, server: Any) -> None:
     page.goto(f"{server.base}/policy/")
     page.fill(".try [name=tool]", "Edit")

@@ -11,6 +11,7 @@ from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall
 
 EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until changed"))
+MAX_NAME = 60
 SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
 
 
@@ -35,9 +36,18 @@ def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str,
     rung = next((rung for rung in steps if rung.name == choices.get("rung")), steps[0] if steps else None)
     match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
     match |= _build_scope_condition(choices.get("scope", ""), call, card)
-    rule_document: dict[str, Any] = {"id": "", "effect": _get_effect(choices, card), "match": match}
+    effect = _get_effect(choices, card)
+    rule_document: dict[str, Any] = {"id": _suggest_name(effect, match), "effect": effect, "match": match}
     expires = _compute_expiry(choices.get("expiry", ""))
     return rule_document | ({"expires_at": expires} if expires else {})
+
+
+def _suggest_name(effect: str, match: dict[str, Any]) -> str:
+    """Return a name that says what the rule is about, such as deny-git-push-deletes."""
+    values = [condition["value"] for condition in match.get("args", ()) if condition["op"] in ("cmd", "effect")]
+    about = values or match.get("tool") or match.get("kind") or []
+    words = re.findall(r"[a-z0-9]+", " ".join(map(str, about)).lower())
+    return "-".join([effect, *words])[:MAX_NAME].rstrip("-")
 
 
 def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from django import forms
@@ -37,7 +38,7 @@ class RuleForm(forms.Form):
         help_text="None selected = any.",
     )
     path = forms.CharField(
-        required=False, max_length=500, label="Argument", help_text="A JSON Pointer, such as /command or /path."
+        required=False, max_length=500, label="Argument", help_text="Its name, such as command, or a JSON Pointer."
     )
     op = forms.ChoiceField(
         choices=[("", "…")] + [(name, matcher.label) for name, matcher in MATCHERS.items()],
@@ -76,6 +77,12 @@ class RuleForm(forms.Form):
     def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
         """Return the form with the values of a rule of the draft."""
         return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
+
+    def clean_path(self) -> str:
+        """Return the JSON Pointer of the argument, which sentences of rules call input.command."""
+        path: str = self.cleaned_data["path"].strip()
+        name = path.removeprefix("input.")
+        return f"/{name}" if re.fullmatch(r"[\w-]+", name) else path
 
     def clean(self) -> dict[str, Any]:
         """Build the rule and check it within the draft."""

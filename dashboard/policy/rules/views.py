@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from django.contrib import messages
@@ -10,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run
+from dashboard.policy import dry_run, view_models
 from dashboard.policy.rules import call_rule
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft
@@ -21,8 +22,16 @@ from toolcards.models import DraftRule
 @needs(EDIT_POLICY)
 def new_rule(request: HttpRequest) -> HttpResponse:
     """Create a rule, optionally from a call."""
-    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_get_initial_rule(request))
-    return _save_rule(request, form, {"new": True})
+    if request.method == "POST":
+        return _save_rule(request, RuleForm(request.POST), {"new": True})
+    call = dry_run.find_call(request.GET.get("from", ""))
+    if call is None:
+        form = RuleForm(initial=_read_initial_values(request))
+        return _save_rule(request, form, {"new": True, "examples": dry_run.list_recent_examples()})
+    rule = call_rule.build_rule(call, call.as_card(), request.GET.dict())
+    rule["id"] = _find_free_name(rule["id"])
+    form = RuleForm(initial=rule_to_fields(rule))
+    return _save_rule(request, form, {"new": True, "sentence": view_models.describe_rule(rule)})
 
 
 @require_http_methods(["GET", "POST"])
@@ -43,14 +52,18 @@ def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) ->
     return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
 
 
-def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
-    """Return the rule in a link's query.
+def _find_free_name(name: str) -> str:
+    """Return the name, with a number if a rule of the draft has it."""
+    taken = set(DraftRule.objects.filter(rule_id__startswith=name).values_list("rule_id", flat=True))
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
 
-    For example ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…
+
+def _read_initial_values(request: HttpRequest) -> dict[str, Any]:
+    """Return the form's values in a link's query.
+
+    For example ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push.
     """
-    call = dry_run.find_call(request.GET.get("from", ""))
-    if call is not None:
-        return rule_to_fields(call_rule.build_rule(call, call.as_card(), request.GET.dict()))
     initial: dict[str, Any] = {
         name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
     }

@@ -109,7 +109,7 @@ def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, f
     [
         ({"effect": "maybe"}, "effect", "Select a valid choice"),
         ({"path": "/command", "op": "re2", "value": "(?=x)"}, "value", "RE2"),
-        ({"path": "command", "op": "eq", "value": "1"}, "path", ""),
+        ({"path": "a command", "op": "eq", "value": "1"}, "path", ""),
         ({"path": "/command", "value": "x"}, "op", "Choose an operator"),
         ({"op": "gt", "path": "/amount", "value": "many"}, "value", "number"),
         ({"advanced": "{"}, "advanced", "This is not JSON"),
@@ -130,6 +130,13 @@ def test_an_error_is_shown_at_its_field(
     assert list(errors) == [field] and says in " ".join(errors[field])
     shown_text = answer.content.decode()
     assert "errorlist" in shown_text and DraftRule.objects.count() == len(PRESETS["ask-on-writes"].document["rules"])
+
+
+@pytest.mark.parametrize("name", ["/command", "command", "input.command", " command "])
+def test_an_argument_has_a_pointer_or_just_its_name(admin: Client, first: PolicyVersion, name: str) -> None:
+    assert save(admin, path=name, op="cmd", value="git push").status_code == 302
+    condition = {"path": "/command", "op": "cmd", "value": "git push"}
+    assert policy_draft.load_draft()["rules"][-1]["match"]["args"] == [condition]
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:

@@ -120,6 +120,8 @@ def test_rules_that_never_count_and_rules_said_twice():
     assert found(allow, {**deny, "unless": [{"env": "dev"}]}) == []
     assert found(allow, {**deny, "match": {"tool": "git_*", "env": "prod"}}) == []
     assert found(allow, allow) == [("/rules/1", "twin")]
+    duplicate = lint(parse({"rules": [{"id": "pushes", **allow}, allow]}))[-1]
+    assert duplicate.message == "This is a duplicate of pushes."
 
 
 @pytest.mark.parametrize("pack", PRESETS.values(), ids=PRESETS)

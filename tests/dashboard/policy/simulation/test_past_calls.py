@@ -325,7 +325,9 @@ def test_a_rule_from_a_force_push_covers_every_spelling(admin: Client, policy: A
     call = ToolCall.objects.get(call_id="c0")
     assert rungs(admin, call)["deletes"] == len(forced)
     chosen = {"from": call.public_id, "rung": "deletes", "effect": "deny", "scope": "all", "expiry": "never"}
-    form = admin.get("/policy/rules/new/", chosen).context["form"]
+    page = admin.get("/policy/rules/new/", chosen)
+    assert page.context["sentence"] == "Deny when Bash.command runs the command “git push” and input.command deletes."
+    form = page.context["form"]
     posted = {field.name: field.value() for field in form}
     answer = admin.post(
         "/policy/rules/new/",
@@ -336,6 +338,17 @@ def test_a_rule_from_a_force_push_covers_every_spelling(admin: Client, policy: A
     denied = [call.question.input for call in iterate_past_calls(Span(days=0)) if call.question
               and decide(rules, call.question).effect == "deny"]  # fmt: skip
     assert sorted(arguments["command"] for arguments in denied) == sorted(forced)
+    assert policy_draft.load_draft()["rules"][-1]["id"] == "deny-git-push-deletes"
+    next_form = admin.get("/policy/rules/new/", chosen).context["form"]
+    assert next_form.initial["rule_id"] == "deny-git-push-deletes-2"
+
+
+def test_a_new_rule_can_start_from_the_calls_that_needed_approval(admin: Client, a_call: Any) -> None:
+    for number in range(3):
+        a_call("approval-requested", call_id=f"c{number}", tool="Bash", input={"command": f"git push {number % 2}"})
+    calls = [ToolCall.objects.get(call_id=f"c{number}") for number in (1, 2)]  # of equal ones, the newest
+    page = admin.get("/policy/rules/new/").content.decode()
+    assert page.count("/rule/") == 2 and all(f"/calls/{call.public_id}/rule/" in page for call in calls)
 
 
 def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: Any) -> None:

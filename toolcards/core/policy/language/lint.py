@@ -210,11 +210,9 @@ def _glob_covers(wide: str, narrow: str) -> bool:
 
 
 def _find_duplicates(doc: PolicyDocument) -> Iterator[PolicyFinding]:
-    numbers: dict[str, int] = {}
+    names: dict[str, str] = {}
     for number, rule in enumerate(doc.rules):
         content = digest(rule.model_dump(mode="json", exclude={"id", "public_reason", "suggest"}))
-        if content in numbers:
-            yield PolicyFinding(
-                f"/rules/{number}", "twin", f"This is a duplicate of rule {numbers[content]} (counted from 0)."
-            )
-        numbers.setdefault(content, number)
+        if content in names:
+            yield PolicyFinding(f"/rules/{number}", "twin", f"This is a duplicate of {names[content]}.")
+        names.setdefault(content, rule.id or f"rule number {number + 1}")
