@@ -73,7 +73,7 @@ def _build_response(text: str, content_type: str) -> HttpResponse:
 def build_markdown(call: ToolCall, card: Card, page: str) -> str:
     """Return the call as Markdown (CommonMark); `page` is its address."""
     description = describe_call(call, card)
-    blocks = [f"### {quote_inline(card.tool.name)} · {description['word']}"]
+    blocks = [f"### {quote_inline(card.tool.name)} · {description['label'].word}"]
     if description["summary"]:
         blocks.append(quote_inline(description["summary"]))
     blocks.append("\n".join(f"- {line}" for line in _list_facts(call, card, description, page)))

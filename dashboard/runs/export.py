@@ -38,14 +38,29 @@ COLUMNS = (
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
 # The file must work alone, so its HTML contains styles, unlike pages of the server.
 STYLE = mark_safe("""<style>
-:root { color-scheme: light dark }
-body { font: 14px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 20px } h2 { font-size: 14px; margin: 0 } h3 { font-size: 12px; margin: 8px 0 4px }
-article { border: 1px solid #888c94; border-radius: 8px; padding: 12px; margin: 12px 0 }
-p { margin: 4px 0 } code, pre { font: 12.5px/18px ui-monospace, monospace }
-pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere }
-p, h1, h2 { overflow-wrap: anywhere }
-summary { cursor: pointer }
+:root {
+  color-scheme: light dark; --line: light-dark(#dee0e4, #2b2e34); --sunken: light-dark(#f2f3f6, #101317);
+  --muted: light-dark(#565b65, #a5a9b2); --st: var(--muted)
+}
+[data-st=stream] { --st: light-dark(#5d7089, #9eb3ce) } [data-st=run] { --st: light-dark(#284cc3, #7ea2f6) }
+[data-st=ask] { --st: light-dark(#a1650f, #f7cb58) } [data-st=ok] { --st: light-dark(#1c7d43, #6ad895) }
+[data-st=err] { --st: light-dark(#a70511, #f66d67) } [data-st=deny] { --st: light-dark(#672e63, #ba75be) }
+body {
+  font: 14px/20px system-ui, sans-serif; max-width: 60rem; margin: 32px auto; padding: 0 16px;
+  background: light-dark(#f9fafc, #0c0e13); color: light-dark(#171b22, #eff0f3)
+}
+h1 { font-size: 20px; line-height: 28px; margin: 0 0 4px } h2 { font-size: 14px; margin: 0 }
+article {
+  background: light-dark(#fff, #15171c); border: 1px solid var(--line); border-radius: 10px; padding: 10px 14px;
+  margin: 12px 0
+}
+p { margin: 4px 0 } .meta { color: var(--muted); font-size: 13px }
+code, pre { font: 12.5px/18px ui-monospace, monospace } h2 code { font-size: 13px; font-weight: 600 }
+pre { margin: 4px 0 8px; padding: 8px 10px; border-radius: 6px; background: var(--sunken); white-space: pre-wrap }
+p, pre, h1, h2 { overflow-wrap: anywhere }
+h2::before { content: ""; display: inline-block; width: 8px; height: 8px; margin-right: 8px; border-radius: 50% }
+h2::before { background: var(--st) } .note { padding-left: 10px; border-left: 3px solid var(--st) }
+summary { cursor: pointer; color: var(--muted); font-size: 13px }
 .mark { border: 1px solid currentColor; border-radius: 3px; font-size: 11px; padding: 0 2px }
 @media print { article { break-inside: avoid } }
 </style>""")
@@ -162,7 +177,7 @@ def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
     return {
         "call": call, "payload": payload, "summary": summarize(card),
         "error": strip_sequences(card.error.message) if card.error else None,
-        "word": labels.get_label(card).word,
+        "label": labels.get_label(card),
         "parts": [(name, *_cut_body(body)) for name, body in parts if body not in (None, "")],
         "durations": ", ".join(durations), "agent": " › ".join(card.agent_path),
     }  # fmt: skip
