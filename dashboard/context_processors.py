@@ -8,13 +8,13 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from dashboard.environment import PROGRAM
-from dashboard.live import status_banner, waiting_badge
+from dashboard.live import site_status
 
 
 def add_site_status(request: HttpRequest) -> dict[str, Any]:
     """Return `waiting` (a count), `banner` and `program` (a command)."""
     return {
         "program": PROGRAM,
-        "waiting": SimpleLazyObject(waiting_badge.read_badge),
-        "banner": SimpleLazyObject(status_banner.read_banner),
+        "waiting": SimpleLazyObject(site_status.read_badge),
+        "banner": SimpleLazyObject(site_status.read_banner),
     }

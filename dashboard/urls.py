@@ -21,7 +21,7 @@ from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
 from dashboard.policy.text import editor as text_editor
-from dashboard.runs import call_statistics, call_text, call_views, export, manual_outcome, overview, saved_filters
+from dashboard.runs import call_statistics, call_text, call_views, export, overview, saved_filters
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
@@ -67,7 +67,7 @@ ANSWERING = [
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.approval, name="approval"),
-    path("calls/<number:run>-<number:ordinal>/settle", manual_outcome.settle, name="settle"),
+    path("calls/<number:run>-<number:ordinal>/settle", call_views.settle, name="settle"),
 ]
 
 POLICY = [

@@ -1,13 +1,21 @@
-"""The form of a vote."""
+"""The forms of the inbox: a vote, and the answers to an agent's questions."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
 from dashboard.form_fields import read_json
-from toolcards.gate import Ballot
+from toolcards.core.calls.elicitation import FormField, InvalidAnswer
+from toolcards.core.calls.questions import Question, add_answers, add_values, is_readable_form, read_questions
+from toolcards.gate import Ballot, InvalidRequest
+from toolcards.models import ToolCall
+
+ANSWER = "answer"  # the decision in the form; for the gate, an edit that adds the answers
+MAX_LENGTH = 4_000  # characters of one answer
 
 
 class BallotForm(forms.Form):
@@ -47,3 +55,74 @@ class BallotForm(forms.Form):
             form_data["grant"] = form_data["grant"] | {"minutes": form_data["grant_minutes"]}
         fields = {name: form_data[name] for name in form_data if name in Ballot.__dataclass_fields__}
         return Ballot(approval=approval, signed_in_at=signed_in_at, **fields)
+
+
+def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot:
+    """Return the vote that carries the answers.
+
+    Raises InvalidRequest unless every question that needs an answer has one that fits.
+    Fields: `answer-0` is the index of an option of the first question, `answer-0-text` a text instead, or in
+    addition where several options may be chosen.
+    """
+    card = call.as_card()
+    approval = card.approval
+    if approval is not None and approval.has_edited:  # answered by the first of several approvers
+        raise InvalidRequest("This question already has an answer. Approve or deny it.", code="invalid_vote")
+    questions = read_questions(card.tool.name, card.input)
+    if not questions and is_readable_form(card.tool.name, card.input):  # it only asks for consent
+        return replace(ballot, decision="approve")
+    if not questions:
+        raise InvalidRequest("This call does not ask a question.", code="invalid_vote")
+    if is_readable_form(card.tool.name, card.input):
+        values = {
+            question.field.name: value
+            for index, question in enumerate(questions)
+            if question.field is not None
+            and (value := _read_value(question.field, question, index, fields)) is not None
+        }
+        return replace(ballot, decision="edit", edited_args=add_values(card.input, values))
+    answers = {question.text: _read_answer(question, index, fields) for index, question in enumerate(questions)}
+    return replace(ballot, decision="edit", edited_args=add_answers(card.input, answers))
+
+
+def _read_answer(question: Question, index: int, fields: QueryDict) -> list[str]:
+    chosen = _read_chosen(index, fields)
+    labels = [option.label for number, option in enumerate(question.options) if number in chosen]
+    text = _read_text(index, fields)
+    if text:
+        return [*labels, text] if question.is_multiple else [text]
+    if not labels or (len(labels) > 1 and not question.is_multiple):
+        raise InvalidRequest(f"Choose an answer to: {question.text}", code="answer_required")
+    return labels
+
+
+def _read_value(field: FormField, question: Question, index: int, fields: QueryDict) -> Any:
+    """Return the value for a field of a form, None if unanswered."""
+    values = [value for value, _ in field.choices] if field.choices else [True, False]
+    chosen = [values[number] for number in sorted(_read_chosen(index, fields)) if number < len(question.options)]
+    text = _read_text(index, fields) if question.has_text else ""
+    try:
+        if question.is_multiple and (chosen or question.is_required):
+            field.check(chosen)
+            return chosen
+        if len(chosen) == 1:
+            return chosen[0]
+        if text:
+            return field.parse_text(text)
+    except InvalidAnswer as error:
+        raise InvalidRequest(str(error), code="invalid_answer") from error
+    if question.is_required or chosen:
+        raise InvalidRequest(f"Choose an answer to: {question.header or question.text}", code="answer_required")
+    return None
+
+
+def _read_chosen(index: int, fields: QueryDict) -> set[int]:
+    values = fields.getlist(f"answer-{index}")
+    return {int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 6}
+
+
+def _read_text(index: int, fields: QueryDict) -> str:
+    text = fields.get(f"answer-{index}-text", "").strip()
+    if len(text) > MAX_LENGTH:
+        raise InvalidRequest(f"An answer has at most {MAX_LENGTH:,} characters.", code="invalid_vote")
+    return text

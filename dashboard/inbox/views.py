@@ -22,8 +22,8 @@ from dashboard.cards import rendering
 from dashboard.cards.page_parts import PageState
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
-from dashboard.inbox import answers, groups, history, order
-from dashboard.inbox.forms import BallotForm
+from dashboard.inbox import groups, history, order
+from dashboard.inbox.forms import ANSWER, BallotForm, convert_answers
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -101,8 +101,8 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         return _render_rejected(request, pk, 422, join_errors(form))
     try:
         ballot = form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request))
-        if ballot.decision == answers.ANSWER:
-            ballot = answers.convert_answers(ballot, _find_call(pk), request.POST)
+        if ballot.decision == ANSWER:
+            ballot = convert_answers(ballot, _find_call(pk), request.POST)
         gate.vote(request.user, ballot)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)

@@ -11,13 +11,13 @@ from django.template.loader import render_to_string
 from dashboard.cards.page_parts import build_part, place_card
 from dashboard.inbox import groups
 from dashboard.inbox import views as inbox_views
-from dashboard.live import status_banner, waiting_badge
+from dashboard.live import site_status
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.live.statistics_board import StatisticsBoard
 from dashboard.runs import overview, tables
 from dashboard.runs.filters import CallFilters, RunFilters
-from dashboard.sources import checklist
+from dashboard.sources import connect
 from toolcards.models import ToolCall
 
 RECHECK_SECONDS = 2.0  # between two reads of switches and the count without changes; break-glass ends by the clock
@@ -72,12 +72,12 @@ class StatusBoard(LiveBoard):
 
     @staticmethod
     def _count() -> dict[str, str]:
-        html = render_to_string("toolcards/waiting.html", {"waiting": waiting_badge.read_badge()})
+        html = render_to_string("toolcards/waiting.html", {"waiting": site_status.read_badge()})
         return {"waiting": build_part("#waiting-count", "outerMorph", html.strip())}
 
     @staticmethod
     def _render_banner() -> dict[str, str]:
-        html = render_to_string("emergency/_banner.html", {"banner": status_banner.read_banner()})
+        html = render_to_string("emergency/_banner.html", {"banner": site_status.read_banner()})
         return {"banner": build_part("#standing", "innerMorph", html.strip())}
 
 
@@ -231,7 +231,7 @@ class ChecklistBoard(LiveBoard):
         return self._sent_parts.to_all(self._render_steps())
 
     def _render_steps(self) -> dict[str, str]:
-        html = render_to_string("connect/_steps.html", {"steps": checklist.list_steps(self.source)})
+        html = render_to_string("connect/_steps.html", {"steps": connect.list_steps(self.source)})
         return {"steps": build_part("#steps", "outerMorph", html.strip())}
 
 

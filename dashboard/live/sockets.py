@@ -15,7 +15,7 @@ from django.urls import re_path
 
 from dashboard import url_helpers
 from dashboard.cards.page_parts import NEW_PAGE, PageState, build_part
-from dashboard.cards.timeline.window import TimeWindow
+from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.live import hub
 from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard

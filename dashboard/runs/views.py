@@ -12,7 +12,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
 from dashboard.cards.timeline.timeline import build_timeline
-from dashboard.cards.timeline.window import TimeWindow
+from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.cards.trace import step_log
 from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters

@@ -7,6 +7,7 @@ with the real programs and libraries (`tests/clients/`), and `docs/` explains ea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts.access import KEYS, needs
 from dashboard.help.views import Document, load_document
-from dashboard.sources import checklist
 from toolcards.connect import RECIPES, Abilities, Recipe, Snippet, snippet_text
-from toolcards.models import AgentKey, Source
+from toolcards.models import AgentKey, Approval, Run, Source
+from toolcards.sources.capabilities import build_handed_over_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _render_page(request: HttpRequest, way: ConnectMethod, name: str, *, secret:
         "snippets": [
             (snippet, fill_snippet(snippet.name, base, secret or PLACEHOLDER, way)) for snippet in way.snippets
         ],
-        "steps": checklist.list_steps(name), "follows": name,
+        "steps": list_steps(name), "follows": name,
         "sources": list(Source.objects.order_by("name").values_list("name", flat=True)[:200]),
     }  # fmt: skip
     return render(request, "connect/connect.html", context)
@@ -160,3 +161,49 @@ def fill_snippet(name: str, base: str, key: str = PLACEHOLDER, way: ConnectMetho
     return snippet_text.render_snippet(
         name, base, key, framework=way.slug if way and name == COMMAND else "", where=where
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistStep:
+    """One line: `at` is when it was done, `next_action` what to do for it, `url` the page that shows it."""
+
+    name: str
+    word: str
+    at: datetime | None
+    next_action: str
+    url: str = ""
+
+
+def list_steps(source: str) -> list[ChecklistStep]:
+    """Return the steps of a source, each with its latest event."""
+    key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
+    run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
+    approvals = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
+    approvals = approvals.select_related("run__source")
+    first_held, first_released = approvals.first(), approvals.filter(build_handed_over_filter()).first()
+    return [
+        ChecklistStep(
+            "key", "Key created", key.created_at if key else None, "Create one here, or let the command create it."
+        ),
+        ChecklistStep(
+            "event", "First event received", run.started_at if run else None,
+            "Start your agent, or wait for the probe.", _link_to_run(run),
+        ),
+        ChecklistStep(
+            "held", "Call held", _to_datetime(first_held.requested_at if first_held else None),
+            "The probe asks for approval. So does your agent, for calls that the policy asks about.",
+            _link_to_run(first_held and first_held.run),
+        ),
+        ChecklistStep(
+            "released", "Decision delivered", _to_datetime(first_released.decided_at if first_released else None),
+            "Approve or deny the held call.", _link_to_run(first_released and first_released.run),
+        ),
+    ]  # fmt: skip
+
+
+def _link_to_run(run: Any) -> str:
+    return run.url if run else ""
+
+
+def _to_datetime(epoch: float | None) -> datetime | None:
+    return None if epoch is None else datetime.fromtimestamp(epoch, UTC)

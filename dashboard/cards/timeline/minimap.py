@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.cards.timeline.links import TimelineLinks
+from dashboard.cards.timeline.zoom import TimelineLinks
 from toolcards.models import Run, ToolCall
 
 MIN_CALLS = 300  # calls; a shorter run is drawn whole

@@ -11,8 +11,7 @@ from dashboard import url_helpers
 from dashboard.cards.timeline import minimap, svg
 from dashboard.cards.timeline.bars import LEFT_MARGIN, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar, TimeScale, lay_out
 from dashboard.cards.timeline.lanes import TimedCall, build_lanes, find_end, find_start
-from dashboard.cards.timeline.links import TimelineLinks
-from dashboard.cards.timeline.window import TimeWindow
+from dashboard.cards.timeline.zoom import TimelineLinks, TimeWindow
 from toolcards.models import Run, ToolCall
 
 MAX_CALLS = 400  # bars

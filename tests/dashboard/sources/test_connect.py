@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sources import checklist, views
+from dashboard.sources import connect, views
 from dashboard.sources.connect import METHODS, ConnectMethod
 from tests.support.browser_sockets import text_with, watching
 from tests.support.gate_commands import RecordFacts
@@ -37,7 +37,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 
 def done(name: str) -> list[str]:
-    return [step.name for step in checklist.list_steps(name) if step.at]
+    return [step.name for step in connect.list_steps(name) if step.at]
 
 
 def proven(source: Source) -> dict[str, list[str]]:

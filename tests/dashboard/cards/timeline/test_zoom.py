@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.timeline.window import TimeWindow
+from dashboard.cards.timeline.zoom import TimeWindow
 
 NOW = 1_795_000_000_000
 
