@@ -15,8 +15,7 @@ import pytest
 
 from tests.support.server import KEY, PATIENCE, ROOT, Server, until
 from tests.support.voter import Voter
-from toolcards.demo.player import Player, PlayRefused
-from toolcards.demo.recordings import AGENTS, RUNS
+from toolcards.demo.player import AGENTS, RUNS, Player, PlayRefused
 
 RECORDINGS = [recording for recordings in AGENTS for recording in recordings]
 GATED = next(recording for recording in RECORDINGS if recording.is_gated)

@@ -16,9 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from toolcards.client import Decision, Toolcards
-from toolcards.mcp.decision_wait import PAUSE, wait_for_answer
+from toolcards.mcp.gate_link import LINGER, PAUSE, Reports, wait_for_answer
 from toolcards.mcp.messages import ELICIT, Message, format_id, get_object, get_text, is_request, is_response
-from toolcards.mcp.reports import LINGER, Reports
 
 AUTO, INBOX, CLIENT = "auto", "inbox", "client"
 MODES = (AUTO, INBOX, CLIENT)  # who answers: the inbox if the client cannot, always the inbox, always the client

@@ -13,8 +13,8 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
-from toolcards.mcp.decision_wait import wait_for_answer
 from toolcards.mcp.elicitation import AUTO, Elicitations
+from toolcards.mcp.gate_link import Reports, wait_for_answer
 from toolcards.mcp.messages import (
     CLIENT_INFO,
     ELICIT,
@@ -27,7 +27,6 @@ from toolcards.mcp.messages import (
     is_response,
     make_tool_error,
 )
-from toolcards.mcp.reports import Reports
 from toolcards.mcp.tool_list import ToolList, identify
 
 DUPLICATE = "Another call with the same id is open, so this call did not run."

@@ -21,8 +21,7 @@ from toolcards.database import retry_reads
 from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 from toolcards.transports import shutdown
-from toolcards.transports.agents import keyed_bodies
-from toolcards.transports.agents.body_splitters import build_splitter
+from toolcards.transports.agents import ingest_bodies
 from toolcards.transports.agents.frame_intake import (
     Intake,
     check_run_name,
@@ -104,7 +103,7 @@ class IngestRequest:
         authorization, content_type, key = headers
         caller = await auth.authenticate_agent(authorization, "ingest")
         admit(self._scope, streams=True)
-        splitter = build_splitter(content_type)
+        splitter = ingest_bodies.build_splitter(content_type)
         query = asgi_messages.parse_parameters(self._scope["query_string"])
         adapter = get_adapter(query.get("protocol", ""))
         run, mode = check_run_name(query.get("run", "")), parse_mode(query.get("mode", ""), "observe", caller)
@@ -131,7 +130,7 @@ class IngestRequest:
             intake = Intake(caller, adapter, on_open=posted.open, **options)
             return await self._take_whole(intake, splitter, posted, first_piece), {}
         request = {name: query.get(name, "") for name in (*_KEY_FIELDS, *(("stream",) if stream_name else ()))}
-        return await keyed_bodies.process_once(caller, key, request, take, self._iterate_frames(splitter))
+        return await ingest_bodies.process_once(caller, key, request, take, self._iterate_frames(splitter))
 
     def _on_commit(self, report: gate.CommitReport) -> None:
         self._decisions += report.decisions

@@ -1,17 +1,31 @@
-"""The reports of the gateway to the server: results, heartbeats, and the end of the run."""
+"""The gateway's link to the gate after a question: the wait for its answer, results, heartbeats, the end of the run."""
 
 from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from toolcards.client import Toolcards
+from toolcards.client import Decision, Toolcards
 
+PAUSE = 0.1  # seconds between checks for a cancellation
 BEAT = 20.0  # seconds between heartbeats; the server counts a run as lost after 60
 LINGER = 5.0  # seconds that the end of a session waits for its reports
 ATTEMPTS = 5  # attempts at one report while the server is down, a heartbeat's pause apart
-MAX_WAITING = 2_000
+MAX_WAITING = 2_000  # reports
+
+
+def wait_for_answer(cards: Toolcards, decision: Decision, is_stopped: Callable[[], bool]) -> Decision:
+    """Return the final decision, or the current one when stopped."""
+    if not decision.waiting:
+        return decision
+    answers: list[Decision] = []
+    waiter = threading.Thread(target=lambda: answers.append(cards.wait(decision, stopped=is_stopped)), daemon=True)
+    waiter.start()
+    while waiter.is_alive() and not is_stopped():
+        waiter.join(PAUSE)
+    return answers[0] if answers else decision
 
 
 class Reports:

@@ -25,7 +25,7 @@ from toolcards.gate.writer import group_commit, run_cache, transaction
 from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Receipt, ReceiptPart, Run
 from toolcards.notifications import subscriptions
-from toolcards.transports.agents import keyed_bodies
+from toolcards.transports.agents import ingest_bodies
 from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -355,7 +355,7 @@ async def test_the_end_of_a_body_counts_too(secret: str) -> None:
 
 
 async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_bodies, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(ingest_bodies, "WAIT_SECONDS", 0.1)
     first = Body(secret, "k")
     first.say(BEGUN)
     await first.written()
