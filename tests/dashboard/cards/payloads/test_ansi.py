@@ -1,0 +1,58 @@
+"""Terminal colors in outputs: each sequence becomes a class, and no text is lost."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.cards import rendering
+from dashboard.cards.payloads import ansi
+from tests.support.cards import a_card, call_of
+from tests.support.payloads import S, list_elements, read_text, render_output
+from toolcards.core.calls.card import CardError
+from toolcards.core.text.terminal_sequences import strip_sequences
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("\x1b[31mred\x1b[0m plain", '<span class="ansi-red">red</span> plain'),
+        ("\x1b[1;32mok\x1b[m!", '<span class="ansi-green ansi-bold">ok</span>!'),
+        ("\x1b[91mbright\x1b[39m", '<span class="ansi-red">bright</span>'),
+        ("\x1b[38;5;196mcube\x1b[0m", '<span class="ansi-red">cube</span>'),
+        ("\x1b[38;2;10;250;10mrgb\x1b[0m", '<span class="ansi-green">rgb</span>'),
+        ("\x1b[48;5;196mno background\x1b[0m", "no background"),
+        ("\x1b[2K\x1b[1Gline", "line"),
+        ("\x1b[38;5mcut short", "cut short"),
+        ("\x1b]8;;https://example.org\x1b\\a link\x1b]8;;\x07 \x1b(B", "a link "),
+        ("\x1b[999999999999mbig", "big"),
+        ("\x1b[3", '<span class="mark">U+001B</span>[3'),
+    ],
+)
+def test_terminal_sequences_become_classes(text: str, html: str) -> None:
+    assert ansi.render_colors(text) == html
+
+
+@given(st.text(alphabet=st.sampled_from("\x1b[]0123456789;:mKHJ<>&\"'abc\n\x07"), max_size=200))
+def test_no_terminal_text_is_lost_or_becomes_markup(text: str) -> None:
+    html = ansi.render_colors(text)
+    assert {tag for tag, _ in list_elements(html)} <= {"span"}
+    kept = read_text(html).replace("U+001B", "\x1b").replace("U+0007", "\x07").replace("&lt;", "<").replace("&gt;", ">")
+    assert kept.replace("&amp;", "&") == " ".join(strip_sequences(text).split())
+
+
+def test_a_failing_test_run_keeps_its_colors_in_the_card_and_none_in_its_preview() -> None:
+    text = "\x1b[31mFAILED\x1b[0m test_cart.py"
+    html = render_output({"stdout": text, "exit_code": 1}, "execute")
+    assert '<span class="ansi-red">FAILED</span>' in html and "U+001B" not in html.split('class="raw"')[0]
+    error = a_card(S.OUTPUT_ERROR, error=CardError(text, authority="tool"))
+    assert '<span class="ansi-red">FAILED</span>' in rendering.render_uncached(call_of(error))
+
+
+def test_a_megabyte_of_sequences_is_drawn_in_bounded_size_and_time() -> None:
+    began = time.process_time()
+    html = ansi.render_colors("\x1b[31mx\x1b[0m" * 100_000)
+    assert html.count("<span") <= ansi.SPANS and time.process_time() - began < 20
