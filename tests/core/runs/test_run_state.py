@@ -8,30 +8,58 @@ from typing import Any, get_args
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.fact_samples import play
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.card_codec import dump_card, load_card
 from toolcards.core.runs.run_state import RunContext, RunState
 
 S = ToolCallState
+
+
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
+
 ids = st.sampled_from(["c1", "c2", "c3"])
+
+
 lanes = st.sampled_from(["", "", "sub"])
+
+
 scopes = st.sampled_from(["", "", "r1", "r2"])
+
+
 sources = st.sampled_from(["", "q1", "q2"])
+
+
 ours = st.sampled_from(["", "a1", "a2"])
+
+
 tools = st.sampled_from(["Bash", "Read", ""])
+
+
 flags = st.booleans()
+
+
 pieces = st.sampled_from(["", "{", '{"q":', "1}", "{}", '"', "\x00\ud800", "nonsense"])
+
+
 values = st.recursive(
     st.sampled_from([None, True, 0, 1, 1.0, "", "text", "\udfff", "An error occurred."]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
     max_leaves=4,
 )
+
+
 bys = st.sampled_from([f.Actor("host"), f.Actor("human", "alice"), f.Actor("rule", "r"), f.Actor("timeout")])
+
+
 texts = st.sampled_from(["", "no", "An error occurred."])
+
+
 approvals = st.sampled_from(["claimed", "succeeded", "failed", "unknown", "cancelled", "pending"])
+
+
 facts: st.SearchStrategy[Any] = st.one_of(
     st.builds(f.InputStarted, ids, tools, lane=lanes, per_step=flags, kind=tools), st.builds(f.InputDelta, ids, pieces),
     st.builds(f.InputDelta, ids, pieces),
@@ -60,7 +88,11 @@ facts: st.SearchStrategy[Any] = st.one_of(
     st.builds(f.StepReset), st.builds(f.TextDelta, text=texts, lane=lanes), st.builds(f.ErrorReported, message=texts),
     st.builds(f.RunEnded, st.just(""), st.sampled_from(get_args(f.Outcome)), texts, scopes, lanes, flags),
 )  # fmt: skip
+
+
 stories = st.lists(facts, min_size=1, max_size=25)
+
+
 ENDS_ALL = {"aborted", "error", "truncated", "not-executed"}
 
 
@@ -150,3 +182,10 @@ def test_every_fact_survives_the_log(fact: Any) -> None:
 def test_a_card_whose_text_is_stored_apart_is_the_same_card(story: list[Any]) -> None:
     for card in live(story)[0].cards.values():
         assert load_card(dump_card(card, with_text=False), str(card.text)) == card
+
+
+def test_finding_an_open_question_does_not_depend_on_the_order_of_loading() -> None:
+    board = play(f.InputReady("c", "Bash"), f.ApprovalRequested("c", "q1"), f.InputReady("d", "Bash"))
+    again = RunState(board.context, reversed(board.cards.values()))
+    assert list(again.cards) == [1, 2]
+    assert again.route(f.ApprovalAnswered("", True, "q1")) == board.route(f.ApprovalAnswered("", True, "q1"))

@@ -12,10 +12,8 @@ from django.conf import settings
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from toolcards import __version__
 from toolcards.core.calls import facts as f
 from toolcards.models import AgentKey, ToolCall
-from toolcards.transports import health
 from toolcards.transports.api import read_api
 from toolcards.transports.api.auth import Caller
 
@@ -253,26 +251,6 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
     assert "permit" not in one
     everything = await pages(call, "/api/v1/approvals?limit=3", "approvals")
     assert [len(page) for page in everything] == [3, 1]
-
-
-async def test_health_needs_no_key(call: Any, key: Any) -> None:
-    status, body, _ = await call("GET", "/healthz", key=None)
-    assert (status, body) == (200, {"status": "ok", "version": __version__})
-    status, body, _ = await call("GET", "/readyz", key=None)
-    assert (status, body["checks"]) == (200, dict.fromkeys((*health.CHECKS, "plugins"), True))
-
-
-async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: Any) -> None:
-    from pydantic import SecretStr
-
-    await in_thread(a_call)("output-available")
-    status, text, _ = await call("GET", "/metrics", key=None)
-    assert status == 200
-    assert 'toolcards_calls{state="output-available"} 1.0' in text
-    assert f'toolcards_info{{version="{__version__}"}} 1.0' in text
-    limits(metrics_token=SecretStr("watch-me"))
-    assert (await call("GET", "/metrics", key="wrong"))[0] == 401
-    assert (await call("GET", "/metrics", key="watch-me"))[0] == 200
 
 
 async def test_an_address_that_is_not_there_is_json_for_machines(call: Any, key: Any) -> None:

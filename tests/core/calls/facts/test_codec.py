@@ -1,4 +1,4 @@
-"""A fact is written to the log and read back unchanged, and completed by copies."""
+"""Stored facts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.fact_samples import SAMPLES
 from tests.support.tables import loop_over
+from toolcards.core.calls import facts as f
 from toolcards.core.calls.facts import dump, load, revise
 
 
@@ -22,3 +23,8 @@ def test_a_revised_fact_is_a_copy_and_leaves_the_original_as_it_is(fact: Any) ->
 def test_a_field_that_a_fact_does_not_have_is_refused() -> None:
     with pytest.raises(KeyError):
         revise(SAMPLES[0], nothing=1)
+
+
+def test_an_unknown_fact_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown fact type"):
+        f.load('{"type":"tomorrow"}')

@@ -1,4 +1,4 @@
-"""Pictures in outputs: from their own addresses, and what is none stays text."""
+"""Pictures in outputs: each has an address of its own, and bytes of other types stay text."""
 
 from __future__ import annotations
 

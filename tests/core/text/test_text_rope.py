@@ -1,0 +1,26 @@
+"""Ropes: a text in pieces is the same text, and never changes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcards.core.text.text_rope import Rope
+
+
+@given(st.lists(st.text(max_size=5)), st.integers(0, 30))
+def test_a_rope_is_its_pieces(pieces: list[str], size: int) -> None:
+    rope = Rope()
+    for piece in pieces:
+        rope = rope.plus(piece)
+    whole = "".join(pieces)
+    assert (str(rope), len(rope), rope) == (whole, len(whole), Rope(whole))
+    assert rope.head(size) == whole[:size]
+    assert whole.endswith(rope.tail(size))
+    assert len(rope.tail(size)) >= min(size, len(whole))
+
+
+def test_a_rope_handed_out_never_changes() -> None:
+    old = Rope("a")
+    left, right = old.plus("b"), old.plus("c")
+    assert [str(old), str(left), str(right), str(left.plus("d"))] == ["a", "ab", "ac", "abd"]
