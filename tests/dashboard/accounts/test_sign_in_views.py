@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.contrib.auth.models import Group, User
-from django.db import connection
+from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.accounts import roles, sign_in_links
+from dashboard.accounts import sign_in_links
 from dashboard.accounts.throttle import DEVICE, PAIR
-from tests.support.server import PATIENCE
-from toolcards.audit.rows import AuditRow
+from tests.support.accounts import PASSWORD, SESSION, read_details, sign_in
 
 pytestmark = pytest.mark.django_db
-PASSWORD = "a password for tests"
-HERE = "127.0.0.1"
-SESSION, DEVICES = settings.SESSION_COOKIE_NAME, settings.DEVICE_COOKIE_NAME
-
-
-@pytest.fixture
-def bea(a_person: Any) -> User:
-    return a_person("approver", "bea")
-
-
-def sign_in(client: Client, name: str = "bea", password: str = PASSWORD, address: str = HERE, **more: str) -> Any:
-    return client.post("/login/", {"username": name, "password": password, **more}, REMOTE_ADDR=address)
-
-
-def read_details(act: str) -> list[dict[str, Any]]:
-    return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
 
 
 # ---------------------------------------------------------------- guesses
-
-
 def test_guesses_are_slowed_down_and_say_for_how_long(bea: User) -> None:
     guesser = Client()
     answers = [sign_in(guesser, password="wrong") for _ in range(PAIR.size + 3)]
@@ -74,33 +52,6 @@ def test_who_guesses_a_name_does_not_keep_its_owner_out(bea: User) -> None:
     assert sign_in(known).status_code == 302  # from the attacker's own address, with a browser that is known
 
 
-def test_a_known_browser_is_known_for_its_own_people_only(bea: User, a_person: Any) -> None:
-    a_person("viewer", "cleo")
-    browser = Client()
-    assert sign_in(browser, "cleo").status_code == 302
-    browser.post("/logout/")
-    for _ in range(PAIR.size):
-        sign_in(browser, password="wrong")
-    assert sign_in(browser).status_code == 429
-    assert sign_in(browser, "cleo").status_code == 302
-
-
-def test_the_cookie_of_a_browser_lets_no_one_in_and_cannot_be_made_up(bea: User) -> None:
-    browser = Client()
-    sign_in(browser)
-    cookie = browser.cookies[DEVICES]
-    assert cookie["httponly"] and cookie["samesite"] == "Lax" and "bea" not in cookie.value
-    stolen = Client()
-    stolen.cookies[DEVICES] = cookie.value
-    assert stolen.get("/").status_code == 302
-    assert sum(sign_in(stolen, password="wrong").status_code == 200 for _ in range(50)) == DEVICE.size
-    forged = Client()
-    forged.cookies[DEVICES] = cookie.value[:-1] + ("A" if cookie.value[-1] != "A" else "B")
-    for _ in range(PAIR.size):
-        sign_in(forged, password="wrong", address="10.3.3.3")
-    assert sign_in(forged, password="wrong", address="10.3.3.3").status_code == 429
-
-
 def test_a_wrong_old_password_is_slowed_down_for_that_session_alone(bea: User) -> None:
     thief, owner = Client(), Client()
     thief.force_login(bea)
@@ -125,24 +76,6 @@ def test_the_django_admin_has_no_door_of_its_own(bea: User, a_person: Any) -> No
     assert boss.get("/admin/login/?next=/admin/", follow=True).redirect_chain[-1][0] == "/admin/"
 
 
-# ---------------------------------------------------------------- what was typed
-
-
-@pytest.mark.parametrize("typed", ["hunter2-my-real-password", "bea@example.com", "b\u00e9a", "BEA"])
-def test_what_was_typed_as_a_name_is_kept_only_if_it_is_one(
-    bea: User, typed: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    for _ in range(PAIR.size + 2):
-        sign_in(Client(), typed, "wrong")
-    rows = str(list(AuditRow.objects.values_list("detail", "actor"))) + caplog.text
-    assert typed not in rows and read_details("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
-
-
-def test_a_name_that_exists_is_kept_as_it_is_written(bea: User) -> None:
-    sign_in(Client(), "\uff42ea", "wrong")
-    assert read_details("signin.refused") == [{"typed": "bea", "from": "127.0.0.1", "way": "password"}]
-
-
 @pytest.mark.parametrize(("name", "password"), [
     ("b" * 10**6, PASSWORD), ("bea", "x" * 10**6), ("bea", PASSWORD + " " * 5000), ("\uff42" * 10**5, "x"),
     ("\ufdfa" * 50_000, "x"), ("bea", "\ud7ff" * 5000), ("", ""), ("bea", ""), ("bea\u200b", PASSWORD), (" ", PASSWORD),
@@ -164,8 +97,6 @@ def test_a_password_that_is_too_long_is_not_hashed(bea: User, monkeypatch: pytes
 
 
 # ---------------------------------------------------------------- sessions and where to go on
-
-
 def test_signing_in_begins_another_session(bea: User) -> None:
     client = Client()
     client.session["planted"] = True
@@ -202,8 +133,6 @@ def test_sign_in_redirects_only_to_our_pages_and_never_in_a_loop(bea: User, expe
 
 
 # ---------------------------------------------------------------- links
-
-
 def test_opening_a_link_names_the_account_and_uses_nothing_up(bea: User) -> None:
     link = sign_in_links.make_link(bea, "")
     for _ in range(3):
@@ -233,53 +162,3 @@ def test_a_foreign_page_cannot_press_the_button(bea: User, a_person: Any) -> Non
     assert victim.post(link).status_code == 403 and SESSION not in victim.cookies
     token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', victim.get(link).content.decode())[0]
     assert victim.post(link, {"csrfmiddlewaretoken": token}).status_code == 302
-
-
-def test_a_browser_that_came_by_a_link_is_known(bea: User) -> None:
-    browser = Client()
-    browser.post(sign_in_links.make_link(bea, ""))
-    browser.post("/logout/")
-    for _ in range(PAIR.size + 1):
-        sign_in(Client(), password="wrong")
-    assert sign_in(Client()).status_code == 429 and sign_in(browser).status_code == 302
-
-
-@pytest.mark.parametrize("token", ["", "x", "x:y:z", "\u202e", "a" * 10_000, "../../"])
-def test_a_link_that_was_never_made_is_gone(token: str) -> None:
-    for ask in (Client().get, Client().post):
-        assert ask(f"/login/link/{token}/").status_code in (404, 410)
-
-
-def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
-    link = sign_in_links.make_link(bea, "")
-    roles.set_active(bea, False, seen_digest=roles.compute_state_digest(bea), editor=bea)
-    assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
-
-
-def test_an_invitation_of_a_person_without_a_role_is_gone(a_person: Any) -> None:
-    guest = roles.create_person("guest", role="viewer")
-    link = sign_in_links.make_link(guest, "", sign_in_links.INVITATION_SECONDS)
-    assert Client().get(link).status_code == 200
-    guest.groups.clear()
-    assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
-    guest.groups.add(Group.objects.get(name="approver"))
-    assert Client().post(link).status_code == 302
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_who_use_a_link_at_once_one_comes_in(bea: User) -> None:
-    link, ready, codes = sign_in_links.make_link(bea, ""), threading.Barrier(8, timeout=PATIENCE), []
-
-    def press() -> None:
-        try:
-            ready.wait()
-            codes.append(Client().post(link).status_code)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=press) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert sorted(codes) == [302] + [410] * 7
