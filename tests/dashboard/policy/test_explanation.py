@@ -1,0 +1,45 @@
+"""Why a call was denied, and what would change without the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.support.policy_pages import HX, SECRET
+from toolcards import gate
+from toolcards.models import ToolCall
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_denied_call_says_why_and_what_dropping_the_rule_would_change(admin: Client, denied: ToolCall) -> None:
+    page = admin.get(f"/calls/{denied.public_id}/").content.decode()
+    assert f"/calls/{denied.public_id}/why/" in page and f"/calls/{denied.public_id}/rule/" in page
+    why = admin.get(f"/calls/{denied.public_id}/why/", headers=HX).content.decode()
+    assert "Why was it denied?" in why and 'data-rule="no-push"' in why and "✓" in why and "git push" in why
+    assert 'data-without="no-push" data-effect="allow"' in why and "No pushing." in why
+    assert SECRET not in why and "<html" not in why
+    assert "<html" in admin.get(f"/calls/{denied.public_id}/why/").content.decode()
+
+
+def test_why_uses_the_version_of_the_decision_and_shows_the_active_one(admin: Client, denied: ToolCall) -> None:
+    gate.activate({"v": 1, "default": "allow", "rules": []}, author="ben")
+    why = admin.get(f"/calls/{denied.public_id}/why/").content.decode()
+    assert "policy version 1" in why and "Today, under version 2" in why
+
+
+def test_why_shows_that_a_person_or_no_one_decided(admin: Client, a_call: Any) -> None:
+    no = a_call("output-denied", tool="Edit", input={"path": "a"})
+    assert "Denied by ann." in admin.get(f"/calls/{no.public_id}/why/").content.decode()
+    seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
+    assert "Not evaluated by policy" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
+    assert admin.get("/calls/999-9/why/").status_code == 404
+
+
+def test_viewers_may_ask_why_and_make_no_rules(client: Client, a_person: Any, denied: ToolCall) -> None:
+    client.force_login(a_person("viewer"))
+    assert client.get(f"/calls/{denied.public_id}/why/").status_code == 200
+    assert client.get(f"/calls/{denied.public_id}/rule/").status_code == 403
+    assert "Rule from this call" not in client.get(f"/calls/{denied.public_id}/").content.decode()
