@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,21 +13,19 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.test import Client
 
+from tests.support.audit_trail import committed, cut, restarted, sql
 from tests.support.id_counters import reset_counters
 from tests.support.server import PATIENCE, Server, until
 from tests.support.services import postgres
-from toolcards import gate
 from toolcards.audit import anchor, anchor_line, rows, verification, witnesses
 from toolcards.audit.rows import AuditHead, AuditRow
 from toolcards.audit.trail import Act, write_acts
-from toolcards.clocks import clock
 from toolcards.core.calls import tool_events as h
-from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
+from toolcards.models import AgentKey, Delivery, Webhook
 from toolcards.notifications import subscriptions
-from toolcards.transports.background import anchor_copies, scheduler
+from toolcards.transports.background import scheduler
 
 pytestmark = pytest.mark.django_db
 
@@ -38,49 +35,11 @@ def nothing_was_ever_there(db: None) -> None:
     reset_counters()
 
 
-def sql(*statements: str) -> None:
-    with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-
-
-def cut(keep: int) -> None:
-    """Remove the rows after that one, and set the head back, as an attacker who knows the tables does."""
-    sql(f"DELETE FROM toolcards_auditrow WHERE seq > {keep}")
-    end = AuditRow.objects.filter(seq=keep).values_list("seq", "hash").first() or (0, anchor.GENESIS)
-    AuditHead.objects.filter(pk=1).update(seq=end[0], hash=end[1])
-
-
-def restarted() -> None:
-    """Nothing that this process has seen is remembered, as after a start."""
-    if anchor._process.timer is not None:
-        anchor._process.timer.cancel()
-    anchor._process = anchor._Process()
-
-
 def row_hash(seq: int) -> str:
     return AuditRow.objects.get(seq=seq).hash
 
 
-def committed() -> None:
-    """What `on_commit` does, which never comes in a test's transaction."""
-    head = AuditHead.objects.get(pk=1)
-    anchor.note_end(head.seq, head.hash)
-
-
-@pytest.fixture
-def five() -> None:
-    """Five rows, and the anchor at the fifth; the process has started again since."""
-    for number in range(5):
-        write_acts(Act(f"act {number}"))
-    committed()
-    anchor.write()
-    restarted()
-
-
 # ---------------------------------------------------------------- the anchor
-
-
 def test_a_first_start_is_whole_and_a_trail_without_rows_is_too() -> None:
     assert verification.verify_and_store() == verification.TrailFinding(0, 0)
     write_acts(Act("first"))
@@ -214,17 +173,6 @@ def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: 
     assert "No space left" in verification.verify_and_store().fault
 
 
-# ---------------------------------------------------------------- what the rest of the database knows
-
-
-def test_an_emptied_trail_shows_by_what_took_place(key: AgentKey, policy: Any) -> None:
-    policy({"default": "ask"})
-    cut(0)
-    anchor.get_path().unlink()
-    finding = verification.verify()
-    assert finding.kind == "behind" and "1 agent key, 1 policy version without a row" in finding.fault
-
-
 def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witnesses, "RECENT_SECONDS", 0.0)
     sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
@@ -242,45 +190,7 @@ def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch
     assert "started again" in verification.verify_and_store().fault
 
 
-def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
-    cut(0)
-    anchor.get_path().unlink()
-    sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source")
-    assert "1 agent key" in verification.verify().fault
-
-
-def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
-    a_call("approval-responded")
-    rows = AuditRow.objects.count()
-    anchor.reset()
-    assert Vote.objects.count() == 1 and AuditRow.objects.filter(act="vote").exists()
-    cut(AuditRow.objects.get(act="vote").seq - 1)
-    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
-    sql("UPDATE toolcards_vote SET at = at + 60")
-    finding = verification.verify()
-    assert finding.kind == "behind" and "the database has 1 vote without a row in the trail" in finding.fault
-    assert rows > AuditRow.objects.count()
-
-
-def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
-    source: Source, policy: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy({"default": "deny"})
-    moment = int(time.time()) + 0.0007  # both are in the same millisecond, past its half
-    monkeypatch.setattr(anchor.time, "time", lambda: moment)
-    monkeypatch.setattr(clock, "wall", lambda: moment)
-    anchor.reset()
-    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
-    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
-    assert verification.verify().fault == ""
-    row = AuditRow.objects.get(act="decision")
-    cut(row.seq - 1)
-    assert "the database has 1 decision without a row in the trail" in verification.verify().fault
-
-
 # ---------------------------------------------------------------- upgrades, restores, and acceptance
-
-
 @contextmanager
 def of_version_one() -> Iterator[None]:
     """Write rows as the version before signed anchors did."""
@@ -381,157 +291,6 @@ def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> Non
     assert verification.verify_and_store().fault.startswith("the anchor was set back")
 
 
-# ---------------------------------------------------------------- copies outside
-
-
-@pytest.fixture
-def copied(limits: Any, tmp_path: Path) -> Iterator[Path]:
-    """A file that copies of the anchor go to: after three rows, or after a minute."""
-    anchor_copies.destinations.clear()
-    target = tmp_path / "copies.jsonl"
-    limits(audit_copy=(str(target),), audit_copy_rows=3, audit_copy_seconds=60.0)
-    yield target
-    anchor_copies.destinations.clear()
-
-
-def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) -> None:
-    assert anchor_copies.send_due(1_000.0) == 1  # five rows
-    assert anchor_copies.send_due(1_001.0) == 0
-    write_acts(Act("six"))
-    committed()
-    assert anchor_copies.send_due(1_002.0) == 0 and anchor_copies.send_due(1_061.0) == 1  # one row, a minute later
-    write_acts(Act("seven"))
-    committed()
-    assert anchor_copies.send_due(1_062.0, all_of_it=True) == 1  # the server ends
-    shown_text = [anchor.parse_anchor(line).seq for line in copied.read_text().splitlines()]
-    assert shown_text == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
-    five: None, copied: Path, limits: Any, signed_in: Any
-) -> None:
-    limits(audit_copy=("/nowhere/at/all", str(copied), "https://10.0.0.1/secret-path"), audit_copy_rows=1)
-    assert anchor_copies.send_due(1_000.0) == 1 and anchor_copies.send_due(1_010.0) == 0
-    assert anchor_copies.destinations["/nowhere/at/all"].not_before == 1_030.0
-    page = signed_in.get("/settings/audit/").content.decode()
-    assert "/nowhere/at/all (failing:" in page and "https://10.0.0.1/…" in page and "secret-path" not in page
-
-
-def test_a_copy_on_standard_output_is_one_line(five: None, copied: Path, limits: Any, capsys: Any) -> None:
-    limits(audit_copy=("stdout",), audit_copy_rows=1)
-    assert anchor_copies.send_due() == 1
-    assert anchor.parse_anchor(capsys.readouterr().out.strip()).seq == 5
-
-
-def test_without_an_anchor_nothing_is_copied_and_the_log_says_so(
-    five: None, copied: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    anchor.get_path().write_text("{}")
-    assert anchor_copies.send_due() == 0 and "no anchor to copy" in caplog.text and not copied.exists()
-
-
-def compared(copy: Path) -> str:
-    """Return what the command says, its refusals included."""
-    import io
-
-    out = io.StringIO()
-    try:
-        call_command("audit", "verify", against=str(copy), stdout=out)
-    except CommandError as refused:
-        return f"{refused.returncode} {refused}"
-    return out.getvalue()
-
-
-def exported(target: Path) -> Path:
-    with target.open("w") as opened:
-        call_command("audit", "export", stdout=opened)
-    return target
-
-
-def test_a_copy_agrees_with_the_trail_it_was_made_of(five: None, copied: Path, tmp_path: Path) -> None:
-    anchor_copies.send_due()
-    with copied.open("a") as log:
-        log.write("\n2026-01-01 a line of the log\n")
-    assert "1 copies agree with it, the newest with row 5" in compared(copied)
-    assert "5 copies agree with it" in compared(exported(tmp_path / "rows"))
-    call_command("audit", "anchor", stdout=copied.open("w"))
-    assert "1 copies agree" in compared(copied)
-
-
-def test_a_copy_shows_what_nothing_here_knows_any_more(five: None, copied: Path, tmp_path: Path) -> None:
-    """The attacker has the key: rows, anchor and notes are as if the last acts had never been."""
-    anchor_copies.send_due()
-    rows = exported(tmp_path / "rows")
-    cut(3)
-    verification.get_path().unlink(missing_ok=True)
-    anchor.accept_end(verification._find_end(3))
-    assert verification.verify_and_store().fault == ""
-    assert compared(copied).startswith("1 The copy and the audit trail differ: row 5, which line 1 of the copy saw, is")
-    assert "row 4, which line 4 of the copy saw, is missing here" in compared(rows)
-    write_acts(Act("four"), Act("five"))
-    assert "row 5, which line 1 of the copy saw, is a different one here" in compared(copied)
-
-
-def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path) -> None:
-    older = anchor.get_path().read_text()
-    write_acts(Act("six"))
-    committed()
-    anchor_copies.send_due()
-    anchor.get_path().write_text(older)
-    restarted()
-    verification.get_path().unlink(missing_ok=True)
-    anchor.get_path().write_text(
-        anchor.serialize_anchor(anchor.parse_anchor(older).advance_to(verification._find_end(6), 0))
-    )
-    assert "differ" not in compared(copied)
-    anchor.get_path().write_text(older)
-    verification.get_path().unlink(missing_ok=True)
-    finding = verification.verify()
-    assert finding.fault == ""
-    from toolcards.audit import copies
-
-    assert "was set back" in copies.compare_copies(copied.read_text().splitlines()).faults[0]
-
-
-ROW = dict.fromkeys(("act", "actor_kind", "actor", "run", "call", "approval", "key", "prev", "hash"), "x") | {
-    "seq": 1, "at": 1, "detail": {},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("", "2 The copy"), ("hello\n{}\n[]\n", "2 The copy"), ('{"seq": 5, "hash": "x"}', "row 5"),
-        ('{"type": "toolcards.audit.anchor"}', "line 1 of the copy cannot be read"),
-        (json.dumps(ROW), "line 1 of the copy is not a row of this server"),
-        ('{"seq":1,"act":[],"detail":{},"key":[],"prev":1,"hash":2}', "line 1 of the copy is not a row of this server"),
-    ],
-)  # fmt: skip
-def test_a_copy_that_says_nothing_or_nonsense_is_refused(five: None, tmp_path: Path, text: str, answer: str) -> None:
-    copy = tmp_path / "copy"
-    copy.write_text(text)
-    assert answer in compared(copy)
-    assert "cannot be read" in compared(tmp_path / "none")
-
-
-def test_copies_of_the_time_before_the_trail_was_accepted_are_only_counted(five: None, copied: Path) -> None:
-    anchor_copies.send_due()
-    cut(3)
-    restarted()
-    call_command("audit", "reanchor")
-    anchor_copies.send_due(all_of_it=True)
-    assert "1 older copies do not: the trail was reanchored after them" in compared(copied)
-
-
-# ---------------------------------------------------------------- who hears of it
-
-
-@pytest.fixture
-def signed_in(client: Client, a_person: Any) -> Client:
-    client.force_login(a_person("admin"))
-    return client
-
-
 def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -> None:
     cut(3)
     page = signed_in.post("/settings/audit/verify/").content.decode()
@@ -579,8 +338,6 @@ def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> N
 
 
 # ---------------------------------------------------------------- real servers
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Server, Callable[..., None]]]:
     """A server that has never been started, and what runs SQL past it."""

@@ -1,5 +1,6 @@
 """The step log: one line per phase with ids, hashes and timings, written once what it tells is committed."""
 
+# ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
 import hashlib
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
@@ -111,3 +113,26 @@ def test_the_page_tells_what_the_log_tells(a_run: Any, lines: Any) -> None:
     a_run("r", f.InputReady("a", "t", {}, True), f.OutputFailed("a", "", "timeout"), f.RunEnded(outcome="error"))
     story = [step.fields for step in call_trace.iterate_steps(Event.objects.order_by("seq"))]
     assert [{k: v for k, v in line.items() if k in one} for line, one in zip(lines(), story, strict=True)] == story
+
+
+def test_a_runs_steps_are_a_story_without_arguments(a_run: Any, client: Client, a_person: Any) -> None:
+    a_run(
+        "r", f.StepStarted(), f.InputReady("c", "bash", {"command": "cat hunter2"}, True), f.OutputReady("c", "hunter2"),
+        f.InputInvalid("d", "nope", {"x": "hunter2"}, "no", "no_such_tool"), f.StepFinished(), f.RunEnded(outcome="aborted"),
+    )  # fmt: skip
+    steps = list(call_trace.iterate_steps(Event.objects.order_by("seq")))
+    assert [step.phase for step in steps] == ["run", "resolve", "execute", "resolve", "step", "run"]
+    assert steps[4].more == {"step": 1, "calls": ["c", "d"], "results": 1, "invalid": ["d"]}
+    assert "hunter2" not in str([step.fields for step in steps])
+    client.force_login(a_person("viewer"))
+    page = client.get("/runs/r/?tab=steps").content.decode()
+    assert "Tool ran" in page and "hunter2" not in page
+
+
+def test_every_phase_is_one_line_in_the_log(a_run: Any, caplog: Any) -> None:
+    with caplog.at_level("INFO", logger="toolcards.steps"):
+        a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputFailed("c", "hunter2", "timeout"))
+    lines = [record.msg for record in caplog.records if record.name == "toolcards.steps"]
+    assert [line["phase"] for line in lines] == ["run", "resolve", "execute"]
+    assert (lines[2]["run"], lines[2]["call"], lines[2]["code"], lines[2]["outcome"]) == ("r", "c", "timeout", "error")
+    assert "hunter2" not in str(lines)

@@ -3,25 +3,16 @@
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
-import asyncio
-import json
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from channels.db import database_sync_to_async
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from tests.support.server import PATIENCE
-from toolcards.audit.rows import AuditRow
-from toolcards.core.calls import facts as f
-from toolcards.models import Delivery, Webhook
+from tests.support.webhook_receiver import Receiver
 from toolcards.models.notifications import new_secret
-from toolcards.notifications import dispatcher, subscriptions, webhooks
+from toolcards.notifications import webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 HOSTILE = [
@@ -69,145 +60,10 @@ def test_the_connection_goes_to_the_address_that_was_vetted(monkeypatch: pytest.
     assert gone_to == [("93.184.216.34", 443)]
 
 
-class Receiver(ThreadingHTTPServer):
-    """A webhook receiver with configurable answers."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[dict[str, str], bytes]] = []
-        self.status, self.headers, self.pause = 200, {}, 0.0
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.server_port}"
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}/hook?x=1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.heard.append((dict(self.headers.items()), body))
-        if self.server.pause:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            for _ in range(1000):
-                time.sleep(self.server.pause)
-                try:
-                    self.wfile.write(b"X-Drip: x\r\n")
-                except OSError:
-                    return
-        self.send_response(self.server.status)
-        for name, value in self.server.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def receiver(limits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setattr(webhooks, "SECONDS", PATIENCE)
-    with Receiver() as server:
-        limits(webhook_private=(server.host,))
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def _nobody_yet() -> Iterator[None]:
-    subscriptions.clear_cache()
-    yield
-    subscriptions.clear_cache()
-
-
-@pytest.fixture
-def webhook(db: None, receiver: Receiver) -> Webhook:
-    return Webhook.objects.create(name="theirs", url=receiver.url)
-
-
-FAILED = [f.InputReady("c", "bash", {"command": "rm"}, True), f.OutputFailed("c", "broke", "timeout")]
-
-
-def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    a_run("r", *FAILED)
-    assert dispatcher.send_due() == 3
-    for headers, body in receiver.heard:
-        verifier = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
-        assert verifier["type"].startswith("tool.execute.") and verifier["data"]["run_id"] == "r"
-    assert [json.loads(body)["type"][13:] for _, body in receiver.heard] == ["before", "error", "settled"]
-    assert not Delivery.objects.exclude(state="delivered").exists()
-    assert b"rm" not in receiver.heard[0][1].replace(b'"summary": "rm"', b"")
-
-
-def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    old, new = webhook.secret, webhook.rotate()
-    subscriptions.clear_cache()
-    a_run("r", *FAILED)
-    dispatcher.send_due()
-    headers, body = receiver.heard[0]
-    low = {name.lower(): value for name, value in headers.items()}
-    assert Verifier(old).verify(body, low) and Verifier(new).verify(body, low)
-    assert len(webhook.secrets(time.time() + 2 * 86_400)) == 1
-
-
 def test_another_secret_or_another_body_is_not_verified() -> None:
     headers = webhooks.sign([new_secret()], "evt_1", b"{}")
     with pytest.raises(Exception, match=r"[Nn]o matching"):
         Verifier(new_secret()).verify(b"{}", headers)
-
-
-def test_a_failure_is_tried_again_later_with_the_same_id(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    receiver.status = 503
-    a_run("r", f.InputReady("c", "bash", {}, True))
-    now = time.time() + 1
-    dispatcher.send_due(now)
-    delivery = Delivery.objects.get()
-    assert (delivery.state, delivery.status, delivery.attempts) == ("pending", 503, 1)
-    assert now + 4 <= delivery.next_at <= now + 7
-    assert dispatcher.send_due(now) == 0
-    receiver.status = 200
-    dispatcher.send_due(delivery.next_at)
-    assert Delivery.objects.get().state == "delivered"
-    ids = {headers["webhook-id"] for headers, _ in receiver.heard}
-    assert len(receiver.heard) == 2 and len(ids) == 1
-
-
-def test_it_gives_up_after_the_last_try_and_can_be_sent_again(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    receiver.status = 500
-    a_run("r", f.InputReady("c", "bash", {}, True))
-    now = time.time() + 1
-    for _ in range(len(dispatcher.BACKOFF) + 1):
-        dispatcher.send_due(now)
-        now += 2 * 86_400
-    delivery = Delivery.objects.get()
-    assert delivery.state == "failed" and len(receiver.heard) == len(dispatcher.BACKOFF) + 1
-    receiver.status = 200
-    delivery.send_again(now)
-    dispatcher.send_due(now)
-    assert Delivery.objects.get().state == "delivered"
-
-
-def test_redirects_are_not_followed(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    receiver.status, receiver.headers = 307, {"Location": "http://127.0.0.1:1/"}
-    a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatcher.send_due()
-    assert "redirect" in Delivery.objects.get().error
-
-
-def test_gone_switches_it_off(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    receiver.status = 410
-    a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatcher.send_due()
-    webhook.refresh_from_db()
-    assert not webhook.enabled and "410" in webhook.trouble
-    audit_row = AuditRow.objects.get(act="notify.gone")
-    assert (audit_row.actor_kind, audit_row.details["name"]) == ("gate", webhook.name)
 
 
 def test_an_answer_that_trickles_is_cut(receiver: Receiver) -> None:
@@ -225,71 +81,9 @@ def test_only_the_hosts_that_are_allowed_may_be_private(receiver: Receiver, limi
         webhooks.post(receiver.url, b"{}", {})
 
 
-def test_only_subscribed_events_are_sent(db: None, a_run: Any, source: Any) -> None:
-    Webhook.objects.create(name="errors", url="https://example.com/", events='["tool.execute.error"]')
-    Webhook.objects.create(name="loud", url="https://example.com/", severity="critical")
-    Webhook.objects.create(name="another", url="https://example.com/", sources="[999999]")
-    Webhook.objects.create(name="off", url="https://example.com/", enabled=False)
-    a_run("r", *FAILED)
-    assert [(delivery.webhook.name, delivery.event) for delivery in Delivery.objects.all()] == [
-        ("errors", "tool.execute.error")
-    ]
-
-
-def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
-    a_run("r", f.InputReady("c", "bash", {}, True))
-    pk, now = Delivery.objects.get().pk, time.time() + 1
-    assert Delivery.objects.take(pk, now, 30) and not Delivery.objects.take(pk, now, 30)
-    assert Delivery.objects.take(pk, now + 31, 30)  # the process that took it died
-
-
 @pytest.mark.parametrize(("text", "seconds"), [
     ("7", 7.0), ("0", 0.0), ("99999999999999999999", 3600.0), ("9" * 5000, 3600.0), ("²", None), ("٣", None), ("", None),
     ("-1", None), ("1.5", None), ("soon", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None),
 ])  # fmt: skip
 def test_only_a_number_of_seconds_puts_off_the_next_try(text: str, seconds: float | None) -> None:
     assert webhooks._parse_retry_after(text) == seconds
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver, limits: Any) -> None:
-    with Receiver() as silent:
-        silent.pause = 0.05  # drips a header now and then, and never ends
-        limits(webhook_private=(receiver.host, silent.host))
-        threading.Thread(target=silent.serve_forever, args=(0.05,), daemon=True).start()
-        good, bad = await database_sync_to_async(_two_webhooks)(receiver.url, silent.url)
-        followed = asyncio.create_task(dispatcher.run_dispatcher())
-        try:
-            for nth in range(3):  # each comes after the silent one was asked
-                await database_sync_to_async(_owed)(bad, f"b{nth}")
-                await _reached(lambda: len(silent.heard) == 1)
-                await database_sync_to_async(_owed)(good, f"g{nth}")
-                await _reached(lambda nth=nth: len(receiver.heard) == nth + 1)
-            assert len(silent.heard) == 1  # it is still being waited for, by one thread
-        finally:
-            silent.pause = 0.0  # now it ends, with too many headers
-            rows = database_sync_to_async(Delivery.objects.filter(target=str(bad.pk)).exclude(error="").exists)
-            while not await rows():
-                await asyncio.sleep(0.02)
-            followed.cancel()
-            silent.shutdown()
-            silent.server_close()
-            await asyncio.gather(followed, return_exceptions=True)
-
-
-def _two_webhooks(*urls: str) -> list[Webhook]:
-    return [Webhook.objects.create(name=url, url=url) for url in urls]
-
-
-def _owed(webhook: Webhook, event_id: str) -> None:
-    Delivery.objects.create(
-        webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
-        created_at=0,
-    )  # fmt: skip
-    subscriptions.clear_cache()
-
-
-async def _reached(true: Any) -> None:
-    async with asyncio.timeout(PATIENCE / 3):
-        while not true():
-            await asyncio.sleep(0.02)

@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 
 from dashboard.asgi import application
+from tests.support.gate_commands import RecordFacts
 from tests.support.server import PATIENCE
+from toolcards.gate.writer import group_commit
 
 ORIGIN = b"http://testserver"
 
@@ -60,3 +63,8 @@ async def close_code(websocket_communicator: WebsocketCommunicator, seconds: flo
         if message["type"] == "websocket.close":
             return int(message["code"])
     raise AssertionError("it was not closed")
+
+
+say = sync_to_async(
+    lambda source, run, *facts: group_commit.execute(RecordFacts(source, run, list(facts))), thread_sensitive=True
+)

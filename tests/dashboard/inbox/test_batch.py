@@ -9,40 +9,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.inbox import groups
-from dashboard.live import boards
-from dashboard.live.base_board import BoardNews
+from tests.support.batches import tickets
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def ann(an_approver: Any, client: Client) -> Client:
-    client.force_login(an_approver)
-    return client
-
-
-@pytest.fixture
-def edits(a_call: Any) -> Any:
-    """Give `edits(n)`: that many waiting calls that differ in their path alone."""
-
-    def make(count: int, run: str = "run-1") -> list[ToolCall]:
-        entries = [{"path": f"src/{number}.py", "text": "x"} for number in range(count)]
-        return [
-            a_call("approval-requested", tool="Edit", input=one, call_id=f"{run}-{n}", run=run)
-            for n, one in enumerate(entries)
-        ]
-
-    return make
-
-
-def tickets(page: str) -> list[str]:
-    """What the boxes of the page send, in its order."""
-    return re.findall(r'<input type="checkbox" name="pick" value="([^"]+)"', page)
 
 
 def pk(call: ToolCall) -> str:
@@ -55,88 +28,6 @@ def states() -> list[str]:
 
 def send(client: Client, answer: str, picks: list[str], reason: str = "", **how: Any) -> Any:
     return client.post("/approvals/votes", {"answer": answer, "one_reason": reason, "pick": picks}, **how)
-
-
-# ---------------------------------------------------------------- what is alike
-
-
-def test_alike_calls_are_shown_with_what_differs(ann: Client, edits: Any) -> None:
-    edits(3)
-    page = ann.get("/approvals/").content.decode()
-    assert "3 similar calls" in page and len(tickets(page)) == 3
-    assert "src/<mark>0</mark>.py" in page and "src/<mark>2</mark>.py" in page
-    assert page.count("<article") == 3  # each still has its card, with its form
-    group = groups.build_groups_context()["groups"][0]
-    assert (group.differs, group.same, group.approvable) == (["path"], [("text", "x")], True)
-
-
-def test_a_single_call_is_no_group(ann: Client, a_call: Any) -> None:
-    a_call("approval-requested")
-    page = ann.get("/approvals/").content.decode()
-    assert not tickets(page) and "share this shape" not in page
-
-
-@pytest.mark.parametrize(("one", "other", "same"), [
-    ({"path": "a"}, {"path": "b"}, True),
-    ({"path": "a"}, {"path": 1}, False),
-    ({"path": "a"}, {"path": "a", "all": True}, False),
-    ({"list": ["a"]}, {"list": ["a", "b"]}, True),
-    ({"list": ["a"]}, {"list": [{"a": 1}]}, False),
-    ({"command": "git push origin a"}, {"command": "git push origin b"}, True),
-    ({"command": "git push origin a"}, {"command": "git commit a"}, False),
-    ({"command": "rm a.txt"}, {"command": "rm -r a.txt"}, False),
-    ({"command": "ls a.txt"}, {"command": "cat a.txt"}, False),
-    ({"command": "ls a.txt"}, {"command": "ls b.txt | sh"}, False),
-    ({"command": "echo $(a)"}, {"command": "echo $(b)"}, False),  # what cannot be read is alike to itself alone
-    ("a", "b", True),
-    (None, None, True),
-])  # fmt: skip
-def test_what_counts_as_the_same_shape(one: Any, other: Any, same: bool) -> None:
-    assert (groups.compute_shape(one) == groups.compute_shape(other)) is same
-
-
-@pytest.mark.parametrize("other", [
-    {"tool": "Write"}, {"input": {"path": "/etc/passwd", "text": "x"}}, {"input": {"path": "a.py", "text": "x" * 3000}},
-])  # fmt: skip
-def test_another_tool_another_risk_and_what_is_too_long_to_compare_are_not_alike(
-    a_call: Any, edits: Any, other: dict[str, Any]
-) -> None:
-    edits(2)
-    a_call("approval-requested", **({"tool": "Edit", "input": {"path": "a.py", "text": "x"}} | other))
-    assert [len(group.items) for group in groups.build_groups_context()["groups"]] == [2]
-
-
-def test_calls_of_another_source_are_not_alike(a_call: Any, edits: Any, source: Any) -> None:
-    from toolcards.models import AgentKey
-
-    edits(2)
-    other = AgentKey.objects.ensure("tck_another_secret_0123456789abcdefghijkl", name="another").source
-    fields = {"path": "src/9.py", "text": "x"}
-    gate.decide(other, gate.DecisionRequest(run="run-9", call_id="c", tool="Edit", args=fields))
-    assert [len(group.items) for group in groups.build_groups_context()["groups"]] == [2]
-
-
-def test_hostile_words_are_escaped_in_groups_too(ann: Client, a_call: Any) -> None:
-    for number in range(2):
-        fields = {'<b onclick="x">': "same", "path": f'"><script>{number}\u202e'}
-        a_call("approval-requested", tool="<i>Edit", input=fields, call_id=f"c{number}", run="<u>")
-    page = ann.get("/approvals/").content.decode()
-    start = page.index('id="batch"')
-    shown = page[start : page.index('class="pane"')]
-    assert "<script>" not in shown and "<b onclick" not in shown and "<i>" not in shown and "<u>" not in shown
-    assert "\u202e" not in shown and "U+202E" in shown
-
-
-def test_more_than_fifty_of_a_shape_are_counted_and_not_answered_at_once(
-    ann: Client, edits: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groups, "MAX_GROUP_SIZE", 3)
-    edits(5)
-    page = ann.get("/approvals/").content.decode()
-    assert len(tickets(page)) == 3 and "2 more similar calls; at most 3 are answered at once" in page
-
-
-# ---------------------------------------------------------------- one answer for several
 
 
 @pytest.mark.parametrize(
@@ -287,38 +178,6 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
     assert "Reason for all (sent to the agents) (required to deny)" in page
     result = send(ann, "deny", tickets(page))
     assert result.status_code == 422 and "2 missing a required reason" in result.content.decode()
-
-
-# ---------------------------------------------------------------- on open pages
-
-
-def test_open_pages_get_groups_when_they_have_changed(edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.live.base_board.THROTTLE_SECONDS", 0.0)
-    edits(2)
-    board = boards.InboxBoard()
-    news = BoardNews(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
-    assert "2 similar calls" in board.render_all().parts["groups"]
-    assert "groups" in board.render_changes(news).parts and "groups" not in board.render_changes(news).parts
-    a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
-    assert "3 similar calls" in board.render_all().parts["groups"]  # a new watcher gets it first
-    text = board.render_changes(news).parts["groups"]
-    assert "3 similar calls" in text and "csrfmiddlewaretoken" not in text
-    assert "groups" not in board.render_changes(news).parts
-
-
-# ---------------------------------------------------------------- quick reasons
-
-
-def test_the_reasons_of_the_last_denials_are_offered_again(ann: Client, a_call: Any, an_approver: Any) -> None:
-    for number, reason in enumerate(["not here", "ask me first", "not here", ""]):
-        call = a_call("approval-requested", call_id=f"c{number}")
-        card = call.as_card()
-        gate.vote(
-            an_approver, gate.Ballot(card.approval.id, "deny", card.rev, card.approval.args_sha256, reason=reason)
-        )
-    assert groups.list_recent_reasons() == ["not here", "ask me first"]
-    page = ann.get("/approvals/").content.decode()
-    assert '<option value="ask me first">' in page and 'id="quick-reasons"' in page
 
 
 def test_a_command_that_a_mask_hides_is_of_high_risk_wherever_it_waits(ann: Client, a_call: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.live.frames import Pacing
+from dashboard.cards.page_parts import MAX_PARTS
+from dashboard.live.frames import Frame, FrameSlot, Pacing, join_frames
 
 
 def test_a_few_events_after_a_rest_wait_for_nothing_and_later_ones_are_spaced() -> None:
@@ -41,3 +43,42 @@ def test_work_that_rests_as_asked_never_exceeds_its_share_by_more_than_the_allow
         for begin, cost in started[first:]:
             assert spent / share <= begin - started[first][0] + allowance + 1e-6
             spent += cost
+
+
+async def test_the_latest_state_wins_for_who_is_slow() -> None:
+    slot = FrameSlot()
+    for text in ("one", "two", "three"):
+        slot.offer(Frame({"card": text}))
+    slot.offer(Frame({"other": "!"}))
+    frame = await slot.take()
+    assert frame is not None and frame.text == "three!"
+
+
+async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
+    frame, slots = Frame({"card": "x"}), [FrameSlot(), FrameSlot()]
+    for slot in slots:
+        slot.offer(frame)
+    assert [await slot.take() for slot in slots] == [frame, frame]
+
+
+async def test_a_watcher_far_behind_gets_the_whole_board() -> None:
+    slot = FrameSlot()
+    for number in range(MAX_PARTS + 10):
+        slot.offer(Frame({str(number): "x"}))
+        if slot.overflowed:
+            break
+    assert slot.overflowed and number <= MAX_PARTS
+
+
+def test_boards_join_into_one_frame() -> None:
+    assert join_frames([Frame({"a": "1"}), Frame({"b": "2"})]).text == "12"
+
+
+async def test_a_browser_that_takes_its_frames_waits_only_for_the_tick() -> None:
+    slot = FrameSlot()
+    for number in range(100):
+        slot.offer(Frame({"card": str(number)}))
+        taking = slot.take()
+        with pytest.raises(StopIteration) as end:
+            taking.send(None)  # returns at once: nothing to wait for
+        assert end.value.value.text == str(number)
