@@ -16,9 +16,7 @@ import pytest
 from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE
 from toolcards.client import Denied, Run, Toolcards, gated
-from toolcards.client.framework_support.call_registry import CallRegistry, find_registry
 from toolcards.client.plain import Answer, Tools
-from toolcards.client.transport.pending import WireIds
 
 EFFECTS = {"lookup": "allow", "agent": "allow", "wipe": "deny"}
 
@@ -123,15 +121,6 @@ def test_a_call_is_asked_about_once(run: Run, gate: Gate) -> None:
     assert asked(gate) == [("c", "lookup")]
 
 
-def test_wire_ids_are_unique_even_where_a_model_writes_such_ids_itself() -> None:
-    ids = WireIds()
-    names = [ids.make_unique(each) for each in ["a", "a#2", "a", "a", "a#2", "a#2#2", "a", "b"]]
-    assert len(set(names)) == len(names) and names[0] == "a" and names[-1] == "b"
-
-
-# ---------------------------------------------------------------- over HTTP, where the caller names the id
-
-
 @pytest.mark.parametrize("changed", [("wipe", {}, {}), ("lookup", {"a": 1}, {}), ("lookup", {}, {"source": "evil"})])
 def test_another_call_under_an_id_that_was_asked_about_is_refused(
     gate: Gate, changed: tuple[str, Any, dict[str, str]]
@@ -162,76 +151,3 @@ def test_gated_functions_that_call_each_other_are_each_asked_about(gate: Gate) -
     with pytest.raises(Denied):
         lookup(True)
     assert ran == ["lookup", "lookup"] and [tool for _, tool in asked(gate)] == ["lookup", "lookup", "wipe"]
-
-
-# ---------------------------------------------------------------- what framework modules build on
-
-
-@pytest.fixture
-def registry(run: Run) -> CallRegistry:
-    match = find_registry(run)
-    assert match is not None
-    return match
-
-
-def test_what_a_person_approved_runs_once_and_only_as_it_was_approved(registry: CallRegistry, gate: Gate) -> None:
-    """A framework asks when it pauses, and again where the tool runs: the second time it gets the same answer."""
-    args = {"key": "a"}
-    assert registry.enter("c", "lookup", args).ask_now(args, take=False).allowed
-    runs = registry.enter("c", "lookup", args)
-    assert runs.ask_now(args).allowed and asked(gate) == [("c", "lookup")]
-    again = registry.enter("c", "lookup", args)
-    assert again is not runs
-    again.ask_now(args)
-    assert asked(gate) == [("c", "lookup"), ("c#2", "lookup")]
-
-
-@pytest.mark.parametrize(("tool", "args"), [("wipe", {"key": "a"}), ("lookup", {"key": "b"}), ("lookup", {})])
-def test_an_approval_is_for_no_other_call_of_the_same_id(
-    registry: CallRegistry, gate: Gate, tool: str, args: Any
-) -> None:
-    assert registry.enter("c", "lookup", {"key": "a"}).ask_now({"key": "a"}, take=False).allowed
-    registry.enter("c", tool, args).ask_now(args)
-    assert asked(gate) == [("c", "lookup"), ("c#2", tool)]
-
-
-def test_an_edited_call_runs_as_it_was_edited_or_as_it_was_written(gate: Gate) -> None:
-    gate.effects, gate.edited = {"lookup": "ask"}, {"key": "edited"}
-    for ran in ({"key": "a"}, {"key": "edited"}):
-        with Toolcards(gate.url, "key").run(f"run {ran}", offline=PATIENCE, linger=1) as run:
-            registry = find_registry(run)
-            assert registry is not None
-            registry.enter("c", "lookup", {"key": "a"}).ask_now({"key": "a"}, take=False)
-            decision = registry.enter("c", "lookup", ran).ask_now(ran)
-            assert (decision.allowed, decision.edited, decision.args) == (True, True, {"key": "edited"})
-    assert len(gate.calls) == 2
-
-
-def test_a_stream_that_lags_behind_reports_no_second_call(registry: CallRegistry, gate: Gate) -> None:
-    call = registry.enter("c", "lookup", {})
-    assert call.ask_now({}).allowed
-    call.output("found")
-    assert registry.match_announced("c", "lookup") is call
-    assert registry.match_announced("c", "lookup") is not call  # a second announcement is a second call
-
-
-def test_calls_that_were_written_are_each_taken_once(registry: CallRegistry, gate: Gate) -> None:
-    begun = [registry.begin("c", "lookup"), registry.begin("c", "wipe"), registry.begin("c", "lookup")]
-    written = [registry.complete("c", tool, {"n": n}) for n, tool in enumerate(["lookup", "wipe", "lookup"])]
-    assert written == begun
-    assert registry.enter("c", "lookup", {"n": 2}) is begun[2]
-    assert registry.enter("c", "lookup", {"n": 0}) is begun[0]
-    assert registry.enter("c", "wipe", {"n": 1}) is begun[1]
-    assert registry.enter("c", "lookup", {"n": 0}) not in begun
-
-
-def test_many_threads_that_enter_one_call_get_one_each(registry: CallRegistry) -> None:
-    """Twenty threads, one id, one tool, the same arguments: twenty calls."""
-    registry.complete("c", "lookup", {})
-    entered: list[Any] = []
-    threads = [threading.Thread(target=lambda: entered.append(registry.enter("c", "lookup", {}))) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({id(call) for call in entered}) == 20 and len({call.call.id for call in entered}) == 20

@@ -13,7 +13,6 @@ import pytest
 from tests.support.server import PATIENCE
 from toolcards.client import gated, hooks
 from toolcards.client.decisions.answers import Decision, Denied
-from toolcards.client.values import failures
 
 ROOT = Path(__file__).parents[2] / "toolcards"
 
@@ -233,22 +232,6 @@ def test_async_functions_are_heard_too() -> None:
     assert ears.events == ["after", "settled"]
 
 
-def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_open() -> None:
-    assert (
-        failures.format_error(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"]
-        == "tool_failed"
-    )
-    assert failures.is_interruption(BaseExceptionGroup("", [asyncio.CancelledError()]))
-    assert "retryable" not in failures.format_error(TimeoutError())
-
-
-def test_the_wait_that_a_service_asks_for_is_reported() -> None:
-    busy = RuntimeError("busy")
-    busy.status_code, busy.headers = 503, {"Retry-After": "7"}  # type: ignore[attr-defined]
-    assert failures.format_error(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
-    assert "after_ms" not in failures.format_error(RuntimeError("no words about it"))
-
-
 def test_an_unusable_input_is_requested_again_and_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcards.client import Toolcards
 
@@ -267,14 +250,3 @@ def test_an_unusable_input_is_requested_again_and_evaluated_again(monkeypatch: p
     assert cards.ask("r", "c", "weather", {}, reask=lambda payload: next(answers)).code == "invalid_input"
     assert cards.ask("r", "c", "weather", {}, reask=raising(KeyError())).code == "invalid_input"
     assert len(value) == 4
-
-
-def test_a_time_out_means_stopped_only_where_something_was_interrupted_and_no_tool_is_to_blame() -> None:
-    theirs, its_own = TimeoutError("later"), TimeoutError()
-    failures.mark_as_reported(its_own)
-    assert failures.classify_run_end(None, True) == ("success", "")
-    assert failures.classify_run_end(asyncio.CancelledError(), False)[0] == "aborted"
-    assert failures.classify_run_end(theirs, True) == ("aborted", "later")
-    assert failures.classify_run_end(TimeoutError(), True) == ("aborted", failures.OUT_OF_TIME)
-    assert failures.classify_run_end(theirs, False)[0] == failures.classify_run_end(its_own, True)[0] == "error"
-    assert failures.classify_run_end(ValueError("no"), True) == ("error", "no")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import os
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, frame
+from tests.support.held_gate import held, in_child
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gated
-from toolcards.client.framework_support.auto_runs import AutoRuns
-from toolcards.client.framework_support.call_registry import find_registry
 from toolcards.client.plain import Tools
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -31,23 +26,7 @@ def gate() -> Iterator[Gate]:
         yield running
 
 
-def held(gate: Gate, stage: str) -> tuple[threading.Event, threading.Event]:
-    """Hold the answer of this stage: return what says that it was asked for, and what lets it go."""
-    value, go = threading.Event(), threading.Event()
-
-    def tamper(now: str, honest: Any) -> Answer | None:
-        if now == stage:
-            value.set()
-            go.wait(PATIENCE)
-        return None
-
-    gate.tamper = tamper
-    return value, go
-
-
 # ---------------------------------------------------------------- cancelled
-
-
 @pytest.mark.parametrize(("stage", "tool", "afterwards"), [
     ("decide", "ask", "withdraw"), ("poll", "ask", "withdraw"), ("claim", "bash", "result"),
 ])  # fmt: skip
@@ -121,8 +100,6 @@ async def test_nor_in_a_loop_of_ones_own(gate: Gate) -> None:
 
 
 # ---------------------------------------------------------------- edits
-
-
 @pytest.mark.parametrize("edited", [{"rm": True}, ["/"], "/", None, {"path": "/", "more": 1}])
 def test_an_edit_that_the_function_does_not_take_runs_nothing(gate: Gate, edited: Any) -> None:
     gate.edited = edited if edited is not None else {"path": None, "x": 0}
@@ -141,8 +118,6 @@ def test_an_edit_that_the_function_does_not_take_runs_nothing(gate: Gate, edited
 
 
 # ---------------------------------------------------------------- clocks, forks, ends
-
-
 def test_a_wall_clock_that_jumps_changes_no_patience(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     def jump(stage: str, honest: Any) -> Answer | None:
         monkeypatch.setattr(time, "time", lambda: 4e9 if stage == "poll" else 0.0)
@@ -150,18 +125,6 @@ def test_a_wall_clock_that_jumps_changes_no_patience(gate: Gate, monkeypatch: py
 
     gate.tamper = jump
     assert Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "ask", {}, seconds=PATIENCE).allowed
-
-
-def in_child(work: Any) -> Any:
-    """Return what the work returns in a forked process."""
-    context = multiprocessing.get_context("fork")
-    results: Any = context.Queue()
-    child = context.Process(target=lambda: results.put(work()))
-    child.start()
-    try:
-        return results.get(timeout=PATIENCE)
-    finally:
-        child.join(PATIENCE)
 
 
 @forks
@@ -180,79 +143,6 @@ def test_a_run_of_the_parent_denies_in_a_forked_child_and_continues_in_the_paren
         assert count == 1 and all("another process" in text for text in texts), texts
         assert tools.call("bash", {}, "after").ok
     assert {call.call_id for call in gate.calls} == {"before", "after"}
-
-
-@forks
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_opens_runs_of_its_own(gate: Gate) -> None:
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="a")
-
-    def decided() -> Any:
-        registry = find_registry(runs.run("thread"))
-        assert registry is not None
-        return registry.enter("c", "bash", {}).ask_now({}, seconds=PATIENCE).allowed
-
-    assert decided() and in_child(decided) and decided()
-    runs.close()
-    assert len({call.run for call in gate.calls}) == 2
-
-
-# ---------------------------------------------------------------- runs that open by themselves
-
-
-def ended(gate: Gate) -> int:
-    return sum(kind == "run.finished" for kind, _ in gate.asked)
-
-
-def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> None:
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
-    first = runs.run("thread")
-    assert runs.run("thread") is first and runs.run("other") is not first
-    until(lambda: ended(gate) == 2)
-    again = runs.run("thread")
-    assert again is not first and again.name != first.name  # frames are numbered within a run's name
-    assert first.name.startswith("scribe-thread-")
-    until(lambda: ended(gate) == 3)
-
-
-def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
-    result, go = held(gate, "message")
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
-    registry = find_registry(runs.run("thread"))
-    assert registry is not None
-    call = registry.enter("c", "bash", {})
-    waiting = threading.Thread(target=lambda: call.ask_now({}))
-    waiting.start()
-    assert result.wait(PATIENCE)
-    time.sleep(0.5)
-    assert ended(gate) == 0  # asked about
-    go.set()
-    waiting.join(PATIENCE)
-    time.sleep(0.5)
-    assert ended(gate) == 0  # running
-    call.output("done")
-    until(lambda: ended(gate) == 1)
-
-
-async def test_closing_ends_runs_at_once(gate: Gate) -> None:
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe")
-    first = await runs.arun("thread")
-    assert await runs.arun("thread") is first
-    await asyncio.to_thread(runs.close)
-    assert ended(gate) == 1
-    assert await runs.arun("thread") is not first
-    await asyncio.to_thread(runs.close)
-
-
-def test_a_process_that_ends_ends_its_runs(gate: Gate) -> None:
-    program = f"""
-from toolcards.client import Toolcards
-from toolcards.client.framework_support.auto_runs import AutoRuns
-AutoRuns(Toolcards({gate.url!r}, "key"), agent="scribe").run("thread")
-"""
-    completed = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)
-    assert (completed.returncode, completed.stderr) == (0, "")
-    until(lambda: ended(gate) == 1)
 
 
 def test_two_answers_count_as_the_first(gate: Gate) -> None:

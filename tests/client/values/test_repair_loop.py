@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import secrets
 import threading
 from collections.abc import Iterator
@@ -21,8 +20,6 @@ from toolcards.client.decisions.answers import Decision
 from toolcards.client.framework_support.call_registry import find_registry
 from toolcards.client.plain import Tools
 from toolcards.client.values import repair_loop
-from toolcards.client.values import schema as part
-from toolcards.core import input_repair as whole
 
 NOBODY = "http://127.0.0.1:9"
 WEATHER: dict[str, Any] = {
@@ -37,53 +34,7 @@ OFFERS = input_repair.parse_offers([WEATHER, MAIL])
 CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
 
 
-# ---------------------------------------------------------------- the schema's words
-
-SCHEMAS: list[dict[str, Any]] = [
-    {"type": "object", "required": ["city", "n"], "additionalProperties": False, "properties": {
-        "city": {"type": "string", "minLength": 2}, "n": {"type": "integer", "minimum": 1, "exclusiveMaximum": 9}, "u": {"enum": ["a", "b", 1]}}},
-    {"type": ["object", "null"], "$defs": {"x": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["k"]}]}},
-     "properties": {"l": {"type": "array", "items": {"$ref": "#/$defs/x"}, "minItems": 1, "uniqueItems": True}}, "additionalProperties": {"type": "number"}},
-    {"oneOf": [{"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}, {"type": "object", "properties": {"b": False}}]},
-    {"allOf": [{"type": "object"}, {"properties": {"t": {"prefixItems": [{"type": "string"}, {"type": "boolean"}], "items": False}}}],
-     "not": {"required": ["bad"]}, "maxProperties": 2},
-]  # fmt: skip
-NAMES = ["city", "n", "u", "l", "a", "b", "t", "bad", "k", "x/y~"]
-
-
-def a_value(dice: random.Random, depth: int = 0) -> Any:
-    kind = dice.randrange(8) if depth < 3 else 7
-    if kind < 2:
-        return {dice.choice(NAMES): a_value(dice, depth + 1) for _ in range(dice.randrange(4))}
-    if kind == 2:
-        return [a_value(dice, depth + 1) for _ in range(dice.randrange(4))]
-    return dice.choice([None, True, False, 0, 1, 1.0, 2.5, 9, "a", "b", "", "Rome", "{}", -3])
-
-
-def list_errors(value: Any) -> list[Any]:
-    return sorted((one.pointer, one.keyword, sorted(one.unexpected), one.missing) for one in value)
-
-
-def test_the_agents_side_finds_what_the_server_finds() -> None:
-    wrong = 0
-    for seed in range(3000):
-        dice = random.Random(seed)
-        against = dice.choice(SCHEMAS)
-        value = a_value(dice) if seed % 3 else {name: a_value(dice, 1) for name in dice.sample(NAMES, 3)}
-        expected = list_errors(whole.find_errors(against, value))
-        wrong += bool(expected)
-        assert list_errors(part.find_errors(against, value)) == expected, (against, value)
-    assert wrong > 1000
-
-
-@pytest.mark.parametrize("word", [{"pattern": "a+"}, {"$ref": "https://example.com/x"}, {"if": {}}, {"properties": {"a": {"contains": {}}}}, {"items": 3}])  # fmt: skip
-def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dict[str, Any]) -> None:
-    assert part.find_errors({"type": "string", **word}, {"a": 1}) == []
-
-
 # ---------------------------------------------------------------- one way only
-
-
 @pytest.mark.parametrize(("tool", "args", "repaired", "code"), [
     ("get_weather", CITY, None, ""),
     ("Get-Weather", {"City": "Rome", "days": "3"}, ("get_weather", CITY | {"days": 3}), ""),
@@ -100,8 +51,6 @@ def test_a_call_is_repaired_only_if_the_repair_is_unambiguous(tool: str, args: A
 
 
 # ---------------------------------------------------------------- requested again
-
-
 def rewritten(answer: Any, args: Any = None) -> Any:
     def reask(decision: Decision) -> Any:
         if isinstance(answer, BaseException):
@@ -183,8 +132,6 @@ def test_an_unusable_call_ends_immediately_even_without_a_server() -> None:
 
 
 # ---------------------------------------------------------------- with a server
-
-
 @pytest.fixture(scope="module")
 def ruled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server")) as running:
@@ -269,8 +216,6 @@ def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_as
 
 
 # ---------------------------------------------------------------- plugins, in the modules for frameworks
-
-
 class Ears:
     def __init__(self, no: BaseException | None = None) -> None:
         self.heard: list[dict[str, Any]] = []

@@ -1,0 +1,99 @@
+"""Runs that open with their first call, and end when they are idle or closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.fake_gate import Gate
+from tests.support.held_gate import held, in_child
+from tests.support.server import PATIENCE, until
+from toolcards.client import Toolcards
+from toolcards.client.framework_support.auto_runs import AutoRuns
+from toolcards.client.framework_support.call_registry import find_registry
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with Gate({"bash": "allow", "ask": "ask"}) as running:
+        yield running
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_opens_runs_of_its_own(gate: Gate) -> None:
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="a")
+
+    def decided() -> Any:
+        registry = find_registry(runs.run("thread"))
+        assert registry is not None
+        return registry.enter("c", "bash", {}).ask_now({}, seconds=PATIENCE).allowed
+
+    assert decided() and in_child(decided) and decided()
+    runs.close()
+    assert len({call.run for call in gate.calls}) == 2
+
+
+def ended(gate: Gate) -> int:
+    return sum(kind == "run.finished" for kind, _ in gate.asked)
+
+
+def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> None:
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
+    first = runs.run("thread")
+    assert runs.run("thread") is first and runs.run("other") is not first
+    until(lambda: ended(gate) == 2)
+    again = runs.run("thread")
+    assert again is not first and again.name != first.name  # frames are numbered within a run's name
+    assert first.name.startswith("scribe-thread-")
+    until(lambda: ended(gate) == 3)
+
+
+def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
+    result, go = held(gate, "message")
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
+    registry = find_registry(runs.run("thread"))
+    assert registry is not None
+    call = registry.enter("c", "bash", {})
+    waiting = threading.Thread(target=lambda: call.ask_now({}))
+    waiting.start()
+    assert result.wait(PATIENCE)
+    time.sleep(0.5)
+    assert ended(gate) == 0  # asked about
+    go.set()
+    waiting.join(PATIENCE)
+    time.sleep(0.5)
+    assert ended(gate) == 0  # running
+    call.output("done")
+    until(lambda: ended(gate) == 1)
+
+
+async def test_closing_ends_runs_at_once(gate: Gate) -> None:
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe")
+    first = await runs.arun("thread")
+    assert await runs.arun("thread") is first
+    await asyncio.to_thread(runs.close)
+    assert ended(gate) == 1
+    assert await runs.arun("thread") is not first
+    await asyncio.to_thread(runs.close)
+
+
+def test_a_process_that_ends_ends_its_runs(gate: Gate) -> None:
+    program = f"""
+from toolcards.client import Toolcards
+from toolcards.client.framework_support.auto_runs import AutoRuns
+AutoRuns(Toolcards({gate.url!r}, "key"), agent="scribe").run("thread")
+"""
+    completed = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    until(lambda: ended(gate) == 1)
