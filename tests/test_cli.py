@@ -1,19 +1,23 @@
-"""The `toolcards` command: its version, and which commands `help` lists."""
+"""The `toolcards` command: its version, which commands `help` lists, and keys of agents."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.core.management import ManagementUtility
+from django.core.management import CommandError, ManagementUtility, call_command
 from django.test import Client
+from django.utils import timezone
 
 from tests.support.server import PATIENCE, ROOT
 from toolcards import __version__, cli
+from toolcards.models import AgentKey
 
 
 def run_cli(*words: str) -> str:
@@ -44,6 +48,19 @@ def test_help_says_what_each_of_our_commands_does() -> None:
 
 
 @pytest.mark.django_db
+def test_a_key_from_the_command_line_can_expire() -> None:
+    output = io.StringIO()
+    call_command("agentkey", "create", "robot", "--expires-in", "90", stdout=output)
+    key = AgentKey.objects.get()
+    assert key.expires_at is not None and 89 < (key.expires_at - timezone.now()) / timedelta(days=1) <= 90
+    assert f"until {key.expires_at:%Y-%m-%d}" in output.getvalue()
+    call_command("agentkey", "list", stdout=output)
+    assert f"active until {key.expires_at:%Y-%m-%d}" in output.getvalue()
+    for days in ("0", "4000"):
+        with pytest.raises(CommandError, match="1 to 3650 days"):
+            call_command("agentkey", "create", "robot", "--expires-in", days)
+
+
 def test_a_command_before_the_first_start_says_what_is_missing(tmp_path: Path) -> None:
     environment = os.environ | {"TOOLCARDS_DATA_DIR": str(tmp_path), "TOOLCARDS_DATABASE_URL": ""}
     command = [sys.executable, str(ROOT / "manage.py"), "person", "list"]
@@ -52,5 +69,6 @@ def test_a_command_before_the_first_start_says_what_is_missing(tmp_path: Path) -
     assert completed.stderr == "toolcards: The database has no tables yet. `serve` creates them: start it first.\n"
 
 
+@pytest.mark.django_db
 def test_the_page_foot_shows_the_version(admin_client: Client) -> None:
     assert f"Toolcards {__version__}" in admin_client.get("/runs/").content.decode()

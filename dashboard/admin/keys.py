@@ -47,7 +47,7 @@ class SourceAdmin(admin.ModelAdmin):
 
 
 class AgentKeyForm(KeyForm, forms.ModelForm):
-    """A new key: the name of the agent program, and the scopes of the key."""
+    """A new key: the name of the agent program, the scopes of the key, and its end."""
 
     class Meta:
         model = AgentKey
@@ -76,7 +76,7 @@ class AgentKeyAdmin(admin.ModelAdmin):
 
     def get_fields(self, request: HttpRequest, obj: AgentKey | None = None) -> tuple[str, ...]:
         """Return a form for a new key, read-only fields otherwise."""
-        return ("name", "scopes") if obj is None else self._fields_of_existing
+        return ("name", "scopes", "expires_in") if obj is None else self._fields_of_existing
 
     def has_change_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
         """Refuse: keys are revoked and replaced."""
@@ -92,8 +92,7 @@ class AgentKeyAdmin(admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: AgentKey, form: Any, change: bool) -> None:
         """Issue the key; the secret exists only during this request."""
-        form_data = form.cleaned_data
-        key, obj.secret = AgentKey.objects.issue(form_data["name"], tuple(form_data["scopes"]))  # type: ignore[attr-defined]
+        key, obj.secret = form.issue()  # type: ignore[attr-defined]
         obj.__dict__.update({name: value for name, value in key.__dict__.items() if name != "_state"})
         obj._state.adding = False
 

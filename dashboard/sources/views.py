@@ -152,8 +152,7 @@ def make_key(request: HttpRequest) -> HttpResponse:
     form = KeyForm(request.POST)
     if not form.is_valid():
         return _render_sources(request, form=form, status=422)
-    form_data = form.cleaned_data
-    key, secret = AgentKey.objects.issue(form_data["name"], tuple(form_data["scopes"]))
+    key, secret = form.issue()
     return _render_sources(request, made=key, secret=secret)
 
 

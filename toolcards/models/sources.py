@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import secrets
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from toolcards.encryption import SealedText
 SCOPES = ("ingest", "decide", "result", "read")  # of a key that is created without a choice
 READ_ALL = "read:all"  # also the runs of other sources; no key has it by default
 EVERY_SCOPE = (*SCOPES, READ_ALL)
+MAX_KEY_DAYS = 3_650  # until which a key can expire
 
 
 _key_changes = itertools.count(1)
@@ -40,6 +42,11 @@ def hash_secret(secret: str) -> str:
     Keys are 256 random bits, so a single plain hash is enough.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def compute_key_expiry(days: int | None) -> datetime | None:
+    """Return when a key created now expires; None without a number of days."""
+    return timezone.now() + timedelta(days=days) if days else None
 
 
 class Source(models.Model):
@@ -121,7 +128,9 @@ class Proof(models.Model):
 class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
     """Agent keys: create, change, revoke, find by secret."""
 
-    def issue(self, name: str, scopes: tuple[str, ...] = SCOPES, secret: str = "") -> tuple[AgentKey, str]:
+    def issue(
+        self, name: str, scopes: tuple[str, ...] = SCOPES, secret: str = "", *, expires_at: datetime | None = None
+    ) -> tuple[AgentKey, str]:
         """Create a key; return it with its secret, which is not stored."""
         unknown = set(scopes) - set(EVERY_SCOPE)
         if unknown:
@@ -129,8 +138,12 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         secret = secret or f"tck_{secrets.token_urlsafe(32)}"
         with transaction.atomic():
             source, _ = Source.objects.get_or_create(name=name)
-            key = self.create(source=source, prefix=secret[:8], digest=hash_secret(secret), scopes=" ".join(scopes))
-            write_acts(Act("key.created", detail={"source": name, "prefix": f"{key.prefix}…", "scopes": key.scopes}))
+            key = self.create(
+                source=source, prefix=secret[:8], digest=hash_secret(secret), scopes=" ".join(scopes),
+                expires_at=expires_at,
+            )  # fmt: skip
+            expiry = {"expires_at": f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"} if expires_at else {}
+            write_acts(Act("key.created", detail=key.describe() | expiry))
         return key, secret
 
     def update(self, **columns: Any) -> int:
@@ -157,9 +170,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
     def rotate(self, key: AgentKey) -> tuple[AgentKey, str]:
         """Replace the key, keep its rights; return it with its secret."""
         with transaction.atomic():
-            new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()))
-            if key.expires_at is not None:
-                self.filter(pk=new_key.pk).update(expires_at=key.expires_at)
+            new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()), expires_at=key.expires_at)
             self.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
         return new_key, secret
 

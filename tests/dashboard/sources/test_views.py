@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.sources import connect
 from tests.support.server import PATIENCE, with_curl
@@ -68,6 +70,22 @@ def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
     assert secret not in admin.get("/sources/").content.decode()
     assert admin.post(f"/sources/keys/{key.pk}/revoke/").status_code == 302
     assert AgentKey.objects.find_by_secret(secret) is None
+
+
+@pytest.mark.django_db
+def test_a_key_can_expire_and_its_replacement_keeps_the_end(admin: Client) -> None:
+    admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"], "expires_in": "30"})
+    key = AgentKey.objects.get(source__name="robot")
+    assert key.expires_at is not None and 29 < (key.expires_at - timezone.now()) / timedelta(days=1) <= 30
+    assert "until " in admin.get(f"/sources/{key.source_id}/").content.decode()
+    admin.post(f"/sources/keys/{key.pk}/rotate/")
+    newer = AgentKey.objects.live().get(source__name="robot")
+    assert newer.pk != key.pk and newer.expires_at == key.expires_at
+    AgentKey.objects.filter(pk=newer.pk).update(expires_at=timezone.now())
+    assert not AgentKey.objects.live().filter(source__name="robot").exists()
+    for days in ("0", "99999", "x"):
+        answer = admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"], "expires_in": days})
+        assert answer.status_code == 422 and set(answer.context["key_form"].errors) == {"expires_in"}
 
 
 @pytest.mark.django_db

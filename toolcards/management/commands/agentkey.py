@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from toolcards.gate import policy_store
 from toolcards.models import EVERY_SCOPE, SCOPES, AgentKey
+from toolcards.models.sources import MAX_KEY_DAYS, compute_key_expiry
 
 
 class Command(BaseCommand):
@@ -28,6 +29,9 @@ class Command(BaseCommand):
             "--scopes", nargs="+", default=list(SCOPES),
             help=f"one or more of: {' '.join(EVERY_SCOPE)} (default: all but {EVERY_SCOPE[-1]})",
         )  # fmt: skip
+        create.add_argument(
+            "--expires-in", type=int, metavar="DAYS", help="days after which the key stops working (default: never)"
+        )
         create.add_argument("--owner", default="", help="the owner: the person that the agent works for")
         create.add_argument("--env", default="", help="the environment, as rules name it: prod, dev, …")
         actions.add_parser("list", help="list all keys")
@@ -38,17 +42,23 @@ class Command(BaseCommand):
         """Run the action."""
         getattr(self, f"_{action}")(**options)
 
-    def _create(self, *, name: str, scopes: list[str], owner: str = "", env: str = "", **options: object) -> None:
+    def _create(
+        self, *, name: str, scopes: list[str], expires_in: int | None = None, owner: str = "", env: str = "",
+        **options: object,
+    ) -> None:  # fmt: skip
         chosen = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
         name = name.strip()
         if not chosen or not name or len(name) > 200:
             raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
+        if expires_in is not None and not 1 <= expires_in <= MAX_KEY_DAYS:
+            raise CommandError(f"A key can expire in 1 to {MAX_KEY_DAYS} days.")
         person = get_user_model().objects.filter(username=owner, is_active=True).first() if owner else None
         if owner and person is None:
             raise CommandError(f"No active person is named {owner}.")
         try:
             # In the order of EVERY_SCOPE, each once, so that equal rights read equal.
-            key, secret = AgentKey.objects.issue(name, tuple(sorted(set(chosen), key=_get_position)))
+            ordered = tuple(sorted(set(chosen), key=_get_position))
+            key, secret = AgentKey.objects.issue(name, ordered, expires_at=compute_key_expiry(expires_in))
         except ValueError as error:
             raise CommandError(f"{error}. The scopes are: {' '.join(EVERY_SCOPE)}") from error
         key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
@@ -59,7 +69,10 @@ class Command(BaseCommand):
             self.stdout.write(
                 "owners cannot approve by default. Add an approver, or see `default_ask` in docs/policy.md."
             )
-        self.stdout.write(f"Key {key.prefix}… for {name} with the scopes {key.scopes}. Its secret, shown only once:")
+        end = f", until {key.expires_at:%Y-%m-%d %H:%M} UTC" if key.expires_at else ""
+        self.stdout.write(
+            f"Key {key.prefix}… for {name} with the scopes {key.scopes}{end}. Its secret, shown only once:"
+        )
         self.stdout.write(secret)
 
     def _list(self, **options: object) -> None:
@@ -83,4 +96,6 @@ def _get_position(scope: str) -> int:
 def _describe_state(key: AgentKey) -> str:
     if key.revoked_at:
         return "revoked"
-    return "expired" if key.expires_at and key.expires_at <= timezone.now() else "active"
+    if key.expires_at is None:
+        return "active"
+    return "expired" if key.expires_at <= timezone.now() else f"active until {key.expires_at:%Y-%m-%d %H:%M}"
