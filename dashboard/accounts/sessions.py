@@ -7,6 +7,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore as DatabaseSessionStore
 from django.contrib.sessions.models import Session
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
@@ -42,3 +43,17 @@ def find_person(session: SessionStore) -> User | None:
     if person is None or not constant_time_compare(proof, person.get_session_auth_hash()):
         return None
     return person
+
+
+def is_still_signed_in(request: HttpRequest) -> bool:
+    """Return whether the session of this request is its person's, as stored now.
+
+    The person may have signed out, or changed the password, since the middleware read it.
+    """
+    session = SessionStore(request.session.session_key)
+    person = _PERSON.fetch_first(request.user.pk)
+    if person is None or session.get(SESSION_KEY) != str(person.pk):
+        return False
+    proof = session.get(HASH_SESSION_KEY) or ""
+    hashes = (person.get_session_auth_hash(), *person.get_session_auth_fallback_hash())
+    return any(constant_time_compare(proof, valid) for valid in hashes)

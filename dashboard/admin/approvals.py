@@ -13,7 +13,7 @@ from dashboard import url_helpers
 from dashboard.accounts import sign_in_log
 from dashboard.admin.log import ReadOnlyAdmin, format_time, indent_json
 from dashboard.cards import safe_text
-from toolcards import gate
+from dashboard.inbox.forms import cast_vote
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.encryption import get_redactor
 from toolcards.gate import Ballot, RequestRefused
@@ -105,7 +105,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         count = 0
         for approval in chosen.order_by("requested_at"):
             try:
-                gate.vote(request.user, _build_ballot(request, approval.pk, decision))
+                cast_vote(request, _build_ballot(request, approval.pk, decision))
                 count += 1
             except RequestRefused as refused:
                 self.message_user(request, f"{approval.pk}: {refused.message}", messages.WARNING)

@@ -20,9 +20,8 @@ from dashboard.cards import rendering
 from dashboard.cards.page_parts import build_part
 from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.inbox import groups
-from dashboard.inbox.forms import BallotForm
+from dashboard.inbox.forms import BallotForm, cast_vote
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
-from toolcards import gate
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
 from toolcards.gate import RequestRefused
@@ -194,7 +193,7 @@ def _cast_vote(
     if levels[pk] == "high" and ballot.get("decision") in APPROVING_DECISIONS:
         return build_result(422, "high_risk", TOO_RISKY_TEXT)
     try:
-        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
+        cast_vote(request, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
     except RequestRefused as refused:
         return _reload_result(pk, build_result(refused.status, refused.code, refused.message))
     return _reload_result(pk, build_result(200, "", ""))

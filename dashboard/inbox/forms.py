@@ -1,4 +1,4 @@
-"""The forms of the inbox: a vote, and the answers to an agent's questions."""
+"""The forms of the inbox: a vote, and the answers to an agent's questions; a vote of a page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from django import forms
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 
+from dashboard.accounts.sessions import is_still_signed_in
 from dashboard.form_fields import read_json
+from toolcards import gate
 from toolcards.core.calls.elicitation import FormField, InvalidAnswer
 from toolcards.core.calls.questions import Question, add_answers, add_values, is_readable_form, read_questions
 from toolcards.gate import Ballot, InvalidRequest
@@ -126,3 +128,11 @@ def _read_text(index: int, fields: QueryDict) -> str:
     if len(text) > MAX_LENGTH:
         raise InvalidRequest(f"An answer has at most {MAX_LENGTH:,} characters.", code="invalid_vote")
     return text
+
+
+def cast_vote(request: HttpRequest, ballot: Ballot) -> None:
+    """Cast the vote of the person who sent the request; raises RequestRefused.
+
+    It does not count if the session has ended before it is written.
+    """
+    gate.vote(request.user, ballot, lambda: is_still_signed_in(request))

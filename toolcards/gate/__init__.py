@@ -111,9 +111,12 @@ async def arecord_pulse() -> float | None:
     return previous
 
 
-def vote(person: Any, ballot: Ballot) -> Card:
-    """Cast a vote; return the call's updated card."""
-    card: Card = group_commit.execute_in_group(votes.CastVote(person, ballot))
+def vote(person: Any, ballot: Ballot, is_signed_in: Callable[[], bool] = lambda: True) -> Card:
+    """Cast a vote; return the call's updated card.
+
+    `is_signed_in` is called in the transaction: whether the session that sends the vote has not ended meanwhile.
+    """
+    card: Card = group_commit.execute_in_group(votes.CastVote(person, ballot, is_signed_in))
     return card
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -50,9 +50,9 @@ class CastVote(Command):
     row: Approval  # loaded by `apply`
     decisions: dict[int, str]  # the votes on it, by the person's pk
 
-    def __init__(self, person: Any, ballot: Ballot) -> None:
+    def __init__(self, person: Any, ballot: Ballot, is_signed_in: Callable[[], bool] = lambda: True) -> None:
         super().__init__()
-        self.person = person
+        self.person, self.is_signed_in = person, is_signed_in
         self.ballot = replace(ballot, reason=clean_comment(ballot.reason), note=clean_comment(ballot.note))
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
@@ -124,6 +124,8 @@ class CastVote(Command):
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
         if not may_vote(self.person):
             raise NotAllowed("You do not have permission to vote.")
+        if not self.is_signed_in():
+            raise NotAllowed("You are no longer signed in. Sign in again, then answer.", code="signed_out")
         if not terms.may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")
         if not terms.allow_requester and approval_rows.get_owner(row.run_id) == self.person.pk:
