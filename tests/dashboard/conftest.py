@@ -14,3 +14,9 @@ def signed_in(a_person: Callable[..., Any]) -> Client:
     client = Client()
     client.force_login(a_person("approver", "eve"))
     return client
+
+
+@pytest.fixture
+def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
+    client.force_login(a_person("viewer", "vera"))
+    return client

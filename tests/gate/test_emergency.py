@@ -1,18 +1,22 @@
-"""The kill switch stops every call: also of other runs than one that cannot be read, and those that come later."""
+"""The kill switch stops every call, also of other runs than one that cannot be read; break-glass lets them run."""
 
 from __future__ import annotations
 
+import io
+import time
 from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 
-from tests.support.gated_calls import ASK, PUSH
+from tests.support.gated_calls import ASK, DENY, PUSH
 from toolcards import gate
 from toolcards.gate import emergency
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.models import Approval, ToolCall
+from toolcards.models import Approval, BreakGlass, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -100,3 +104,62 @@ def test_while_it_is_on_people_can_still_deny(a_call: Any, an_approver: Any, bal
     call = a_call("approval-requested")
     group_commit.execute(emergency.SetKillSwitch("ann", True))
     assert gate.vote(an_approver, ballot(call, "deny")).state == "output-denied"
+
+
+async def test_the_kill_switch_answers_sockets_at_once(agent: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    async with agent(run="r", mode="gate") as socket:
+        await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}})
+        assert (await socket.hear("decision"))["decision"] == "ask"
+        await in_thread(gate.set_kill_switch)("ann", True, "drill")
+        decision = await socket.hear("decision")
+        assert (decision["decision"], decision["by"]["kind"]) == ("deny", "kill_switch")
+
+
+def test_the_glass_is_broken_with_a_reason_a_fresh_sign_in_and_for_a_while(
+    source: Source, policy: Any, a_person: Any, client: Client
+) -> None:
+    policy({"rules": [ASK, DENY | {"match": {"tool": ["rm"]}}]})
+    admin = a_person("admin", "root")
+    client.force_login(admin)
+    address = "/api/v1/breakglass"
+    minutes: list[Any] = [481, "soon", -1]
+    reasoned = {"on": True, "reason": "x"}
+    wrongs = [{"on": True}, {"on": True, "reason": " "}, *(reasoned | {"minutes": each} for each in minutes), {"on": 1}]
+    for wrong in wrongs:
+        assert client.post(address, wrong, content_type="application/json").status_code == 422, wrong
+    admin.refresh_from_db()
+    type(admin).objects.update(last_login=admin.last_login.replace(year=2020))
+    response = client.post(address, {"on": True, "reason": "x"}, content_type="application/json")
+    assert (response.status_code, response.json()["error"]["code"]) == (401, "reauth")
+    call_command("breakglass", "on", "--reason", "the pager", "--minutes", "5", stdout=io.StringIO())
+    decision = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    assert (decision["decision"], decision["by"]["kind"]) == ("allow", "break_glass")
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="d", tool="rm", args={}))["decision"] == "deny"
+    page = client.get("/settings/breakglass/").content.decode()
+    assert "the pager" in page and f"/calls/{ToolCall.objects.get(call_id='c').public_id}/" in page
+    assert "data-breakglass" in client.get("/").content.decode()
+    BreakGlass.objects.update(until=time.time() - 1)
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="e", tool="bash", args={}))["decision"] == "ask"
+
+
+MINUTES: list[bytes] = [
+    b"0", b"-0", b"-5", b"1e308", b"1e999", b"NaN", b"Infinity",
+    b'"nan"', b'"inf"', b'"60abc"', b'"5"', b'""', b"true", b"false",
+    b"null", b"[]", b"{}", b"481", b"480.0001", b"1" + b"0" * 400,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("minutes", MINUTES, ids=lambda text: text[:12].decode())
+def test_glass_is_broken_for_a_number_of_minutes_or_not_at_all(minutes: bytes, a_person: Any, client: Client) -> None:
+    client.force_login(a_person("admin"))
+    body = b'{"on": true, "reason": "x", "minutes": ' + minutes + b"}"
+    answer = client.post("/api/v1/breakglass", body, content_type="application/json")
+    assert answer.status_code in {400, 422} and answer.json()["error"]["message"]
+    assert client.get("/api/v1/breakglass").json() == {"on": False}
+    text = minutes.decode().strip('"')
+    if text:  # an empty field of the form is the usual hour
+        page = client.post("/settings/breakglass/", {"to": "on", "reason": "x", "minutes": text})
+        assert (page.status_code, client.get("/api/v1/breakglass").json()["on"]) == (
+            (302, True) if text == "5" else (422, False)
+        )

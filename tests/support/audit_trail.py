@@ -32,3 +32,11 @@ def committed() -> None:
     """What `on_commit` does, which never comes in a test's transaction."""
     head = AuditHead.objects.get(pk=1)
     anchor.note_end(head.seq, head.hash)
+
+
+def acts() -> list[str]:
+    return list(AuditRow.objects.values_list("act", flat=True))
+
+
+def read_last(act: str) -> AuditRow:
+    return AuditRow.objects.filter(act=act).latest("seq")

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool, ToolCallState
+from dashboard.cards import rendering
+from toolcards.core.calls.card import (
+    Card,
+    CardApproval,
+    CardError,
+    CardTool,
+    ToolCallState,
+)
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.calls.facts import Actor
 from toolcards.models import Run, Source, ToolCall
@@ -34,3 +42,11 @@ def a_card(state: ToolCallState, **more: Any) -> Card:
     if state is S.OUTPUT_DENIED:
         fields |= {"denied": "not today", "denied_by": Actor("human", "ann")}
     return Card("call-1", ordinal=1, state=state, **(fields | more))
+
+
+def html_of(card: Card, **how: Any) -> str:
+    return rendering.render_uncached(call_of(card), **how)
+
+
+def text_of(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())

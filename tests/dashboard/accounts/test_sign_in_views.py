@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -162,3 +163,32 @@ def test_a_foreign_page_cannot_press_the_button(bea: User, a_person: Any) -> Non
     assert victim.post(link).status_code == 403 and SESSION not in victim.cookies
     token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', victim.get(link).content.decode())[0]
     assert victim.post(link, {"csrfmiddlewaretoken": token}).status_code == 302
+
+
+# ---------------------------------------------------------------- signing in
+def test_name_and_password_open_the_door(client: Client, a_person: Callable[..., Any]) -> None:
+    a_person("viewer", "vera")
+    answer = client.post(
+        "/login/", {"username": "vera", "password": "a password for tests", "next": "/runs/?status=error"}
+    )
+    assert answer.status_code == 302 and answer.headers["Location"] == "/runs/?status=error"
+
+
+@pytest.mark.parametrize(
+    "expected", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example", "evil"]
+)
+def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], expected: str) -> None:
+    a_person("viewer", "vera")
+    by_name = {"username": "vera", "password": "a password for tests", "next": expected}
+    assert client.post("/login/", by_name).headers["Location"] == "/"
+
+
+def test_a_wrong_password_shows_a_message(client: Client) -> None:
+    answer = client.post("/login/", {"username": "vera", "password": "no"})
+    assert answer.status_code == 200 and "Wrong name or password" in answer.content.decode()
+
+
+def test_signing_out_takes_a_post(viewer: Client) -> None:
+    assert viewer.get("/logout/").status_code == 405
+    assert viewer.post("/logout/").headers["Location"] == "/login/"
+    assert viewer.get("/").status_code == 302

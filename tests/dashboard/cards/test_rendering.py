@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
-from dashboard.cards import labels, rendering, safe_text
-from dashboard.cards.card_view import CardView
-from tests.support.cards import a_card, call_of
+from dashboard.cards import labels, rendering
+from tests.support.cards import a_card, call_of, html_of, text_of
 from tests.support.tables import loop_over
-from toolcards.client.common import error_codes
 from toolcards.core.calls.card import (
     TERMINAL,
     Card,
@@ -28,14 +25,6 @@ from toolcards.core.calls.facts import Actor
 S = ToolCallState
 
 
-def html_of(card: Card, **how: Any) -> str:
-    return rendering.render_uncached(call_of(card), **how)
-
-
-def text_of(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
-
-
 @pytest.mark.parametrize("state", list(S))
 def test_every_state_is_a_card_that_names_itself(state: ToolCallState) -> None:
     html = html_of(a_card(state))
@@ -48,54 +37,6 @@ def test_every_state_is_a_card_that_names_itself(state: ToolCallState) -> None:
 def test_what_has_ended_does_not_move(state: ToolCallState) -> None:
     html = html_of(a_card(state))
     assert "data-moving" not in html and "data-since" not in html
-
-
-@pytest.mark.parametrize("cause", sorted(labels.SOFT_END_LABELS))
-def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
-    html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=CardError("", authority="runtime")))
-    assert labels.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
-    assert labels.SOFT_END_LABELS[cause].word in html and "data-moving" not in html and 'class="error"' not in html
-
-
-@pytest.mark.parametrize("cause", sorted(labels.UNWRITTEN_SENTENCES))
-def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
-    html = text_of(
-        html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=CardError("")))
-    )
-    assert "The tool did not run" in html and "not known" not in html
-
-
-FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
-    "timeout": ("the tool or its backend", "Check first, it may have run"),
-    "connect_failed": ("the network", "Yes, the same call may succeed"),
-    "rate_limited": ("the service behind the tool", "Yes, the same call may succeed"),
-    "invalid_input": ("the model: its input is not valid", "the input must be corrected"),
-    "no_such_tool": ("the model: it named a tool", "the tool name must be corrected"),
-    "gate_unavailable": ("Toolcards, or the connection to it", "Yes, the same call may succeed"),
-    "plugin_crash": ("a plugin", "No, it would fail again"),
-    "policy_denied": ("the policy does not allow it", "the policy would deny it again"),
-    "lost": ("the agent lost contact", "Check first"),
-    "tool_failed": ("the tool or its backend", "No, it would fail again"),
-}
-
-
-@loop_over("code", list(error_codes.TABLE))
-def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
-    fault = error_codes.make_fault(code)
-    error = CardError("words", code, fault.retryable, fault.authority, fault.phase)
-    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
-    whose, again = FAILED.get(code, ("", ""))
-    assert error_codes.get_title(code) in html and "words" in html
-    assert whose in html and again in html and "Not stated" not in html
-    if fault.retryable is False and error_codes.TABLE[code].retry in {"idempotent", "unwritten"}:
-        assert "it may have run" in html
-
-
-@pytest.mark.parametrize(("after_ms", "words"), [(2000, "2 s"), (1500, "1.5 s"), (0, ""), (None, "")])
-def test_a_failed_card_says_how_long_to_wait_where_that_is_known(after_ms: int | None, words: str) -> None:
-    error = CardError("words", "rate_limited", True, "tool", "execute", after_ms)
-    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error)))
-    assert ("Wait first" in html) is bool(words) and words in html
 
 
 def test_missing_facts_are_not_invented() -> None:
@@ -201,12 +142,6 @@ def test_no_rule_is_said_too() -> None:
     assert "No rule matched: default" in html_of(a_card(S.INPUT_AVAILABLE, decision=CardDecision("allow", version=1)))
 
 
-@pytest.mark.parametrize("code", sorted(labels.ANOMALIES))
-def test_oddities_are_said_in_words(code: str) -> None:
-    html = html_of(a_card(S.OUTPUT_AVAILABLE, anomalies=((code, 1.0),)))
-    assert labels.ANOMALIES[code].split("’")[0] in html
-
-
 def test_a_repair_shows_what_was_and_what_is() -> None:
     html = html_of(a_card(S.INPUT_AVAILABLE, original_input={"n": "1"}, input={"n": 1}, repair="schema"))
     assert "<del>−" in html and "<ins>+" in html and "repaired (schema)" in html
@@ -237,8 +172,6 @@ def test_the_strip_has_the_three_parts_of_a_call() -> None:
     assert "writing 0.8 s, waiting 42 s, running 3.1 s" in html
     assert all(f'<rect class="{part}"' in html for part in ("write", "wait", "run"))
 
-
-# ---------------------------------------------------------------- hostile text
 
 HOSTILE = {
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -295,42 +228,6 @@ def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> No
         html.encode()  # can be sent
 
 
-@loop_over(
-    ("text", "shown"),
-    [
-        ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\x00", "U+0000"), ("\ud800", "U+D800"), ("\U000e0041", "U+E0041"),
-        ("\ufeff", "U+FEFF"), ("\x85", "U+0085"), ("\u2028", "U+2028"), ("\u2800", "U+2800"), ("\u115f", "U+115F"),
-        ("\u1160", "U+1160"), ("\u3164", "U+3164"), ("\uffa0", "U+FFA0"), ("\u034f", "U+034F"), ("\u061c", "U+061C"),
-        ("\u180e", "U+180E"), ("\u00a0", "U+00A0"), ("\u2003", "U+2003"), ("\u202f", "U+202F"), ("\u3000", "U+3000"),
-        ("\u00ad", "U+00AD"), ("\ufe0f", "U+FE0F"), ("\ufe00", "U+FE00"), ("\U000e0100", "U+E0100"),
-        ("\u200d", "U+200D"),
-        ("\u17b4", "U+17B4"), ("\U0001d159", "U+1D159"), ("\U00016fe4", "U+16FE4"), ("\U00013437", "U+13437"),
-        ("\U0003ffff", "U+3FFFF"), ("\x0b", "U+000B"), ("\r", "U+000D"), ("\x9b", "U+009B"), ("\u2066", "U+2066"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
-    assert safe_text.mark_html(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
-    assert safe_text.mark_text(f"a{text}b") == f"a{shown}b"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "plain",
-        "tab\tand\nline",
-        "Zürich",
-        "日本語",
-        "👩\u200d🚀",
-        "❤\ufe0f",
-        "مرحبا",
-        "👁\ufe0f\u200d🗨\ufe0f",
-        "1\ufe0f\u20e3",
-    ],
-)
-def test_what_people_write_stays(text: str) -> None:
-    assert safe_text.mark_html(text) == text
-
-
 def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None:
     call = call_of(a_card(S.APPROVAL_REQUESTED))
     with django_assert_num_queries(0):
@@ -348,11 +245,6 @@ def test_only_so_many_cards_are_kept() -> None:
     for _ in range(5):
         kept.get_html(call_of(a_card(S.INPUT_AVAILABLE)))
     assert len(kept._html_by_key) == 3
-
-
-def test_the_face_of_a_card_without_anything_is_calm() -> None:
-    view = CardView(Card("x"))
-    assert not (view.summary or view.input or view.output or view.error_facts or view.segments or view.votable)
 
 
 def test_other_threads_get_the_interpreter_between_two_cards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from tests.support.batches import tickets
+from tests.support.votes_by_form import form
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 from toolcards.models.write_guard import allow_log_writes
@@ -188,3 +189,12 @@ def test_a_command_that_a_mask_hides_is_of_high_risk_wherever_it_waits(ann: Clie
     assert page.count('data-risk="high"') >= 2 and 'data-risk="medium"' not in page
     send(ann, "approve", tickets(page))
     assert states() == ["pending", "pending"] and len(calls) == 2
+
+
+def test_a_batch_is_answered_one_by_one(ann: Client, a_call: Any) -> None:
+    first, second = a_call("approval-requested", call_id="one"), a_call("approval-requested", call_id="two")
+    votes = [form(call) | {"approval": Approval.objects.get(call=call).pk} for call in (first, second)]
+    votes[1]["rev"] = 0
+    response = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json").json()["results"]
+    assert [one["status"] for one in response] == [200, 412]
+    assert Approval.objects.filter(state="pending").count() == 1

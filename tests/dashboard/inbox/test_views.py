@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from typing import Any
@@ -12,32 +11,13 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
-from dashboard.cards.card_view import CardView
-from dashboard.cards.risk.assessment import MAX_REASONS, assess_risk
-from dashboard.inbox import order
+from tests.support.votes_by_form import address, form
 from toolcards import gate
-from toolcards.models import Approval, ToolCall, Vote
+from toolcards.models import Approval, Vote
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def ann(an_approver: Any, client: Client) -> Client:
-    client.force_login(an_approver)
-    return client
-
-
-def form(call: ToolCall, decision: str = "approve", **more: Any) -> dict[str, Any]:
-    """What the call's form in the page sends."""
-    ask = call.as_card().approval
-    assert ask is not None
-    return {"decision": decision, "rev": call.as_card().rev, "args_sha256": ask.args_sha256, **more}
-
-
-def address(call: ToolCall) -> str:
-    return f"/approvals/{Approval.objects.get(call=call).pk}/vote"
 
 
 def test_every_waiting_call_is_an_article_with_its_form(ann: Client, a_call: Any) -> None:
@@ -177,44 +157,6 @@ def test_hostile_words_of_agents_and_people_are_escaped(ann: Client, a_call: Any
     assert "<script>alert" not in page and "U+202E" in page and "Denied" in page
 
 
-def test_history_says_who_when_why_and_under_which_rule(ann: Client, a_call: Any) -> None:
-    call = a_call("approval-requested")
-    ann.post(address(call), form(call, "deny", reason="not on a Friday"))
-    page = ann.get("/approvals/history/").content.decode()
-    assert "ann" in page and "not on a Friday" in page and "/policy/versions/1/" in page
-    assert f"/approvals/{Approval.objects.get().pk}/" in page
-
-
-def test_history_names_in_words_what_decided_without_a_person(ann: Client, a_call: Any) -> None:
-    a_call("approval-requested")
-    with allow_log_writes():
-        Approval.objects.update(state="expired", by_kind="timeout", by_name="", decided_at=1.0)
-    page = ann.get("/approvals/history/").content.decode()
-    assert '<span class="muted">time limit</span>' in page
-
-
-def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
-    for number in range(5):
-        a_call("output-denied", call_id=f"call-{number}")
-    seen, url = [], "/approvals/history/"
-    while url:
-        answer = ann.get(url)
-        seen += [row.approval.call.call_id for row in answer.context["answered"]]
-        after = answer.context["next"]
-        url = f"/approvals/history/?after={after}" if after else ""
-    assert seen == [f"call-{number}" for number in (4, 3, 2, 1, 0)]
-
-
-def test_a_batch_is_answered_one_by_one(ann: Client, a_call: Any) -> None:
-    first, second = a_call("approval-requested", call_id="one"), a_call("approval-requested", call_id="two")
-    votes = [form(call) | {"approval": Approval.objects.get(call=call).pk} for call in (first, second)]
-    votes[1]["rev"] = 0
-    response = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json").json()["results"]
-    assert [one["status"] for one in response] == [200, 412]
-    assert Approval.objects.filter(state="pending").count() == 1
-
-
 @pytest.mark.django_db(transaction=True)
 def test_of_two_people_at_the_same_moment_one_wins(a_call: Any, a_person: Any) -> None:
     call = a_call("approval-requested")
@@ -239,7 +181,6 @@ def test_of_two_people_at_the_same_moment_one_wins(a_call: Any, a_person: Any) -
 
 
 # ---------------------------------------------------------------- who may open what
-
 ROLES = ("viewer", "approver", "admin")
 EVERYBODY, APPROVERS, ADMINS = frozenset(ROLES), frozenset({"approver", "admin"}), frozenset({"admin"})
 OPEN_TO = {
@@ -314,8 +255,6 @@ def test_what_changes_something_is_never_a_get(url: str, a_person: Any, a_call: 
 
 
 # ---------------------------------------------------------------- undo
-
-
 def test_an_approval_that_is_held_back_offers_undo_and_takes_it(ann: Client, a_call: Any, limits: Any) -> None:
     limits(handover_seconds=600)
     call = a_call("approval-requested")
@@ -357,73 +296,7 @@ def test_a_viewer_cannot_undo(a_call: Any, a_person: Any, limits: Any) -> None:
     assert Approval.objects.get().state == "approved"
 
 
-# ---------------------------------------------------------------- risk
-
-
-def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any, policy: Any) -> None:
-    policy(
-        {
-            "default": "ask",
-            "rules": [
-                {"id": "high", "effect": "ask", "severity": "high", "match": {"tool": ["deploy"]}},
-                {"id": "low", "effect": "ask", "severity": "low", "match": {"tool": ["tidy"]}},
-            ],
-        }
-    )
-    for tool in ("tidy", "bash", "deploy", "delete_file"):
-        a_call("approval-requested", tool=tool, call_id=f"call-{tool}")
-    page = ann.get("/approvals/").content.decode()
-    order = ["High risk", "call-deploy", "call-delete_file", "Medium risk", "call-bash", "Low risk", "call-tidy"]
-    places = [page.index(text) for text in order]
-    assert places == sorted(places)
-    assert page.count("data-sure=") == page.count('name="sure" required') == 2
-    assert "marked high risk by rule" in page and "deletes or overwrites data" in page
-    assert page.count('value="deny" formnovalidate') == 4
-
-
-def test_the_places_on_the_cards_are_the_order_of_the_page(a_call: Any) -> None:
-    tools = ("bash", "delete_file", "Edit", "delete_file", "bash")
-    calls = [a_call("approval-requested", tool=tool, call_id=f"c{n}") for n, tool in enumerate(tools)]
-    listed = [call for group in order.group_by_risk(reversed(calls)) for call in group.calls]
-    places = [CardView(call.as_shown_card(), call=call).queue for call in listed]
-    assert places == sorted(places) and len(places) == len(calls)
-    assert [call.call_id for call in listed[:2]] == ["c1", "c3"]
-
-
-@pytest.mark.parametrize(
-    ("tool", "value", "reason"),
-    [
-        ("bash", {"command": "rm -rf build"}, "deletes or overwrites data"),
-        ("bash", {"command": "git push --force origin main"}, "deletes or overwrites data"),
-        ("bash", {"command": "curl https://example.com"}, "reaches the network"),
-        ("bash", {"command": "cat ~/.ssh/id_rsa"}, "touches secrets"),
-        ("bash", {"command": "echo $(whoami)"}, "can’t be analyzed"),
-        ("bash", {"command": "echo " + "x" * 500}, "a long command"),
-        ("Edit", {"file_path": "../other/a.py"}, "leaves the project"),
-        ("Edit", {"file_path": "config/.env"}, "touches secrets"),
-        ("send_money", {"to": "ann"}, "sends data or money"),
-    ],
-)
-def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, reason: str) -> None:
-    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
-    assert any(reason in one for one in result.reasons) and len(result.reasons) <= MAX_REASONS
-
-
-@pytest.mark.parametrize(
-    ("tool", "value"),
-    [
-        ("bash", {"command": "git add -f a.py"}), ("bash", {"command": "ls"}), ("Edit", {"file_path": "src/a.py"}),
-        ("bash", {"command": 7}), ("bash", [1, 2]),
-    ],
-)  # fmt: skip
-def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, value: Any) -> None:
-    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
-    assert result.level == "medium" and not result.reasons
-
-
 # ---------------------------------------------------------------- without JavaScript
-
-
 @pytest.mark.parametrize(("decision", "word"), [("approve", "Approved: bash."), ("deny", "Denied: bash.")])
 def test_a_plain_form_says_that_the_vote_counted(ann: Client, a_call: Any, decision: str, word: str) -> None:
     call = a_call("approval-requested")

@@ -155,3 +155,20 @@ def test_the_newest_failures_and_denials_are_listed_together(a_run: Callable[...
         facts += [f.InputReady(f"c{number}", "Read", {}, True), failed]
     a_run("r", *facts, f.InputReady("open", "Read", {}, True), f.CallClosed("open", "aborted"))
     assert [call.call_id for call in find_failed_calls()] == ["c13", "c12", "c11", "c10", "c9"]
+
+
+def test_an_hour_has_sixty_bars() -> None:
+    assert len(count_by_minute([])) == 60 and not any(bar.calls for bar in count_by_minute([]))
+
+
+def a_long_run(a_run: Callable[..., Run], calls: int) -> None:
+    facts = [f.InputReady(f"c{n}", "Read", {"n": n}, True) for n in range(1, calls + 1)]
+    a_run("long", *facts, f.OutputFailed("c5", "it broke"), f.OutputReady("c6", 1))
+
+
+def test_calls_per_minute_can_be_read_as_a_table(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_long_run(a_run, 7)
+    html = viewer.get("/").content.decode()
+    table = html.split('id="minutes-table"')[1].split("</details>")[0]
+    numbers = [int(entry) for entry in re.findall(r'<td class="num">(\d+)</td>', table)]
+    assert (sum(numbers[::5]), sum(numbers[4::5])) == (7, 1)  # calls, failed

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard.cards.rendering import CardForm
 from dashboard.runs.filters import RunFilters
-from dashboard.runs.tables import MOST_CARDS, choose_forms, list_run_rows
+from dashboard.runs.tables import MOST_CARDS, choose_forms, compute_state_bar, list_run_rows
 from toolcards.core.calls import facts as f
 from toolcards.models import Run
 
@@ -62,3 +62,16 @@ def test_the_first_waiting_calls_are_cards_and_all_others_lines(a_call: Callable
     listed_calls = choose_forms([done, *waiting])
     assert [call.row for call in listed_calls if call.form is CardForm.CARD] == waiting[:MOST_CARDS]
     assert {call.form for call in listed_calls} == {CardForm.CARD, CardForm.LISTED}
+
+
+def test_a_state_bar_fills_its_line() -> None:
+    parts = compute_state_bar({"output-available": 3, "output-error": 1})
+    assert [(part.word, part.x, part.width) for part in parts] == [("Done", 0.0, 75.0), ("Failed", 75.0, 25.0)]
+
+
+def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:
+    for number, tool in enumerate(("Bash", "Read", "Read", '<x>"', "Re\u202ead")):
+        a_call(tool=tool, call_id=f"c{number}")
+    html = viewer.get("/calls/").content.decode()
+    tools = html.split('<datalist id="tools">')[1].split("</datalist>")[0]
+    assert re.findall(r'value="([^"]*)"', tools) == ["&lt;x&gt;&quot;", "Bash", "Read"]

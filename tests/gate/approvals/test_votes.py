@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from toolcards import gate
 from toolcards.client.common.canonical_json import digest
@@ -56,3 +58,51 @@ def test_the_same_edit_of_an_input_with_a_mask_is_the_same_again(source: Any, po
     edit = replace(ballot, edited_args=FIRST | {"key": masked})
     card: Card = gate.vote(ann, edit)
     assert card.input == FIRST | {"key": SECRET} and gate.vote(ann, edit).input == card.input
+
+
+def test_the_second_answer_loses_and_learns_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    gate.vote(an_approver, ballot(call, "deny"))
+    with pytest.raises(gate.AlreadyDecided) as error:
+        gate.vote(a_person("approver", "bob"), ballot(call, "approve"))
+    assert error.value.details["by"] == "ann"
+
+
+def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+    call, outcomes, ready = a_call("approval-requested"), [], threading.Barrier(2)
+
+    def cast(person: Any, decision: str, value: gate.Ballot) -> None:
+        ready.wait()
+        try:
+            gate.vote(person, value)
+            outcomes.append(decision)
+        except gate.AlreadyDecided:
+            outcomes.append("lost")
+        finally:
+            connection.close()
+
+    votes = [(an_approver, "approve"), (a_person("approver", "bob"), "deny")]
+    threads = [threading.Thread(target=cast, args=(who, what, ballot(call, what))) for who, what in votes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) in (["approve", "lost"], ["deny", "lost"])
+    won = "approved" if "approve" in outcomes else "denied"
+    assert Approval.objects.get().state == won
+
+
+def test_the_same_answer_again_is_no_second_answer(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    vote = ballot(call, "approve")
+    gate.vote(an_approver, vote)
+    assert gate.vote(an_approver, vote).state == "approval-responded"
+
+
+def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    vote = ballot(a_call("approval-requested"), "approve")
+    for change in ({"rev": vote.rev - 1}, {"args_sha256": "0" * 64}):
+        other = gate.Ballot(**{name: getattr(vote, name) for name in gate.Ballot.__slots__} | change)
+        with pytest.raises(gate.CallChanged):
+            gate.vote(an_approver, other)
+    assert Approval.objects.get().state == "pending"

@@ -15,17 +15,12 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
-from hypothesis import HealthCheck, example, given
-from hypothesis import strategies as st
 
-from tests.support.effort import draw
 from tests.support.gate_commands import RecordFacts, make_ballot
 from toolcards import encryption, gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
-from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
 from toolcards.core.redaction.masks import has_mask
-from toolcards.core.redaction.redactor import Redactor
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
 from toolcards.gate.maintenance import rebuild, retention, run_masking
 from toolcards.gate.writer import group_commit, run_cache
@@ -114,8 +109,6 @@ def aged(run: Run, days: float = 2) -> Run:
 
 
 # ---------------------------------------------------------------- masking
-
-
 def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
     before = read_outcomes()
@@ -261,8 +254,6 @@ def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
 
 
 # ---------------------------------------------------------------- deleting
-
-
 def test_old_runs_are_deleted_with_all_that_was_theirs(
     leaky: Run, a_run: Callable[..., Run], limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,8 +308,6 @@ def test_no_receipt_outlives_its_setting_or_the_runs(
 
 
 # ---------------------------------------------------------------- sealed
-
-
 def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: Any) -> None:
     text = "naïve \ud800 text"
     sealed, again = encryption.seal([text, text], "a.b")
@@ -342,64 +331,3 @@ def test_receipts_are_sealed_and_given_back(source: Source) -> None:
         assert cursor.fetchone()[0].startswith(encryption.MARK)
     assert group_commit.execute(ReserveKey(source, "k", {})).text == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
-
-
-# ---------------------------------------------------------------- any log at all
-
-_PARTS = ['{"password": "', WORD, '"}', "{", "}", GITHUB[:9], GITHUB[9:], "12", "", " "]
-TEXTS = st.sampled_from([*_PARTS, f'{{"token": "{GITHUB}"}}', f"token={GITHUB}"])
-VALUES = st.one_of(TEXTS, st.just({"password": WORD}), st.just({"a": [GITHUB, 1]}), st.none(), st.integers())
-CALL = st.sampled_from(["a", "b"])
-FACTS = st.one_of(
-    st.builds(f.InputStarted, CALL, st.sampled_from(["bash", "x"])),
-    st.builds(f.InputDelta, CALL, TEXTS),
-    st.builds(f.InputDelta, CALL, TEXTS),
-    st.builds(f.InputDelta, CALL, TEXTS),
-    st.builds(f.InputReady, CALL, st.just("bash")),
-    st.builds(f.InputReady, CALL, st.just("bash"), VALUES, st.just(True)),
-    st.builds(f.InputRepaired, CALL, st.just("x"), VALUES, VALUES),
-    st.builds(f.InputInvalid, CALL, st.just("x"), VALUES, TEXTS),
-    st.builds(f.PolicyDecided, CALL, st.sampled_from(["allow", "ask"]), reason=TEXTS),
-    st.builds(f.ApprovalRequested, CALL, source_id=st.just("s"), id=st.just("i"), reason=TEXTS, reply_to=VALUES),
-    st.builds(f.ApprovalAnswered, CALL, st.booleans(), reason=TEXTS, input=VALUES, has_input=st.booleans()),
-    st.builds(f.OutputPartial, CALL, VALUES),
-    st.builds(f.OutputReady, CALL, VALUES),
-    st.builds(f.OutputFailed, CALL, TEXTS),
-    st.builds(f.OutputDenied, CALL, TEXTS),
-    st.builds(f.SnapshotReceived, CALL, VALUES),
-    st.builds(f.TextDelta, text=TEXTS),
-    st.builds(f.RunStarted, agent=st.just("bot")),
-    st.builds(f.StepReset),
-    st.builds(f.RunEnded, outcome=st.sampled_from(["ok", "error", "interrupt"]), close_open_input=st.booleans()),
-)
-
-
-@draw(400, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(FACTS, max_size=25))
-@example([f.InputDelta("a", ""), f.OutputPartial("a", 1), f.InputDelta("a", f'{{"token": "{GITHUB}"}}')])
-@example([f.InputDelta("a", '{"token": "'), f.OutputPartial("a", 1), f.InputDelta("a", f'{GITHUB}"}} ')])
-def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
-    hide = Redactor(b"key")
-    scrub, places = LogMasker(hide), []
-    for fact in story:
-        for ordinal, routed in scrub.before.route(fact):
-            scrub.read(ordinal, routed, len(places) + 1)
-            places.append((ordinal, len(places) + 1))
-    told = scrub.mask_facts()
-    after, _ = fold_facts(places, told)
-    assert find_difference(scrub.before, after) == ""
-    again = LogMasker(hide)
-    for (ordinal, seq), fact in zip(places, told, strict=True):
-        again.read(ordinal, fact, seq)
-    assert list(map(f.dump, again.mask_facts())) == list(map(f.dump, told))
-    for old, new in zip(scrub.before.cards.values(), after.cards.values(), strict=True):
-        assert hide.value(new.input) == new.input and (old.has_input == new.has_input)
-
-
-def test_reading_a_long_run_is_quick() -> None:
-    scrub, begun = LogMasker(Redactor(b"key")), time.perf_counter()
-    scrub.read(1, f.InputStarted("a", "bash"), 1)
-    for seq in range(2, 20_000):
-        scrub.read(1, f.InputDelta("a", "password"), seq)
-    scrub.mask_facts()
-    assert time.perf_counter() - begun < 5

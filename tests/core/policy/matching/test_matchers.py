@@ -1,6 +1,6 @@
 """One table per matcher: value, what the rule says, the answer."""
 
-import re
+from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.support.tables import loop_over
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import MATCHERS
-from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
 T, F, U = TRUE, FALSE, UNKNOWN
@@ -207,14 +206,3 @@ def test_a_matcher_always_answers(op, value):
 def test_places_always_answer(op, value):
     matcher = MATCHERS[op]
     assert matchers.match_value(matcher, value, matcher.shape.prepare(SAMPLES[op])) in Truth
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.sampled_from(["a", "b", "ab", "."]), max_size=8), st.lists(st.sampled_from(["a", "b", "*"]), max_size=6)
-)
-def test_globs_agree_with_regular_expressions(text, pattern):
-
-    text, pattern = "".join(text), "".join(pattern)
-    expected = re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), text, re.DOTALL) is not None
-    assert compile_glob(pattern)(text) == expected

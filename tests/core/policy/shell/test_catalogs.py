@@ -1,5 +1,7 @@
 """The catalogues of programs and tools say only what can be meant."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.support.tables import loop_over
@@ -7,7 +9,6 @@ from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
 from toolcards.core.policy.shell.catalogs import (
     ProgramCatalog,
     explain_other_arguments,
@@ -77,54 +78,6 @@ def test_a_program_that_stands_there_twice_is_refused():
 def test_a_version_of_a_program_is_that_program(word, names):
     assert list_names(word) == names
     assert find_program("/lib64/ld-linux-x86-64.so.2") is find_program("ld-linux-x86-64.so.2") is not None
-
-
-def read(words, specification, style="gnu", **more):
-    arguments = read_arguments(tuple(words.split()), 0, read_specification(specification), style, **more)
-    return arguments.options, [word for _, word in arguments.operands], arguments.unknown
-
-
-@loop_over(
-    ("words", "style", "expected"),
-    [
-        ("-ab f", "gnu", ([("-a", ""), ("-b", "")], ["f"], [])),
-        ("f -a", "gnu", ([("-a", "")], ["f"], [])),
-        ("f -a", "posix", ([], ["f", "-a"], [])),
-        ("-v x f", "gnu", ([("-v", "x")], ["f"], [])),
-        ("-avx f", "gnu", ([("-a", ""), ("-v", "x")], ["f"], [])),
-        ("-oxa", "gnu", ([("-o", "xa")], [], [])),
-        ("-o x", "gnu", ([("-o", "")], ["x"], [])),
-        ("--long=x", "gnu", ([("--long", "x")], [], [])),
-        ("--long x f", "gnu", ([("--long", "x")], ["f"], [])),
-        ("--lon=x", "gnu", ([], [], ["--lon=x"])),
-        ("--flag=x", "gnu", ([], [], ["--flag=x"])),
-        ("-z", "gnu", ([], [], ["-z"])),
-        ("-az", "gnu", ([("-a", "")], [], ["-az"])),
-        ("-- -z", "gnu", ([], ["-z"], [])),
-        ("- -a", "gnu", ([("-a", "")], ["-"], [])),
-        ("-v", "gnu", ([], [], ["-v"])),
-        ("-12 f", "gnu", ([("-#", "12")], ["f"], [])),
-        ("-m x", "gnu", ([("-m", "x")], [], [])),
-        ("-m -a", "gnu", ([("-m", ""), ("-a", "")], [], [])),
-        ("av x f", "tar", ([("-a", ""), ("-v", "x")], ["f"], [])),
-        ("va x f", "tar", ([("-v", "x"), ("-a", "")], ["f"], [])),
-        ("az f", "tar", ([("-a", "")], ["f"], ["az"])),
-        ("--single x", "long", ([("-single", "x")], [], [])),
-        ("-single=x", "long", ([("-single", "x")], [], [])),
-        ("-ax v f", "gnu", ([("-a", "")], ["v", "f"], ["-ax"])),
-        ("-na v f", "gnu", ([("-n", "v"), ("-a", "")], ["f"], [])),
-        ("-an", "gnu", ([("-a", "")], [], ["-an"])),
-        (". -single x -y", "find", ([("-single", "x")], ["."], ["-y"])),
-    ],
-)
-def test_options_are_read_as_programs_read_them(words, style, expected):
-    assert read(words, "-[ab] -v: -o? -m~ -n! -# --long= --flag -single:", style) == expected
-
-
-def test_a_pattern_may_be_an_option():
-    assert read("x -a *", "-a", patterns=frozenset({2}))[2] == ["*"]
-    assert read("-- *", "-a", patterns=frozenset({1}))[1] == ["*"]
-    assert Arguments().names == set()
 
 
 ALONE = [

@@ -141,8 +141,6 @@ def test_the_gravest_reasons_come_first_and_are_few() -> None:
     assert len(reasons) == MAX_REASONS and reasons[0] == "deletes or overwrites data"
 
 
-# ---------------------------------------------------------------- what is masked
-
 # A secret that a mask hides, and a place where a command hides with it.
 HIDING_PLACES = [
     "cookie=1; §", "echo Cookie: a; §", "AUTHORIZATION=x; §", "PASSWORD=$(§) ls", "x --token=`§`", "secret=`§`",
@@ -188,3 +186,34 @@ def test_a_proposed_edit_hides_no_command_in_a_mask() -> None:
 def test_an_everyday_command_with_a_secret_is_not_of_high_risk(command: str) -> None:
     result = assess_waiting({"command": command})
     assert result.level == "medium", result.reasons
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "reason"),
+    [
+        ("bash", {"command": "rm -rf build"}, "deletes or overwrites data"),
+        ("bash", {"command": "git push --force origin main"}, "deletes or overwrites data"),
+        ("bash", {"command": "curl https://example.com"}, "reaches the network"),
+        ("bash", {"command": "cat ~/.ssh/id_rsa"}, "touches secrets"),
+        ("bash", {"command": "echo $(whoami)"}, "can’t be analyzed"),
+        ("bash", {"command": "echo " + "x" * 500}, "a long command"),
+        ("Edit", {"file_path": "../other/a.py"}, "leaves the project"),
+        ("Edit", {"file_path": "config/.env"}, "touches secrets"),
+        ("send_money", {"to": "ann"}, "sends data or money"),
+    ],
+)
+def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, value: Any, reason: str) -> None:
+    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    assert any(reason in one for one in result.reasons) and len(result.reasons) <= MAX_REASONS
+
+
+@pytest.mark.parametrize(
+    ("tool", "value"),
+    [
+        ("bash", {"command": "git add -f a.py"}), ("bash", {"command": "ls"}), ("Edit", {"file_path": "src/a.py"}),
+        ("bash", {"command": 7}), ("bash", [1, 2]),
+    ],
+)  # fmt: skip
+def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, value: Any) -> None:
+    result = assess_risk(a_call("approval-requested", tool=tool, input=value).as_shown_card())
+    assert result.level == "medium" and not result.reasons

@@ -1,0 +1,76 @@
+"""The audit trail as a page: who may read it, what it finds, and calls that are shown without masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.support.audit_trail import acts, read_last
+from toolcards.audit.trail import Act, write_acts
+
+pytestmark = pytest.mark.django_db
+SECRET = "Zx9vK3qLm7pR"
+
+
+@pytest.fixture
+def signed_in(client: Client, a_person: Any) -> Callable[[str], Client]:
+    def as_(role: str) -> Client:
+        client.force_login(a_person(role))
+        return client
+
+    return as_
+
+
+@pytest.mark.parametrize("role", ["viewer", "approver"])
+def test_only_admins_read_the_trail_and_reveal(signed_in: Any, a_call: Any, role: str) -> None:
+    call = a_call("input-available")
+    client = signed_in(role)
+    assert client.get("/settings/audit/").status_code == 403
+    assert client.get("/settings/audit/export/").status_code == 403
+    assert client.post("/settings/audit/verify/").status_code == 403
+    assert client.post(f"/calls/{call.public_id}/reveal").status_code == 403
+    assert "reveal" not in acts()
+
+
+def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> None:
+    call = a_call("approval-responded")
+    admin = signed_in("admin")
+    page = admin.get("/settings/audit/", {"person": "ann", "act": "vote", "call": call.public_id}).content.decode()
+    assert page.count("data-seq=") == 1 and 'data-act="vote"' in page
+    assert admin.get("/settings/audit/", {"person": "nobody"}).content.decode().count("data-seq=") == 0
+    assert admin.get("/settings/audit/", {"since": "2100-01-01T00:00"}).content.decode().count("data-seq=") == 0
+    assert 'data-verified="yes"' in admin.post("/settings/audit/verify/").content.decode()
+
+
+def test_the_page_finds_acts_by_what_their_details_say(signed_in: Any) -> None:
+    write_acts(
+        Act("person.changed", detail={"person": "zoë", "groups": {"was": [], "is": ["sre", "ops"]}}), Act("other")
+    )
+    admin = signed_in("admin")
+    page = admin.get("/settings/audit/", {"act": "person.", "about": "zoë"}).content.decode()
+    assert page.count("data-seq=") == 1 and "— → sre, ops" in page
+    for about in ("%", "zo_", "nobody", "\\"):
+        assert admin.get("/settings/audit/", {"about": about}).content.decode().count("data-seq=") == 0, about
+
+
+def test_the_page_of_a_call_leads_to_its_masked_values_for_who_may_see_them(signed_in: Any, a_call: Any) -> None:
+    call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
+    form = f'action="/calls/{call.public_id}/reveal"'
+    pages = {role: signed_in(role).get(f"/calls/{call.public_id}/").content.decode() for role in ("admin", "approver")}
+    assert form in pages["admin"] and form not in pages["approver"] and SECRET not in "".join(pages.values())
+
+
+def test_revealing_shows_the_original_and_is_recorded(signed_in: Any, a_call: Any) -> None:
+    call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
+    admin = signed_in("admin")
+    answer = admin.post(f"/calls/{call.public_id}/reveal")
+    assert SECRET in answer.content.decode() and answer["Cache-Control"] == "no-store, private"
+    assert (read_last("reveal").actor, read_last("reveal").call) == ("a-admin", call.public_id)
+    assert admin.get(f"/calls/{call.public_id}/reveal").status_code == 405
+    assert admin.post("/calls/1-99/reveal").status_code == 404
+    careful = Client(enforce_csrf_checks=True)
+    careful.cookies = admin.cookies
+    assert careful.post(f"/calls/{call.public_id}/reveal").status_code == 403

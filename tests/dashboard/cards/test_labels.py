@@ -1,0 +1,70 @@
+"""Words of cards: states, causes, errors and anomalies."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.cards import labels
+from tests.support.cards import a_card, html_of, text_of
+from tests.support.tables import loop_over
+from toolcards.client.common import error_codes
+from toolcards.core.calls.card import (
+    CardError,
+    ToolCallState,
+)
+
+S = ToolCallState
+
+
+@pytest.mark.parametrize("cause", sorted(labels.SOFT_END_LABELS))
+def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
+    html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=CardError("", authority="runtime")))
+    assert labels.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
+    assert labels.SOFT_END_LABELS[cause].word in html and "data-moving" not in html and 'class="error"' not in html
+
+
+@pytest.mark.parametrize("cause", sorted(labels.UNWRITTEN_SENTENCES))
+def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
+    html = text_of(
+        html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=CardError("")))
+    )
+    assert "The tool did not run" in html and "not known" not in html
+
+
+FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
+    "timeout": ("the tool or its backend", "Check first, it may have run"),
+    "connect_failed": ("the network", "Yes, the same call may succeed"),
+    "rate_limited": ("the service behind the tool", "Yes, the same call may succeed"),
+    "invalid_input": ("the model: its input is not valid", "the input must be corrected"),
+    "no_such_tool": ("the model: it named a tool", "the tool name must be corrected"),
+    "gate_unavailable": ("Toolcards, or the connection to it", "Yes, the same call may succeed"),
+    "plugin_crash": ("a plugin", "No, it would fail again"),
+    "policy_denied": ("the policy does not allow it", "the policy would deny it again"),
+    "lost": ("the agent lost contact", "Check first"),
+    "tool_failed": ("the tool or its backend", "No, it would fail again"),
+}
+
+
+@loop_over("code", list(error_codes.TABLE))
+def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
+    fault = error_codes.make_fault(code)
+    error = CardError("words", code, fault.retryable, fault.authority, fault.phase)
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
+    whose, again = FAILED.get(code, ("", ""))
+    assert error_codes.get_title(code) in html and "words" in html
+    assert whose in html and again in html and "Not stated" not in html
+    if fault.retryable is False and error_codes.TABLE[code].retry in {"idempotent", "unwritten"}:
+        assert "it may have run" in html
+
+
+@pytest.mark.parametrize(("after_ms", "words"), [(2000, "2 s"), (1500, "1.5 s"), (0, ""), (None, "")])
+def test_a_failed_card_says_how_long_to_wait_where_that_is_known(after_ms: int | None, words: str) -> None:
+    error = CardError("words", "rate_limited", True, "tool", "execute", after_ms)
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error)))
+    assert ("Wait first" in html) is bool(words) and words in html
+
+
+@pytest.mark.parametrize("code", sorted(labels.ANOMALIES))
+def test_oddities_are_said_in_words(code: str) -> None:
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, anomalies=((code, 1.0),)))
+    assert labels.ANOMALIES[code].split("’")[0] in html

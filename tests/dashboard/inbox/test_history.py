@@ -1,0 +1,43 @@
+"""Decided approvals: who, when, why and by which rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.support.votes_by_form import address, form
+from toolcards.models import Approval
+from toolcards.models.write_guard import allow_log_writes
+
+pytestmark = pytest.mark.django_db
+
+
+def test_history_says_who_when_why_and_under_which_rule(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    ann.post(address(call), form(call, "deny", reason="not on a Friday"))
+    page = ann.get("/approvals/history/").content.decode()
+    assert "ann" in page and "not on a Friday" in page and "/policy/versions/1/" in page
+    assert f"/approvals/{Approval.objects.get().pk}/" in page
+
+
+def test_history_names_in_words_what_decided_without_a_person(ann: Client, a_call: Any) -> None:
+    a_call("approval-requested")
+    with allow_log_writes():
+        Approval.objects.update(state="expired", by_kind="timeout", by_name="", decided_at=1.0)
+    page = ann.get("/approvals/history/").content.decode()
+    assert '<span class="muted">time limit</span>' in page
+
+
+def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
+    for number in range(5):
+        a_call("output-denied", call_id=f"call-{number}")
+    seen, url = [], "/approvals/history/"
+    while url:
+        answer = ann.get(url)
+        seen += [row.approval.call.call_id for row in answer.context["answered"]]
+        after = answer.context["next"]
+        url = f"/approvals/history/?after={after}" if after else ""
+    assert seen == [f"call-{number}" for number in (4, 3, 2, 1, 0)]
