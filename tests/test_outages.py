@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import sqlite3
-from pathlib import Path
 
 import pytest
 from django.db import OperationalError
 
 from tests.support.tables import loop_over
-from toolcards import files, outages
+from toolcards import outages
 from toolcards.outages import BELL, READING, WRITING, find_cause
 
 
@@ -119,17 +118,3 @@ def test_an_error_that_the_writer_has_reported_is_not_the_readers_too() -> None:
     outages.report_failure(WRITING, error)
     outages.report_failure(READING, error)
     assert [outage.part for outage in outages.list_outages()] == [WRITING]
-
-
-def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "kept.json"
-    files.replace_file(target, "before")
-
-    def full(handle: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        files.replace_file(target, "after")
-    assert target.read_text() == "before" and list(tmp_path.iterdir()) == [target]
-    assert target.stat().st_mode & 0o777 == 0o600

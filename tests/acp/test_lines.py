@@ -17,7 +17,6 @@ from tests.support.acp_editor import Editor
 from tests.support.server import PATIENCE
 from tests.support.tables import loop_over
 from toolcards.acp.lines import sift
-from toolcards.acp.permission_requests import select_option
 
 PARAMS: dict[str, Any] = {"sessionId": "s", "options": [], "toolCall": {"toolCallId": "c"}}
 ASK: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": PARAMS}
@@ -124,15 +123,6 @@ def test_nothing_that_any_editor_could_take_for_a_request_passes(text: str) -> N
     passed = sift(line(text)).passes
     assert not [each for each in spoken(passed) if each.get("method") == ASK["method"] and "params" in each]
 
-
-@pytest.mark.parametrize(
-    "options", [[], [7], [{}], [{"kind": []}], [{"kind": "allow_once", "optionId": 7}], [None, "x"]]
-)
-def test_odd_options_are_no_yes(options: list[Any]) -> None:
-    assert select_option(options, True) == {"outcome": {"outcome": "cancelled"}}
-
-
-# ---------------------------------------------------------------- the real relay
 
 AGENT = """
 import sys

@@ -13,7 +13,7 @@ from tests.support.fake_gate import Gate
 from tests.support.server import PATIENCE, until
 from tests.support.silent_server import Hole
 from tests.support.tables import loop_over
-from toolcards.acp.permission_requests import PermissionRequests
+from toolcards.acp.permission_requests import PermissionRequests, select_option
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client
 from toolcards.client.common.canonical_json import digest
@@ -70,8 +70,6 @@ def gate() -> Iterator[Gate]:
 
 
 # ---------------------------------------------------------------- bad answers
-
-
 def outcome(gate: Gate, *, timeout: float = PATIENCE) -> str:
     agent = Agent(gate.url, timeout=timeout)
     try:
@@ -136,8 +134,6 @@ def test_an_edit_cannot_be_carried_and_is_reported_as_not_run(agent: Agent, gate
 
 
 # ---------------------------------------------------------------- one id for several calls
-
-
 def judged(gate: Gate) -> list[tuple[str, Any, int]]:
     return [(call.tool, call.args, call.attempt) for call in gate.calls]
 
@@ -189,8 +185,6 @@ def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
 
 
 # ---------------------------------------------------------------- a mirror: the dashboard's word
-
-
 def build_answer(**other: Any) -> dict[str, Any]:
     """What the server says once a person has approved."""
     args = {"command": "ls"}
@@ -227,3 +221,10 @@ def test_only_an_answer_to_the_same_request_is_passed_on(agent: Agent, value: An
 
 def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:
     assert agent.sessions.check_vote("1", build_answer()) is None
+
+
+@pytest.mark.parametrize(
+    "options", [[], [7], [{}], [{"kind": []}], [{"kind": "allow_once", "optionId": 7}], [None, "x"]]
+)
+def test_odd_options_are_no_yes(options: list[Any]) -> None:
+    assert select_option(options, True) == {"outcome": {"outcome": "cancelled"}}

@@ -1,4 +1,4 @@
-"""The audit trail knows when its end was cut: whatever is removed, rewritten or put back, it does not read as whole."""
+"""The anchor: it shows that the end of the trail was cut, rewritten or put back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting agent programs: what is written, that it is written once, and that undo removes exactly that."""
+"""Recipes: each says what it can do, and how to undo it."""
 
 from __future__ import annotations
 

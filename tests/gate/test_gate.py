@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import connections
+from channels.db import database_sync_to_async as in_thread
+from django.db import DatabaseError, connection, connections
+from django.test import Client
 
+from tests.support.gated_calls import ALLOW, ASK, DECIDE, PUSH, QUESTION, end_leases, get_approval
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
+from toolcards.core.runs import sequence_set
+from toolcards.gate import policy_store
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
-from toolcards.models import Event, LogIsFinal, Run, ToolCall
+from toolcards.models import Approval, Event, LogIsFinal, PolicyVersion, Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,3 +103,120 @@ def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -
     writer.enqueue(work)
     writer.drain(PATIENCE)
     assert work.over
+
+
+# ---------------------------------------------------------------- a sender's own numbers
+async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
+    call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence_set, "MAX_GAPS", 3)
+    frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
+    _, body, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
+    assert (body["accepted"], body["refused"], body["error"]["code"]) == (5, 1, "gaps")
+    assert json.loads((await Run.objects.aget()).numbers) == [4, [6, 6]]
+    async with agent(run="s", mode="observe") as socket:
+        await socket.say(frames[:4])
+        assert (await socket.hear("error"))["code"] == "gaps"
+        await socket.acked(4)
+    texts = [event.decoded_fact async for event in Event.objects.filter(run__name="s").order_by("seq")]
+    assert [fact.text for fact in texts if fact.type == "text-delta"] == ["2", "4", "6"]
+
+
+# ---------------------------------------------------------------- what the wire promises besides
+def test_a_policy_that_cannot_be_read_allows_nothing(source: Source, policy: Any) -> None:
+    policy("watch")
+    for broken in ("{", '{"v": 1, "rules": [{"effect": "perhaps"}]}'):
+        PolicyVersion.objects.filter(active=True).update(document=broken)
+        policy_store._compiled.clear()
+        decision = gate.decide(source, gate.DecisionRequest(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
+        assert (decision["decision"], decision["by"]["kind"], decision["permit"]) == ("deny", "gate_error", None)
+    policy_store._compiled.clear()
+
+
+def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, policy: Any) -> None:
+    policy("watch")
+    before = ToolCall.objects.count(), Approval.objects.count()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE toolcards_auditrow RENAME TO toolcards_elsewhere")
+    try:
+        with pytest.raises(DatabaseError):
+            gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+        assert (ToolCall.objects.count(), Approval.objects.count()) == before
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE toolcards_elsewhere RENAME TO toolcards_auditrow")
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))["decision"] == "allow"
+
+
+async def test_an_idempotency_key_belongs_to_one_call(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    decision = QUESTION | {"idempotency_key": "k"}
+    _, first, _ = await call("POST", DECIDE, decision)
+    assert (await call("POST", DECIDE, decision))[1]["approval"]["id"] == first["approval"]["id"]
+    status, answer, _ = await call("POST", DECIDE, decision | {"call_id": "d", "args": {"command": "git push --force"}})
+    assert (status, answer["error"]["code"]) == (409, "key_reuse")
+    assert (await call("POST", DECIDE, decision | {"run": "another"}))[0] == 200
+
+
+async def test_what_a_rule_allowed_over_a_socket_has_begun_with_a_right_to(agent: Any, call: Any, policy: Any) -> None:
+    await in_thread(policy)({"rules": [ALLOW]})
+    async with agent(run="r", mode="gate") as socket:
+        await socket.say(PUSH)
+        assert (await socket.hear("decision"))["decision"] == "allow"
+    assert (await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"}))[0] == 200
+    assert not (await ToolCall.objects.aget()).as_card().anomalies
+
+
+async def test_a_lost_run_takes_its_questions_and_unused_answers_with_it(
+    call: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    path, proof, pk = await get_approval(call, an_approver, ballot)
+    await call("POST", DECIDE, QUESTION | {"call_id": "d"})
+    waits = await ToolCall.objects.aget(call_id="d")
+    vote = ballot(waits, "approve")
+    await call("POST", "/api/v1/runs/r/beat", {})
+    await in_thread(end_leases)()
+    await in_thread(gate.sweep)()
+    states = {row.call_id: row.state async for row in Approval.objects.all()}
+    assert set(states.values()) == {"cancelled"}
+    status, body, _ = await call("POST", path, proof)
+    assert (status, body["error"]["code"]) == (410, "run_ended")
+    with pytest.raises(gate.TooLate) as late:
+        await in_thread(lambda: gate.vote(an_approver, vote))()
+    assert (late.value.status, late.value.code) == (410, "run_ended")
+    _, body, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (body["decision"], body["reason"]["code"]) == ("deny", "run_ended")
+
+
+def test_an_answer_to_another_look_of_the_call_does_not_count(
+    source: Source, policy: Any, an_approver: Any, client: Client
+) -> None:
+    policy({"rules": [ASK]})
+    gate.decide(
+        source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "PASSWORD=hunter2hunter2 ls"})
+    )
+    client.force_login(an_approver)
+    page = client.get("/approvals/").content.decode()
+    hidden = dict(re.findall(r'name="(rev|args_sha256|view_sha256)" value="([^"]+)"', page))
+    listed = client.get("/api/v1/approvals").json()["approvals"][0]["call"]["approval"]
+    assert hidden["view_sha256"] == listed["view_sha256"]
+    path = f"/approvals/{listed['id']}/vote"
+    assert client.post(path, hidden | {"decision": "approve", "view_sha256": "0" * 64}).status_code == 412
+    with pytest.raises(gate.CallChanged) as error:
+        stale = gate.Ballot(listed["id"], "approve", int(hidden["rev"]), hidden["args_sha256"], "0" * 64)
+        gate.vote(an_approver, stale)
+    assert error.value.code == "view_stale"
+    assert client.post(path, hidden | {"decision": "approve"}).status_code == 303
+
+
+def test_what_a_person_writes_reaches_the_model_without_control_characters(
+    a_call: Any, an_approver: Any, ballot: Any, source: Source
+) -> None:
+    vote = replace(
+        ballot(a_call("approval-requested"), "deny"), reason="no\x1b[2J\x00\x07\r\nnot \x9bthis" + "x" * 3000
+    )
+    gate.vote(an_approver, vote)
+    request = gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    text = gate.decide(source, request)["reason"]["text"]
+    assert text.startswith("A person declined: no[2J\nnot thisxxx") and len(text) < 2_100

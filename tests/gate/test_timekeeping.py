@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from toolcards import gate
-from toolcards.clocks import PAUSE, Clock, clock
+from toolcards.clocks import PAUSE, clock
 from toolcards.gate.agents import liveness, run_commands
 from toolcards.gate.agents.liveness import BEAT_LEASE
 from toolcards.gate.approvals.permits import ClaimPermit
@@ -255,19 +255,6 @@ def test_no_run_is_lost_or_ended_by_our_own_pauses_or_a_clock_change(
         phases=(Phase.explicit, Phase.reuse, Phase.generate), report_multiple_bugs=False,
     )  # fmt: skip
     run_state_machine_as_test(Days, settings=few)
-
-
-def test_a_clock_follows_neither_the_wall_nor_a_pause() -> None:
-    now = {"wall": 5_000.0, "elapsed": 100.0}
-    process = Clock(lambda: now["wall"], lambda: now["elapsed"])
-    first = process.next_beat(None)
-    now |= {"wall": 9_000.0, "elapsed": 102.0}  # the wall clock was set
-    assert (process.steady(), process.working(), process.offset()) == (5_002.0, 5_002.0, 3_998.0)
-    second = process.next_beat(first)
-    now |= {"elapsed": 400.0}
-    assert (process.steady(), process.working(), process.is_stale) == (5_300.0, 5_002.0 + PAUSE, True)
-    third = process.next_beat(second)
-    assert (third.steady, third.working, third.resumed) == (5_300.0, 5_002.0, 5_002.0)
 
 
 def test_after_a_pause_agents_have_their_grace_time_to_come_back(

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.fact_samples import ALICE, WAYS, card_after
-from tests.support.tables import loop_over
-from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time, summarize
-from toolcards.core.calls.card import Card, CardTool
-from toolcards.core.text.text_rope import Rope
+from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time
 
 CONTRACT = """
 id run call_id agent_path step tool state cause soft preliminary awaiting_client input input_text original_input
@@ -109,36 +105,3 @@ def test_a_body_of_exactly_the_limit_stays() -> None:
 
 def test_lone_surrogates_have_a_size() -> None:
     assert drop_large_bodies(call(f.OutputReady("c", "\ud800" * 2000)))["truncated"] == ["output"]
-
-
-@loop_over(
-    ("tool", "value", "line"),
-    [
-        ("Bash", {"command": "ls -l", "description": "list"}, "ls -l"),
-        ("Bash", {"command": "a\nb"}, "a b"),
-        ("shell", {"command": ["git", "push"]}, "git push"),
-        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y\nz"}, "a.py +2 −1"),
-        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": ""}] * 2}, "a.py +0 −2"),
-        ("Write", {"file_path": "b.md", "content": "1\n2\n3\n"}, "b.md +3 −0"),
-        ("Read", {"file_path": "a.py", "limit": 3}, "a.py"),
-        ("WebFetch", {"url": "https://user:pw@example.org/a?key=1", "prompt": "x"}, "example.org/a"),
-        ("WebFetch", {"url": "http://["}, "http://["),
-        ("mcp__github__create_issue", {"title": "Bug", "n": 3, "z": 1}, "github › create_issue title: Bug, n: 3"),
-        ("get_weather", {"city": "Paris", "days": 2, "more": True}, "city: Paris, days: 2"),
-        ("get_weather", {"deep": {"city": "Paris"}, "days": 2}, "days: 2"),
-        ("get_weather", "Paris", "Paris"),
-        ("get_weather", None, ""),
-        ("Bash", {"command": "\u202eevil\x07"}, "\u202eevil\x07"),
-    ],
-)
-def test_one_line_for_people(tool: str, value: Any, line: str) -> None:
-    assert summarize(Card("c", tool=CardTool(tool, display_kind(tool)), input=value, has_input=True)) == line
-
-
-def test_the_line_is_never_long() -> None:
-    long = "x" * 100_000
-    for entry in ({"command": long}, {long: long}, long):
-        line = summarize(Card("c", tool=CardTool("Bash", "execute"), input=entry, has_input=True))
-        assert len(line) == 200
-    assert len(summarize(Card("c", text=Rope(long)))) == 200
-    assert len(summarize(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.tables import loop_over
+from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls.card import Card, CardApproval, CardTool
 from toolcards.core.calls.summary import has_whole_summary, summarize
+from toolcards.core.text.text_rope import Rope
 
 
 def summarize_edit(**arguments: Any) -> str:
@@ -79,3 +81,36 @@ def test_a_summary_of_an_incomplete_or_edited_input_is_not_whole() -> None:
     whole = Card("c", 1, tool=CardTool("t", "execute"), input={"command": "ls"}, has_input=True)
     assert not has_whole_summary(whole.replace(has_input=False))
     assert not has_whole_summary(whole.replace(approval=CardApproval(edited={"command": "rm"}, has_edited=True)))
+
+
+@loop_over(
+    ("tool", "value", "line"),
+    [
+        ("Bash", {"command": "ls -l", "description": "list"}, "ls -l"),
+        ("Bash", {"command": "a\nb"}, "a b"),
+        ("shell", {"command": ["git", "push"]}, "git push"),
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y\nz"}, "a.py +2 −1"),
+        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": ""}] * 2}, "a.py +0 −2"),
+        ("Write", {"file_path": "b.md", "content": "1\n2\n3\n"}, "b.md +3 −0"),
+        ("Read", {"file_path": "a.py", "limit": 3}, "a.py"),
+        ("WebFetch", {"url": "https://user:pw@example.org/a?key=1", "prompt": "x"}, "example.org/a"),
+        ("WebFetch", {"url": "http://["}, "http://["),
+        ("mcp__github__create_issue", {"title": "Bug", "n": 3, "z": 1}, "github › create_issue title: Bug, n: 3"),
+        ("get_weather", {"city": "Paris", "days": 2, "more": True}, "city: Paris, days: 2"),
+        ("get_weather", {"deep": {"city": "Paris"}, "days": 2}, "days: 2"),
+        ("get_weather", "Paris", "Paris"),
+        ("get_weather", None, ""),
+        ("Bash", {"command": "\u202eevil\x07"}, "\u202eevil\x07"),
+    ],
+)
+def test_one_line_for_people(tool: str, value: Any, line: str) -> None:
+    assert summarize(Card("c", tool=CardTool(tool, display_kind(tool)), input=value, has_input=True)) == line
+
+
+def test_the_line_is_never_long() -> None:
+    long = "x" * 100_000
+    for entry in ({"command": long}, {long: long}, long):
+        line = summarize(Card("c", tool=CardTool("Bash", "execute"), input=entry, has_input=True))
+        assert len(line) == 200
+    assert len(summarize(Card("c", text=Rope(long)))) == 200
+    assert len(summarize(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200

@@ -1,37 +1,19 @@
 """Decisions: the order, doubt, grants, and the laws that hold for every policy."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 
+from tests.support.rules import ALLOW, ASK, DENY, NOON, grant, policy, rule, said
 from tests.support.tables import loop_over
-from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, decide
+from toolcards.core.policy.decision import AskTerms, Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import compile_pattern, parse
 from toolcards.core.policy.language.presets import PRESETS
 
-NOON = 1_794_830_400.0  # Monday 2026-11-16 12:00 UTC
-
-
-def policy(*rules, **more):
-    rules = [{"id": f"r{number}", **rule} for number, rule in enumerate(rules)]
-    return parse({"default": "allow", "rules": rules, **more}, version=7)
-
-
-def said(rules, tool="Bash", **more):
-    options = {name: more.pop(name) for name in ("grants", "kill_switch", "eligible", "explain") if name in more}
-    return decide(rules, PolicyRequest.for_tool(tool, **{"now": NOON, "input": {}, **more}), **options)
-
-
-def rule(effect, match=None, **more):
-    return {"effect": effect, "match": match or {"tool": "Bash"}, **more}
-
-
-ALLOW, ASK, DENY = rule("allow"), rule("ask"), rule("deny")
 
 # ---------------------------------------------------------------- the order
-
-
 @pytest.mark.parametrize(
     ("rules", "default", "effect", "code"),
     [
@@ -163,46 +145,6 @@ def test_rules_for_critical_things_offer_no_lasting_grant():
     assert said(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
 
 
-# ---------------------------------------------------------------- conditions
-
-
-MATCHES = [
-    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 1),
-    ({"tool": ["x", "Bash"]}, {}, 1),
-    ({"tool": "*"}, {}, 1), ({"tool": "B?sh"}, {}, 0), ({"tool": "ash"}, {}, 0), ({"kind": "execute"}, {}, 1),
-    ({"kind": "read"}, {}, 0),
-    ({"kind": ["read", "other"]}, {"tool": "frob"}, 1), ({"source": "git*"}, {"source": "github"}, 1),
-    ({"source": "github"}, {}, 0),
-    ({"source": "github"}, {"tool": "mcp__github__x"}, 1), ({"env": "prod"}, {"env": "prod"}, 1),
-    ({"env": "prod"}, {}, 0),
-    ({"user": "group:dev"}, {"user": ("ana", "group:dev")}, 1), ({"user": "group:dev"}, {}, 0),
-    ({"tool": "Bash", "env": "prod"}, {}, 0),
-    ({"agent": "rel-*"}, {"agent_path": ("rel-1", "sub")}, 1),
-    ({"agent": "rel-*", "agent_scope": "leaf"}, {"agent_path": ("rel-1", "sub")}, 0),
-    ({"agent": "sub", "agent_scope": "leaf"}, {"agent_path": ("rel-1", "sub")}, 1), ({"agent": "x"}, {}, 0),
-    ({"when": {"days": ["mon"], "from": "11:00", "to": "13:00"}}, {}, 1), ({"when": {"days": ["tue"]}}, {}, 0),
-    ({"when": {"from": "12:01"}}, {}, 0),
-    ({"when": {"to": "12:00"}}, {}, 0), ({"when": {"tz": "Asia/Tokyo", "from": "21:00", "to": "22:00"}}, {}, 1),
-    ({"when": {}}, {"now": 0.0}, 1),
-    ({"when": {"from": "22:00", "to": "13:00", "days": ["sun"]}}, {}, 1),
-    ({"when": {"from": "22:00", "to": "13:00", "days": ["mon"]}}, {}, 0),
-    ({"rate": {"over": 5, "per": "10m"}}, {"counts": {("run", 600): 5}}, 1),
-    ({"rate": {"over": 5, "per": "10m"}}, {"counts": {("run", 600): 4}}, 0),
-    ({"rate": {"over": 5, "per": "10m"}}, {}, 1), ({}, {}, 1),
-]  # fmt: skip
-
-
-@loop_over(("match", "question", "hit"), MATCHES)
-def test_conditions(match, question, hit):
-    assert (said(policy({"effect": "deny", "match": match}), **question).effect is Effect.DENY) == bool(hit)
-
-
-def test_an_allow_looks_at_the_agent_itself():
-    rules = policy(rule("allow", {"agent": "boss"}), default="ask")
-    assert said(rules, agent_path=("boss",)).effect is Effect.ALLOW
-    assert said(rules, agent_path=("boss", "child")).effect is Effect.ASK
-
-
 ARGS = [
     ({"path": "/a", "op": "eq", "value": 1}, {"a": 1}, "TTT"),
     ({"path": "/a", "op": "eq", "value": 1}, {"a": 2}, "F"), ({"path": "/a", "op": "eq", "value": 1}, {}, "F"),
@@ -286,70 +228,6 @@ def test_the_kind_is_ours():
     assert PolicyRequest.for_tool("Bash").kind == "execute" and PolicyRequest.for_tool("delete_all").kind == "delete"
 
 
-# ---------------------------------------------------------------- grants
-
-
-def grant(rules, name="r0", **more):
-    return PolicyGrant(
-        **{
-            "rule": name,
-            "rule_sha256": rules.rule_sha256(name),
-            "tool": "Bash",
-            "digest": digest({"a": 1}),
-            "id": "gra_1",
-            **more,
-        }
-    )
-
-
-@loop_over(
-    ("more", "counts"),
-    [
-        ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
-        ({"digest": digest({})}, 0), ({"run": "1"}, 1),
-        ({"run": "2"}, 0), ({"server": "s"}, 0), ({"schema": "s"}, 0), ({"agent": "boss/a"}, 1),
-        ({"agent": "a"}, 0), ({"agent": "boss"}, 0), ({"agent": "b"}, 0),
-        ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
-        ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
-        ({"digest": "", "pattern": compile_pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
-        ({"digest": "", "pattern": compile_pattern([{"path": "/b", "op": "prefix", "value": "x"}])}, 0),
-    ],
-)  # fmt: skip
-def test_a_grant_counts_only_for_what_it_names(more, counts):
-    rules = policy(ASK)
-    decision = said(rules, input={"a": 1}, run="1", agent_path=("boss", "a"), grants=[grant(rules, **more)])
-    assert decision.effect == ("allow" if counts else "ask")
-    if counts:
-        assert (decision.code, decision.by.kind, decision.by.name, decision.grants, decision.rule) == (
-            "granted",
-            "grant",
-            "gra_1",
-            ("gra_1",),
-            "r0",
-        )
-
-
-def test_every_ask_needs_its_own_grant_and_a_deny_has_none():
-    rules = policy(ASK, rule("ask", ask={"quorum": 3}))
-    decision = said(rules, input={"a": 1}, grants=[grant(rules)])
-    assert (decision.effect, decision.rules, decision.ask.quorum) == ("ask", ("r1",), 3)
-    assert said(rules, input={"a": 1}, grants=[grant(rules), grant(rules, "r1")]).effect is Effect.ALLOW
-    denying = policy(DENY)
-    assert said(denying, input={"a": 1}, grants=[grant(denying), grant(denying, "default")]).effect is Effect.DENY
-
-
-def test_a_grant_from_the_default_answers_only_the_default():
-    rules = policy(default="ask")
-    assert said(rules, input={"a": 1}, grants=[grant(rules, "default")]).code == "granted"
-    denying = policy(default="deny")
-    assert said(denying, input={"a": 1}, grants=[grant(denying, "default")]).effect is Effect.DENY
-
-
-def test_a_changed_rule_voids_its_grants():
-    old, new = policy(ASK), policy(rule("ask", {"tool": "Ba*"}))
-    assert said(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
-
-
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
     result = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
@@ -359,8 +237,6 @@ def test_a_pattern_over_commands_covers_every_segment():
 
 
 # ---------------------------------------------------------------- budget, explanations
-
-
 def named(prefix, rules):
     return replace(rules, rules=tuple(replace(rule, id=prefix + rule.id) for rule in rules.rules))
 

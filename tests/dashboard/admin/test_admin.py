@@ -1,4 +1,4 @@
-"""The Django admin: read what the gate wrote, answer through the gate, write the draft through its form."""
+"""The Django admin as a whole: for admins, without inline scripts, and with hostile input escaped."""
 
 from __future__ import annotations
 

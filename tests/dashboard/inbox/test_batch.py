@@ -1,4 +1,4 @@
-"""Several calls at once: which are alike, what differs between them, and one answer that counts for each by itself."""
+"""Several calls at once: one request, and one result for each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often browsers are sent something: at once after a rest, then at an even pace."""
+"""What goes over a browser's socket: the latest state of each part, at an even pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hub's share of the time: pages yield to frames that arrive faster than they are written."""
+"""The hub: one rendering for all browsers, lost rings, and its share of the time."""
 
 from __future__ import annotations
 

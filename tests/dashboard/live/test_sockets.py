@@ -1,4 +1,4 @@
-"""The live link: whole boards first, each revision rendered once, slow readers skip, and who may watch."""
+"""The browsers' sockets: the whole board first, then each change, and for our own pages only."""
 
 from __future__ import annotations
 

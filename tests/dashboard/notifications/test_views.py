@@ -1,4 +1,4 @@
-"""Notifications: admins set them up, hostile URLs are refused, messages carry links only, sources show how they are."""
+"""Notification settings as pages: who may change them, secrets that are shown once, and deliveries."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policy pages: rules in sentences, the draft and its form, review and activation, trying calls, the way back."""
+"""Policy pages: the active version in sentences, other versions, roll back, and hostile text."""
 
 from __future__ import annotations
 

@@ -16,9 +16,8 @@ from tests.support.server import MAX_UNKNOWN_PEERS, PATIENCE, Server, until
 
 ENDS = (b"HTTP/1.1 408 ", b"HTTP/1.1 400 ")
 
+
 # ---------------------------------------------------------------- time
-
-
 BROKEN_OFF_HEADS = [
     b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
     b"GET /ws/me/ HTTP/1.1\r\n" + HEAD + UPGRADE, b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01",
@@ -127,22 +126,7 @@ def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
         until(lambda: watch.poll(0))
 
 
-# ---------------------------------------------------------------- idle connections
-
-
-def test_an_answer_says_how_long_its_connection_is_kept(server: Server) -> None:
-    with Wire(server, 2 * post(b"/api/v1/runs", WITH_KEY, method=b"GET")) as wire:
-        heard = b""
-        while heard.count(b'"next"') < 2:
-            heard += wire.socket.recv(1 << 16)
-        assert heard.lower().count(b"\r\nkeep-alive: timeout=75\r\n") == 2 and b"connection: close" not in heard
-        wire.send(post(b"/api/v1/runs", WITH_KEY, b"Connection: close", method=b"GET"))
-        assert b"keep-alive" not in wire.rest().lower()
-
-
 # ---------------------------------------------------------------- how many
-
-
 def test_an_address_has_only_so_many_connections_that_are_not_known(server: Server) -> None:
     until(lambda: lives(server))
     wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(MAX_UNKNOWN_PEERS + 20)]
@@ -240,8 +224,6 @@ def test_behind_a_proxy_each_address_is_counted_by_itself(tmp_path: Path) -> Non
 
 
 # ---------------------------------------------------------------- malformed
-
-
 @pytest.mark.parametrize("data", [
     post(DECIDE, WITH_KEY, b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"0\r\n\r\n",
     post(DECIDE, WITH_KEY, b"Content-Length: 5", b"Content-Length: 6") + b"{}",
@@ -305,8 +287,6 @@ def test_a_broken_request_behind_pipelined_ones_ends_the_connection_without_an_e
 
 
 # ---------------------------------------------------------------- sockets
-
-
 STRANGERS = [
     (b"/ws/agent/?protocol=native", HEAD), (b"/ws/agent/?protocol=native", HEAD + b"Authorization: Bearer wrong\r\n"),
     (b"/ws/me/", HEAD), (b"/ws/runs/x/", HEAD), (b"/ws/nothing/", HEAD),

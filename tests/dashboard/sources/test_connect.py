@@ -1,4 +1,4 @@
-"""The connect page's checklist, and what was proven of a source: ticked by what happens, never by promises."""
+"""The connect page: a checklist that is ticked by what happens, keys, and the commands of each recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes of people, one after the other."""
+"""Votes of people, at once and one after the other: the first decision wins, for exactly what was seen."""
 
 from __future__ import annotations
 

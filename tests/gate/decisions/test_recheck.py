@@ -10,11 +10,9 @@ from django.test import Client
 
 from tests.support.gated_calls import ALLOW, ASK, DECIDE, DENY, QUESTION, end_leases, get_approval
 from toolcards import gate
-from toolcards.audit.rows import AuditRow
 from toolcards.models import (
     AgentKey,
     Approval,
-    Grant,
     Source,
     ToolCall,
 )
@@ -181,43 +179,6 @@ def test_a_sign_in_of_yesterday_is_not_fresh(
     an_approver.save()
     assert client.post(f"/approvals/{tool_call.approval}/vote", form).status_code == 302  # to the sign-in
     assert Approval.objects.get().state == "pending"
-
-
-def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
-    source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any, client: Client
-) -> None:
-    policy({"rules": [ASK]})
-    request = {"run": "r", "tool": "bash", "args": {"command": "git push"}}
-    gate.decide(source, gate.DecisionRequest(call_id="c", **request))
-    tool_call = ballot(ToolCall.objects.get(), "approve")
-    client.force_login(an_approver)
-    form = {
-        "decision": "approve",
-        "rev": tool_call.rev,
-        "args_sha256": tool_call.args_sha256,
-        "grant": "until",
-        "grant_minutes": "5",
-    }
-    assert client.post(f"/approvals/{tool_call.approval}/vote", form).status_code == 303
-    decision = gate.decide(source, gate.DecisionRequest(call_id="d", **request))
-    assert (decision["decision"], decision["by"]["kind"]) == ("allow", "grant") and "by ann" in decision["reason"][
-        "text"
-    ]
-    assert (
-        gate.decide(source, gate.DecisionRequest(call_id="e", **request | {"args": {"command": "git"}}))["decision"]
-        == "ask"
-    )
-    row = Grant.objects.get()
-    listed = client.get("/api/v1/grants").json()["grants"]
-    assert [(one["id"], one["used"], one["by"]) for one in listed] == [(row.pk, 1, "ann")]
-    assert row.pk in client.get("/policy/grants/").content.decode()
-    other = Client()
-    other.force_login(a_person("approver", "bob"))
-    assert other.delete(f"/api/v1/grants/{row.pk}").status_code == 403
-    assert client.delete(f"/api/v1/grants?id={row.pk}").status_code == 200
-    assert client.delete("/api/v1/grants/gra_none").status_code == 404
-    assert gate.decide(source, gate.DecisionRequest(call_id="f", **request))["decision"] == "ask"
-    assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
 
 
 def test_a_critical_rule_offers_no_yes_in_advance(source: Source, policy: Any, an_approver: Any) -> None:

@@ -8,47 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, InterfaceError, InternalError, OperationalError, connection
-from django.db.transaction import TransactionManagementError
+from django.db import OperationalError, connection
 
 from tests.support.server import PATIENCE
-from tests.support.tables import loop_over
 from toolcards import gate, outages
 from toolcards.core.calls import facts as f
 from toolcards.database import is_transient
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
-
-
-def caused(error: Exception, by: Exception) -> Exception:
-    error.__cause__ = by
-    return error
-
-
-@loop_over(
-    ("error", "transient"),
-    [
-        (OperationalError("database is locked"), True),
-        (OperationalError("disk I/O error"), True),
-        (OperationalError("database or disk is full"), True),
-        (OperationalError("attempt to write a readonly database"), True),
-        (OperationalError("unable to open database file"), True),
-        (InterfaceError("the connection is closed"), True),
-        (caused(TransactionManagementError("broken"), OperationalError("database is locked")), True),
-        (caused(InternalError("read-only"), type("ReadOnly", (Exception,), {"sqlstate": "25006"})()), True),
-        (sqlite3.OperationalError("database is locked"), True),
-        (sqlite3.InterfaceError("the connection is closed"), True),
-        (sqlite3.OperationalError("no such table: toolcards_run"), False),
-        (OperationalError("no such table: toolcards_run"), False),
-        (InternalError("corrupt"), False),
-        (IntegrityError("not unique"), False),
-        (TransactionManagementError("broken"), False),
-        (ValueError("locked"), False),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_errors_of_a_database_that_is_away_are_known(error: Exception, transient: bool) -> None:
-    assert is_transient(error) is transient
 
 
 class Failing(Command):

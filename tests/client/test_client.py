@@ -1,4 +1,4 @@
-"""The client from plain code, from threads, from async code, as one copied folder, and without a server."""
+"""The client as a whole: from plain code, from threads, as one copied folder, and without a server."""
 
 from __future__ import annotations
 

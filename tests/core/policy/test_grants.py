@@ -1,0 +1,57 @@
+"""Grants: each counts only for what it names, and none lifts a denial."""
+
+from __future__ import annotations
+
+from tests.support.rules import ASK, DENY, NOON, grant, policy, rule, said
+from tests.support.tables import loop_over
+from toolcards.client.common.canonical_json import digest
+from toolcards.core.policy.decision import Effect
+from toolcards.core.policy.language.document import compile_pattern
+
+
+@loop_over(
+    ("more", "counts"),
+    [
+        ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
+        ({"digest": digest({})}, 0), ({"run": "1"}, 1),
+        ({"run": "2"}, 0), ({"server": "s"}, 0), ({"schema": "s"}, 0), ({"agent": "boss/a"}, 1),
+        ({"agent": "a"}, 0), ({"agent": "boss"}, 0), ({"agent": "b"}, 0),
+        ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
+        ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
+        ({"digest": "", "pattern": compile_pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
+        ({"digest": "", "pattern": compile_pattern([{"path": "/b", "op": "prefix", "value": "x"}])}, 0),
+    ],
+)  # fmt: skip
+def test_a_grant_counts_only_for_what_it_names(more, counts):
+    rules = policy(ASK)
+    decision = said(rules, input={"a": 1}, run="1", agent_path=("boss", "a"), grants=[grant(rules, **more)])
+    assert decision.effect == ("allow" if counts else "ask")
+    if counts:
+        assert (decision.code, decision.by.kind, decision.by.name, decision.grants, decision.rule) == (
+            "granted",
+            "grant",
+            "gra_1",
+            ("gra_1",),
+            "r0",
+        )
+
+
+def test_every_ask_needs_its_own_grant_and_a_deny_has_none():
+    rules = policy(ASK, rule("ask", ask={"quorum": 3}))
+    decision = said(rules, input={"a": 1}, grants=[grant(rules)])
+    assert (decision.effect, decision.rules, decision.ask.quorum) == ("ask", ("r1",), 3)
+    assert said(rules, input={"a": 1}, grants=[grant(rules), grant(rules, "r1")]).effect is Effect.ALLOW
+    denying = policy(DENY)
+    assert said(denying, input={"a": 1}, grants=[grant(denying), grant(denying, "default")]).effect is Effect.DENY
+
+
+def test_a_grant_from_the_default_answers_only_the_default():
+    rules = policy(default="ask")
+    assert said(rules, input={"a": 1}, grants=[grant(rules, "default")]).code == "granted"
+    denying = policy(default="deny")
+    assert said(denying, input={"a": 1}, grants=[grant(denying, "default")]).effect is Effect.DENY
+
+
+def test_a_changed_rule_voids_its_grants():
+    old, new = policy(ASK), policy(rule("ask", {"tool": "Ba*"}))
+    assert said(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
