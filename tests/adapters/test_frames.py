@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.support.effort import draw
 from tests.support.tables import loop_over
 from tests.support.trace_player import Player, bodies, texts_of
-from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
+from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native
 from toolcards.adapters.base import Adapter
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -241,47 +237,6 @@ def test_an_ill_typed_field_is_named(protocol: str, kind: str, field: str, value
     assert field in error.message
 
 
-HOT = '{"n":7, "type":"tool.input.delta","call_id":"c","delta":"a"}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        HOT, HOT.replace('"n":7, ', ""), HOT.replace('"a"', '"\\"}\\ud83d"'), HOT.replace("7", "999999999999999999"),
-        HOT.replace('"a"', '""'),
-    ],
-)  # fmt: skip
-def test_a_hot_frame_is_read_at_once_as_it_is_slowly(text: str) -> None:
-    hot = native.find_piece(text)
-    assert hot is not None
-    assert [f.InputDelta(*hot[0])] == native.decode(text) == native._decode(text)
-    assert hot[1] == (native.find_number(text) or 0)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        HOT[:-1], HOT + " ", HOT.replace("}", ',"at":1}'), HOT.replace("}", ',"delta":"b"}'),
-        HOT.replace('"a"', '"\x01"'), HOT.replace('"c"', '""'), HOT.replace('"c"', '"\\u0063"'), HOT.replace("7", "0"),
-        HOT.replace("delta", "text"), "",
-    ],
-)  # fmt: skip
-def test_what_is_not_quite_a_hot_frame_is_read_slowly(text: str) -> None:
-    assert native.find_piece(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ('{"n":7,"type":"text.delta","text":"a"}', 7), ('{"type":"text.delta","text":"a","n":12}', 12),
-        ('{"type":"text.delta","text":"\\"n\\":3"}', None), ('{"type":"x","input":{"n":3}}', None), ("{", None),
-        ('{"n":"7"}', None), ('["n"]', None),
-    ],
-)  # fmt: skip
-def test_a_native_frame_tells_its_number(text: str, number: int | None) -> None:
-    assert native.find_number(text) == number
-
-
 @pytest.mark.parametrize(
     ("text", "run"),
     [
@@ -304,27 +259,6 @@ def test_the_hot_frames_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ag_ui.decode('{"type":"TOOL_CALL_ARGS","timestamp":17,"toolCallId":"c","delta":"x"}') == [
         f.InputDelta("c", "x")
     ]
-
-
-NAMES = st.sampled_from(["type", "toolCallId", "inputTextDelta", "x", r"\u0074ype", r"toolCallId\\", r"a\"b", ""])
-SCALARS = st.sampled_from(
-    ['"tool-input-delta"', '"c"', '""', r'"\\"', r'"\""', r'"\\\""', "1", "null", "NaN", '{"a":1}', r'["\\"]', "1e999"]
-)
-RIGHT = [("type", '"tool-input-delta"'), ("toolCallId", '"c"'), ("inputTextDelta", r'"{\"q\""')]
-
-
-@draw(500)
-@given(st.lists(st.tuples(NAMES, SCALARS), max_size=7), st.booleans())
-def test_the_short_way_never_differs_from_the_long_one(pairs: list[tuple[str, str]], right: bool) -> None:
-    text = "{" + ",".join(f'"{name}":{value}' for name, value in [*pairs, *(RIGHT if right else [])]) + "}"
-    assert outcome(ai_sdk.decode, text) == outcome(lambda text: ai_sdk.DECODER.decode_value(strict.loads(text)), text)
-
-
-def outcome(decode: Callable[[str], Any], text: str) -> Any:
-    try:
-        return decode(text)
-    except BadFrame as error:
-        return error.code
 
 
 def test_no_recorded_frame_is_broken() -> None:

@@ -114,3 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         pass
+
+
+BROWSER = Browser()
+ENDPOINT = "https://push.example/send/abc"

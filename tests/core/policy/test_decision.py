@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.rules import ALLOW, ASK, DENY, NOON, grant, policy, rule, said
+from tests.support.rules import ALLOW, ASK, DENY, grant, policy, rule, said
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import compile_pattern, parse
@@ -145,89 +145,6 @@ def test_rules_for_critical_things_offer_no_lasting_grant():
     assert said(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
 
 
-ARGS = [
-    ({"path": "/a", "op": "eq", "value": 1}, {"a": 1}, "TTT"),
-    ({"path": "/a", "op": "eq", "value": 1}, {"a": 2}, "F"), ({"path": "/a", "op": "eq", "value": 1}, {}, "F"),
-    ({"path": "/a", "op": "prefix", "value": "x"}, {"a": ["x"]}, "U"),
-    ({"path": "/a/b", "op": "exists"}, {"a": "{}"}, "U"), ({"path": "/a/b", "op": "exists"}, {"a": None}, "F"),
-    ({"path": "/a", "op": "absent"}, {}, "T"), ({"path": "/a/1", "op": "eq", "value": 2}, {"a": [1, 2]}, "T"),
-    ({"path": "/a/01", "op": "exists"}, {"a": [1, 2]}, "U"),
-    ({"path": "/a~1b/~0", "op": "exists"}, {"a/b": {"~": 0}}, "T"),
-    ({"path": "", "op": "type", "value": "object"}, {}, "T"), ({"path": "/x", "op": "exists"}, "text", "U"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1, 2]}, "any"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1, 1]}, "T"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": []}, "F"),
-    ({"path": "/u/*/h", "op": "eq", "value": 1}, {"u": {"p": {"h": 1}, "q": {"h": 1}}}, "T"),
-    ({"path": "/u/*", "op": "eq", "value": 1, "quant": "all"}, {"u": [1, 2]}, "F"),
-    ({"path": "/u/*", "op": "eq", "value": 1, "quant": "any"}, {"u": [1, 2]}, "T"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 10_001}, "U"),
-    ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "rm"]}, "any"),
-    ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "ls -l"]}, "T"),
-]  # fmt: skip
-
-
-@loop_over(("argument", "value", "answer"), ARGS)
-def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, value, answer):
-    match = {"tool": "Bash", "args": [argument]}
-    hit = answer[0] in "TUa"
-    assert (said(policy(rule("deny", match)), input=value).effect is Effect.DENY) == hit
-    assert (said(policy(rule("ask", match)), input=value).effect is Effect.ASK) == hit
-    sure = answer[0] == "T"
-    assert (said(policy(rule("allow", match), default="ask"), input=value).effect is Effect.ALLOW) == sure
-    assert (said(policy(rule("ask", unless=[{"args": [argument]}])), input=value).effect is Effect.ALLOW) == sure
-
-
-def test_an_unknown_input_is_doubt():
-    match = {"tool": "Bash", "args": [{"path": "/a", "op": "eq", "value": 1}]}
-    assert said(policy(rule("deny", match)), has_input=False).effect is Effect.DENY
-    assert said(policy(rule("allow", match), default="ask"), has_input=False).effect is Effect.ASK
-
-
-def test_a_doubtful_exception_of_an_allow_ends_it():
-    rules = policy(
-        rule("allow", unless=[{"args": [{"path": "/url", "op": "host_in", "value": "evil.com"}]}]), default="ask"
-    )
-    assert said(rules, input={"url": "https://good.com"}).effect is Effect.ALLOW
-    assert said(rules, input={"url": "https://evil.com"}).effect is Effect.ASK
-    assert said(rules, input={"url": "evil.com"}).effect is Effect.ASK
-
-
-@pytest.mark.parametrize(
-    ("effect", "more", "now", "counts"),
-    [("deny", {"enabled": False}, NOON, 0), ("deny", {"expires_at": NOON}, NOON, 0),
-    ("deny", {"expires_at": NOON + 1}, NOON, 1),
-     ("deny", {"expires_at": NOON}, 0.0, 1), ("allow", {"expires_at": NOON}, 0.0, 0),
-     ("allow", {"expires_at": "2027-01-01T00:00:00Z"}, NOON, 1)],
-)  # fmt: skip
-def test_rules_that_are_off_or_over_do_not_count(effect, more, now, counts):
-    assert (said(policy(rule(effect, **more), default="ask"), now=now).code != "default") == bool(counts)
-
-
-def test_monitoring_rules_only_tell():
-    decision = said(policy(rule("deny", mode="monitor"), rule("ask", {"tool": "Read"}, mode="monitor"), ALLOW))
-    assert decision.effect is Effect.ALLOW and decision.would == ({"rule": "r0", "effect": "deny"},)
-
-
-def test_tools_that_are_new_or_changed():
-    strict = policy(
-        rule("allow", {"tool": "*"}),
-        rule("ask", {"tool": "Named", "env": "prod"}),
-        unknown_tool="deny",
-        changed_tool="ask",
-    )
-    assert said(strict).effect is Effect.ALLOW
-    assert said(strict, tool="new", known=False).code == "unknown_tool"
-    assert said(strict, tool="Named", known=False).effect is Effect.ALLOW
-    assert (said(strict, changed=True).effect, said(strict, changed=True).code) == ("ask", "changed_tool")
-    assert said(policy(default="ask"), known=False, changed=True).code == "default"
-    assert said(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
-    assert said(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
-
-
-def test_the_kind_is_ours():
-    assert PolicyRequest.for_tool("Bash").kind == "execute" and PolicyRequest.for_tool("delete_all").kind == "delete"
-
-
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
     result = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
@@ -239,26 +156,6 @@ def test_a_pattern_over_commands_covers_every_segment():
 # ---------------------------------------------------------------- budget, explanations
 def named(prefix, rules):
     return replace(rules, rules=tuple(replace(rule, id=prefix + rule.id) for rule in rules.rules))
-
-
-def test_the_trace_tells_what_every_condition_saw():
-    match = {"tool": "Bash", "args": [{"path": "/command", "op": "prefix", "value": "git"}]}
-    decision = said(
-        policy(rule("deny", match, unless=[{"env": "dev"}]), rule("ask", {"tool": "Read"})),
-        input={"command": "ls"},
-        explain=True,
-    )
-    first, second = decision.trace
-    assert (first["rule"], first["matched"], first["truth"]) == ("r0", False, "false")
-    assert [(c["clause"], c["what"], c["matched"], c["value"]) for c in first["conditions"]] == [
-        ("match", "tool", "true", ["Bash"]), ("match", "/command prefix", "false", "ls"),
-        ("unless/0", "env", "false", []),
-    ]  # fmt: skip
-    assert second["conditions"][0]["matched"] == "false" and said(policy(DENY)).trace == ()
-
-
-def test_rates_tell_the_gate_what_to_count():
-    assert policy(rule("ask", {"rate": {"over": 1, "per": "1h", "scope": "user"}})).rates == {("user", 3600)}
 
 
 PACK_TABLE = [

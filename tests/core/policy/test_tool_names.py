@@ -1,5 +1,7 @@
 """Names that look alike: rules that ask or deny hold for all of them, rules that allow for the one that is spelled."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,6 @@ from hypothesis import strategies as st
 from tests.support.effort import draw
 from tests.support.policy_strategies import disable_index
 from tests.support.tables import loop_over
-from toolcards.client.common.lookalikes import make_skeleton
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 
@@ -107,14 +108,6 @@ def test_a_name_of_any_length_is_judged_and_remembered_in_bounds():
 
 
 parts = st.text(st.sampled_from("bB\u0430ash_-.* \u200b1lI|0oO\ufdfa\u00e6\u03a3"), max_size=6)
-
-
-@draw(500)
-@given(parts, parts)
-def test_what_a_name_begins_with_looks_like_the_beginning_of_what_it_looks_like(one, other):
-    assert make_skeleton(one + other) == make_skeleton(one) + make_skeleton(other) and make_skeleton(
-        make_skeleton(one)
-    ) == make_skeleton(one)
 
 
 names = st.sampled_from([*ALIKE, *BESIDE, *OTHERS, "bash"]) | parts

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from dashboard.accounts import roles, sign_in_links
 from tests.support.accounts import PASSWORD, in_admin, read_details, read_last
-from tests.support.server import PATIENCE
 from toolcards.audit.rows import AuditRow
 from toolcards.gate.decisions.eligibility import list_identities
 
@@ -155,29 +152,6 @@ def test_changed_rights_of_a_role_are_recorded_also_in_a_change_of_a_person(admi
     (row,) = read_details("group.rights")[before:]
     assert row["group"] == "approver" and row["was"] == [] and "vote" in row["is"]
     assert not read_details("person.groups") and read_last("person.created").details["person"] == bea.username
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> None:
-    both = [a_person("admin", "ann"), a_person("admin", "bob")]
-    ready, refusal = threading.Barrier(2, timeout=PATIENCE), []
-
-    def off(person: User) -> None:
-        try:
-            state_digest = roles.compute_state_digest(person)
-            ready.wait()
-            roles.set_active(person, False, seen_digest=state_digest, editor=person)
-        except roles.LastAdmin:
-            refusal.append(person)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=off, args=[person]) for person in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert len(refusal) == 1 and list(roles.list_admins()) == refusal
 
 
 def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client, boss: Client) -> None:

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 
-from dashboard.accounts import roles
 from dashboard.notifications.push_views import MAX_BROWSERS, describe_browser
-from tests.support.push_service import Browser, PushService
+from tests.support.push_service import BROWSER, ENDPOINT, PushService
 from toolcards import encryption
 from toolcards.audit.rows import AuditRow
 from toolcards.models import Delivery, PushBrowser
-from toolcards.notifications import dispatcher, subscriptions, vapid
+from toolcards.notifications import dispatcher, vapid
 
-BROWSER = Browser()
-ENDPOINT = "https://push.example/send/abc"
 PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
 )
-
-
-@pytest.fixture(autouse=True)
-def _nobody_yet(db: None) -> Iterator[None]:
-    subscriptions.clear_cache()
-    yield
-    subscriptions.clear_cache()
-
-
-@pytest.fixture
-def ann(client: Client, an_approver: Any) -> Client:
-    """A browser that signed in on the page, so that it has the cookie of a browser."""
-    assert client.post("/login/", {"username": "ann", "password": "a password for tests"}).status_code == 302
-    return client
 
 
 def test_a_browser_is_added_sealed_and_listed(ann: Client) -> None:
@@ -130,26 +113,6 @@ def test_a_test_message_arrives_once(ann: Client, limits: Callable[..., None]) -
         assert Delivery.objects.count() == 1 and dispatcher.send_due() == 1
         message = json.loads(BROWSER.decrypt(service.requests[0][2]))
     assert message["title"] == "Push notifications work" and message["path"] == "/settings/push/"
-
-
-def test_signing_out_ends_it_in_this_browser_only(ann: Client) -> None:
-    ann.post("/settings/push/", BROWSER.fields(ENDPOINT))
-    other = Client()
-    other.post("/login/", {"username": "ann", "password": "a password for tests"})
-    other.post("/settings/push/", BROWSER.fields(f"{ENDPOINT}other"))
-    ann.post("/logout/")
-    assert PushBrowser.objects.get().endpoint == f"{ENDPOINT}other"
-
-
-def test_deactivation_ends_it_and_activation_does_not_bring_it_back(
-    ann: Client, an_approver: Any, a_person: Any
-) -> None:
-    ann.post("/settings/push/", BROWSER.fields(ENDPOINT))
-    admin = a_person("admin")
-    for active in (False, True):
-        an_approver.refresh_from_db()
-        roles.set_active(an_approver, active, seen_digest=roles.compute_state_digest(an_approver), editor=admin)
-    assert not PushBrowser.objects.exists()
 
 
 def test_without_the_key_the_page_says_why(ann: Client, settings: Any, an_approver: Any) -> None:

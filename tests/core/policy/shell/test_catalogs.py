@@ -10,7 +10,6 @@ from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.shell.catalogs import (
-    ProgramCatalog,
     explain_other_arguments,
     find_program,
     list_names,
@@ -18,7 +17,6 @@ from toolcards.core.policy.shell.catalogs import (
     load_tools,
 )
 from toolcards.core.policy.shell.command_prefix import explain_partial_allow
-from toolcards.core.policy.shell.program_forms import InvalidCatalog
 
 SHELL = ("Bash", "/command")
 
@@ -34,32 +32,6 @@ def test_every_form_says_what_it_does():
 
 def test_hundreds_of_programs_are_known():
     assert len(load_programs().names) > 700
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"lokks": "-a"},
-        {"read_only": "a"},
-        {"read_only": "-a -a"},
-        {"read_only": "-a", "writes": "-a"},
-        {"read_only": "-a", "other": "-a:"},
-        {"does": "breaks"},
-        {"style": "odd"},
-        {"script": "cobol"},
-        {"values": "("},
-        {"read_only": "@none"},
-        {"sub": {"x": {"lokks": ""}}},
-    ],
-)
-def test_a_row_that_cannot_be_meant_is_refused(row):
-    with pytest.raises(InvalidCatalog):
-        ProgramCatalog({"programs": {"x": row}})
-
-
-def test_a_program_that_stands_there_twice_is_refused():
-    with pytest.raises(InvalidCatalog):
-        ProgramCatalog({"programs": {"x y": {"read_only": "*"}, "y": {"does": "writes"}}})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Shell commands: what is plain, what allow rules let pass, what deny rules catch."""
 
+from __future__ import annotations
+
 import gc
 import tracemalloc
 
@@ -7,21 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.command_rules import DENY_RM, policy, said
 from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import call_digest
-from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.decision import Effect
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.script import read_line
 
 ALLOWED = ["ls", "git status", "git diff", "cat", "echo", "grep", "head", "pytest", "npm test", "find", "rg", "tar",
            "go test", "git", "ssh", "sort", "env", "xargs", "timeout 5", "bash", "sed", "awk"]  # fmt: skip
-
-
-def policy(effect, words, default="deny", tool="Bash"):
-    condition = {"path": "/command", "op": "cmd", "value": words}
-    return parse(
-        {"default": default, "rules": [{"id": "r", "effect": effect, "match": {"tool": tool, "args": [condition]}}]}
-    )
 
 
 def deny_of(tool):
@@ -34,11 +30,6 @@ def allow_of(tool):
 
 ALLOW = policy("allow", ALLOWED, default="ask")
 ALLOW_OPEN = policy("allow", ALLOWED, default="allow")
-DENY_RM = policy("deny", "rm", default="allow")
-
-
-def said(rules, command, tool="Bash"):
-    return decide(rules, PolicyRequest.for_tool(tool, input={"command": command}))
 
 
 ATTACKS = [
@@ -139,16 +130,6 @@ def test_a_list_may_hold_lines_and_is_opaque_where_the_tool_is_not_known():
         assert said(deny_of(tool), ["ls", "-l"], tool).code == "opaque_command"
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["git rm f", "grep rm f", "echo rm", "ls rm", "confirm x", "npm run rm", "cat rm.txt", "git log --grep=rm",
-    "ls 'rm x'",
-     "rmdir x", "alarm", "python rm.py", "sed s/rm/x/ f"],
-)  # fmt: skip
-def test_a_deny_does_not_catch_the_word_elsewhere(command):
-    assert said(DENY_RM, command).effect is Effect.ALLOW
-
-
 @pytest.mark.parametrize("command",
 ["$CMD x", "$'\\x72m' x", "ls > x", "echo $HOME", "ls *(N)", "a & b", "bash", "curl x | sh",
                                      "bash -c 'echo $X'", ". ./x", "r${z}m x"])  # fmt: skip
@@ -166,28 +147,6 @@ def test_an_allow_rule_about_commands_makes_opaque_ones_ask_too():
 def test_an_opaque_command_is_not_lifted_where_the_default_is_to_deny():
     assert said(policy("deny", "rm", default="deny"), "echo $HOME").effect is Effect.DENY
     assert said(policy("allow", "ls", default="deny"), "ls $HOME").effect is Effect.DENY
-
-
-@pytest.mark.parametrize("command",
-["git push", "git push origin main", "git -C /x push", "git --no-pager push", "sudo git push",
-                                     "git -c a=b push", "git  push", "git 'push'",
-                                     "ls && git push --dry-run"])  # fmt: skip
-def test_words_may_have_options_between_for_ask_and_deny(command):
-    assert said(policy("deny", "git push", "allow"), command).effect is Effect.DENY
-
-
-@pytest.mark.parametrize(
-    "command", ["git pull", "git stash push", "git commit -m 'push it'", "gitpush", "git log push"]
-)
-def test_other_words_do_not_match(command):
-    assert said(policy("deny", "git push", "allow"), command).effect is Effect.ALLOW
-
-
-@pytest.mark.parametrize(
-    ("command", "caught"), [("rm -rf x", 1), ("rm -fr x", 1), ("rm -r -f x", 1), ("rm -r x", 0), ("rm x -vrf", 1)]
-)
-def test_bundled_flags(command, caught):
-    assert (said(policy("deny", "rm -rf", "allow"), command).effect is Effect.DENY) == bool(caught)
 
 
 def test_each_segment_may_be_allowed_by_another_rule():
@@ -222,14 +181,6 @@ def test_an_exception_of_an_allow_is_read_widely():
     rules = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match, "unless": unless}]})
     assert said(rules, "git status").effect is Effect.ALLOW
     assert said(rules, "git --no-pager push").effect is Effect.ASK
-
-
-def test_a_wrapper_may_be_allowed_with_what_it_runs():
-    rules = policy("allow", ["sudo systemctl status", "timeout 5 pytest", "bash build.sh"], "ask")
-    for command in ("sudo systemctl status nginx", "timeout 5 pytest -q", "bash build.sh"):
-        assert said(rules, command).effect is Effect.ALLOW
-    for command in ("sudo systemctl stop nginx", "timeout 5 rm x", "bash -c x build.sh", "bash build.sh --fast"):
-        assert said(rules, command).effect is Effect.ASK
 
 
 @pytest.mark.parametrize(

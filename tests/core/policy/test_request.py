@@ -1,0 +1,26 @@
+"""Requests: the kind of a tool is ours, and tools may be new or changed."""
+
+from __future__ import annotations
+
+from tests.support.rules import policy, rule, said
+from toolcards.core.policy.decision import Effect, PolicyRequest
+
+
+def test_tools_that_are_new_or_changed():
+    strict = policy(
+        rule("allow", {"tool": "*"}),
+        rule("ask", {"tool": "Named", "env": "prod"}),
+        unknown_tool="deny",
+        changed_tool="ask",
+    )
+    assert said(strict).effect is Effect.ALLOW
+    assert said(strict, tool="new", known=False).code == "unknown_tool"
+    assert said(strict, tool="Named", known=False).effect is Effect.ALLOW
+    assert (said(strict, changed=True).effect, said(strict, changed=True).code) == ("ask", "changed_tool")
+    assert said(policy(default="ask"), known=False, changed=True).code == "default"
+    assert said(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
+    assert said(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
+
+
+def test_the_kind_is_ours():
+    assert PolicyRequest.for_tool("Bash").kind == "execute" and PolicyRequest.for_tool("delete_all").kind == "delete"
