@@ -89,6 +89,7 @@ MUTATIONS = [
              *new_module("toolcards/sources", "def find():", "    from toolcards.sources import badges",
                          "    return badges")),
     Mutation("a folder of tests mirrors no room", "rooms", "tests/verdicts/test_mutation.py", '"""Tests."""\n'),
+    Mutation("a test module has the name of no module", "rooms", "tests/gate/test_mutation.py", '"""Tests."""\n'),
     Mutation("a template tag asks the database", "layers",
              *new_module("dashboard/templatetags", ORM, "RUNS = Run.objects.count()")),
     Mutation("a view writes a run", "layers", *new_module("dashboard", ORM, 'Run.objects.create(name="r")')),

@@ -30,6 +30,19 @@ OTHER_TESTS = {
     "bench", "browser", "chaos", "clients", "packaging", "page_scripts", "repository", "scripts", "support", "system",
     "traces",
 }  # fmt: skip
+# Tests of one theme that goes through several modules.
+THEMES = {
+    "adapters/test_faults", "adapters/test_traces", "adapters/test_unknown_kinds",
+    "client/common/test_digest_agreement", "client/test_bad_answers", "client/test_bad_answers_javascript",
+    "client/test_call_identity", "client/test_fail_closed", "client/test_javascript", "client/test_real_server",
+    "client/test_stopping", "core/policy/shell/test_differential", "core/policy/shell/test_everyday",
+    "core/policy/shell/test_real_programs", "core/policy/test_decision_laws", "core/policy/test_reference_model",
+    "dashboard/inbox/test_forms_of_servers", "dashboard/inbox/test_votes_by_door_and_page",
+    "dashboard/live/test_confirmations", "dashboard/runs/test_run_names", "dashboard/test_templates",
+    "gate/maintenance/test_deletion", "gate/writer/test_outages", "models/test_migrations",
+    "transports/agents/test_frozen_calls", "transports/agents/test_traces",
+}  # fmt: skip
+TEST_MODULES = sorted(path.relative_to(ROOT / "tests").with_suffix("") for path in (ROOT / "tests").rglob("test_*.py"))
 TEST_FOLDERS = sorted({path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")})
 
 
@@ -64,3 +77,25 @@ def test_every_path_that_is_named_exists(path: str) -> None:
 def test_every_folder_of_tests_mirrors_a_room(folder: Path) -> None:
     is_room = any((ROOT / site / folder).is_dir() for site in (".", "toolcards"))
     assert is_room or folder.parts[0] in OTHER_TESTS
+
+
+def has_name_of_module_or_room(module: Path) -> bool:
+    """Return whether a module or a room has the name of this test module, at the same path."""
+    name = module.name.removeprefix("test_")
+    sites = [ROOT / site / module.parent for site in (".", "toolcards")]
+    return (
+        any((site / f"{name}.py").is_file() or (site / name / "__init__.py").is_file() for site in sites)
+        or name == module.parent.name
+    )
+
+
+@loop_over("module", TEST_MODULES)
+def test_every_test_module_has_the_name_of_a_module_or_room_or_a_theme(module: Path) -> None:
+    assert module.parts[0] in OTHER_TESTS or has_name_of_module_or_room(module) or str(module) in THEMES, (
+        "name it after the module that it tests, or name its theme above"
+    )
+
+
+@loop_over("theme", sorted(THEMES))
+def test_every_theme_is_a_test_module_without_a_module_or_room(theme: str) -> None:
+    assert Path(theme) in TEST_MODULES and not has_name_of_module_or_room(Path(theme))
