@@ -212,7 +212,10 @@ def find_call(public_id: str) -> ToolCall | None:
 
 
 def list_recent_examples() -> list[tuple[ToolCall, str]]:
-    """Return the latest calls that needed approval, with their inputs in words. Of equal ones, only the newest."""
+    """Return the latest calls that needed approval, with their inputs in words.
+
+    Of equal ones, only the newest.
+    """
     approvals = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:20]
     calls = ToolCall.objects.filter(pk__in=list(approvals)).defer("text").order_by("-id")
     examples: dict[tuple[str, str], tuple[ToolCall, str]] = {}

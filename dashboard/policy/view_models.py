@@ -116,7 +116,7 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
 
 
 def describe_rule(document: dict[str, Any]) -> str:
-    """Return the rule as a sentence, or "" if it is not valid."""
+    """Return the rule as a sentence; "" if it is invalid."""
     try:
         return documents.parse({"v": 1, "rules": [document]}).rules[0].sentence
     except PolicyError:

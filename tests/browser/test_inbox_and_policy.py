@@ -124,9 +124,12 @@ def test_what_would_change_is_shown_for_the_last_choice_however_quick_it_was(pag
     call = server.get(f"/api/v1/runs/{run}/calls")["calls"][0]["id"]
     page.goto(f"{server.base}/calls/{call}/rule/")
     expect(page.locator("#rule-blast .sentence")).to_contain_text("No past call would change")
-    page.evaluate("""for (const [name, value] of [['effect', 'allow'], ['scope', 'all'], ['expiry', 'never'], ['effect', 'deny']]) {
-      document.querySelector(`.ladder [name=${name}][value=${value}]`).click();
-    }""")
+    choices = [["effect", "allow"], ["scope", "all"], ["expiry", "never"], ["effect", "deny"]]
+    page.evaluate(
+        "choices => choices.forEach(([name, value]) => document.querySelector("
+        "`.ladder [name=${name}][value=${value}]`).click())",
+        choices,
+    )
     expect(page.locator("#rule-blast .change").first).to_have_attribute("data-to", "deny")
     expect(page.locator("[name=effect][value=deny]")).to_be_checked()
 

@@ -79,7 +79,7 @@ class RuleForm(forms.Form):
         return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
 
     def clean_path(self) -> str:
-        """Return the JSON Pointer of the argument, which sentences of rules call input.command."""
+        """Return the JSON Pointer of the argument; `command` and `input.command` are /command."""
         path: str = self.cleaned_data["path"].strip()
         name = path.removeprefix("input.")
         return f"/{name}" if re.fullmatch(r"[\w-]+", name) else path

@@ -54,9 +54,9 @@ def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) ->
 
 def _find_free_name(name: str) -> str:
     """Return the name, with a number if a rule of the draft has it."""
-    taken = set(DraftRule.objects.filter(rule_id__startswith=name).values_list("rule_id", flat=True))
-    numbered = (f"{name}-{number}" for number in itertools.count(2))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
+    used_names = set(DraftRule.objects.filter(rule_id__startswith=name).values_list("rule_id", flat=True))
+    candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in used_names)
 
 
 def _read_initial_values(request: HttpRequest) -> dict[str, Any]:
