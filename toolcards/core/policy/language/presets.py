@@ -60,7 +60,7 @@ PRESETS: dict[str, Preset] = {
                     "id": "ask-edit",
                     "effect": "ask",
                     "match": {"kind": ["edit", "move"]},
-                    "public_reason": "This changes files.",
+                    "public_reason": "This changes files or data.",
                 },
                 {
                     "id": "ask-delete",
