@@ -100,6 +100,11 @@ class CardHtml:
         return f'<span class="dur">{escape(view.total)}</span>' if view.total else ""
 
     @property
+    def why_url(self) -> str:
+        """Return the page that explains the decision."""
+        return f"{url_helpers.build_call_url(self.call.public_id)}why/"
+
+    @property
     def clock_time(self) -> str:
         """Return the time of day at which the call started."""
         return _render_clock_time(self.view.card.times.started)

@@ -41,23 +41,24 @@ def is_plain(view: CardView) -> bool:
 
 def render_plain_card(html: CardHtml) -> str:
     """Return the HTML of a plain card."""
-    view, form = html.view, _FORMS[html.view.card.state or ""]
+    form = _FORMS[html.view.card.state or ""]
     return (
         f'<article {html.attributes}>\n  {html.head}\n  <div class="card-main">\n    <div class="card-body">\n'
-        f"      <!--told-->\n      {form.render_body(html)}\n      {_render_why(view)}\n"
+        f"      <!--told-->\n      {form.render_body(html)}\n      {_render_why(html)}\n"
         f'      <p class="meta">{html.meta}</p>\n    </div>\n    {form.render_acts(html)}\n  </div>\n</article>\n'
     )
 
 
-def _render_why(view: CardView) -> str:
-    decision = view.card.decision
+def _render_why(html: CardHtml) -> str:
+    view, decision = html.view, html.view.card.decision
     if decision is None:
         return ""
     reason = f": {mark_html(decision.reason)}" if decision.reason else ""
     version = f" ·\n        v{decision.version}" if decision.version else ""
     return (
         f'\n<p class="why">\n  {render_icon("shield")}\n  <span>\n    {escape(view.verb)}{reason}\n'
-        f'    <span class="rule">{mark_html(view.rule)}{version}</span>\n  </span>\n</p>\n\n'
+        f'    <a class="rule" href="{html.why_url}"\n      title="Why?">{mark_html(view.rule)}{version}</a>\n'
+        "  </span>\n</p>\n\n"
     )
 
 

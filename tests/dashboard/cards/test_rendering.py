@@ -132,10 +132,10 @@ def test_a_denial_shows_its_actor_and_the_reason_that_the_agent_received(by: Act
 
 
 def test_why_names_rule_version_and_reason() -> None:
-    text = text_of(
-        html_of(a_card(S.INPUT_AVAILABLE, decision=CardDecision("allow", reason="reads only", rule="r1", version=12)))
-    )
-    assert "Allowed: reads only rule r1 · v12" in text
+    decision = CardDecision("allow", reason="reads only", rule="r1", version=12)
+    html = html_of(a_card(S.INPUT_AVAILABLE, decision=decision))
+    assert "Allowed: reads only rule r1 · v12" in text_of(html)
+    assert re.search(r'<a class="rule" href="/calls/\d+-\d+/why/"', html)
 
 
 def test_no_rule_is_said_too() -> None:
