@@ -5,7 +5,7 @@ import {formatMinute} from './durations.js';
 import {isPointed} from './pointer.js';
 import {drawQueue, findNextWaiting, findSelectedCard, hasQueue, isQueueBusy, selectCard} from './queue.js';
 import {hasSlots, passSlot} from './waiting_slots.js';
-import {findHeight, isOnScreen, watchSight} from './sight.js';
+import {findHeight, watchSight} from './sight.js';
 
 const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
 const BOARDS = ['now', 'approvals'];
@@ -95,15 +95,11 @@ function removeDeparted() {
     leaveDeparted();
     if (isQueueBusy()) return;
   }
-  const places = [...list.children];
-  const isWaiting = (/** @type {Element} */ place) => Boolean(place.querySelector(':scope > [data-waiting]'));
-  const lastWaiting = places.findLastIndex(isWaiting);
-  const isReadingWaiting = places.some(place => isWaiting(place) && isOnScreen(place));
+  const isAnyWaiting = Boolean(list.querySelector(':scope > li > [data-waiting]'));
   for (const [place, since] of departedSince) {
     if (!place.isConnected) { departedSince.delete(place); continue; }
     if (performance.now() - since < SHOWN_FOR || isBusy(place)) continue;
-    if (hasQueue() && lastWaiting >= 0 && place.contains(findSelectedCard())) continue;
-    if (!hasSlots(list) && isOnScreen(place) && isReadingWaiting && places.indexOf(place) < lastWaiting) continue;
+    if (hasQueue() && isAnyWaiting && place.contains(findSelectedCard())) continue;
     departedSince.delete(place);
     if (hasSlots(list)) passSlot(place);
     else moveToEnd(place);

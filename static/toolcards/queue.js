@@ -154,7 +154,8 @@ function buildOrder() {
     if (place.classList.contains('settled') && title !== 'Answered') startGroup('Answered');
     const group = title === 'Answered' ? answered : order;
     if (!heading) group.push(heading = findHeading(title));
-    heading.lastElementChild.textContent = String(++count);
+    if (group === answered || isWaiting(card)) count += 1;  // lines of decided calls stay for a while
+    heading.lastElementChild.textContent = String(count || '');
     const {line, isWritten} = findLine(card);
     hasNews ||= isWritten;
     group.push(line);

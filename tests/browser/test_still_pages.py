@@ -203,6 +203,28 @@ def test_calls_that_were_decided_elsewhere_become_one_line_and_go(server: Server
     withdraw_all(server)
 
 
+def test_a_call_that_comes_before_expired_lines_have_left_is_on_top_once_they_have(
+    server: Server, visit: Open, run: str
+) -> None:
+    withdraw_all(server)
+    for n in range(20):
+        ask(server, run, call_id=f"{run}-{n}")
+    page = visit("/approvals/", viewport={"width": 1280, "height": 800})
+    expect(page.locator("#queue .line")).to_have_count(20)
+    withdraw_all(server)
+    expect(page.locator("#queue .line.answered")).to_have_count(20)
+    ask(server, run, call_id=f"{run}-new", path="the-new-one.py")
+    page.wait_for_selector(f"article[data-call-id='{run}-new'][data-waiting]")
+    expect(page.locator("#queue .group:has-text('Medium risk') > span")).to_have_text("1")
+    page.evaluate(WATCH_SHIFTS)
+    skip(page, LINE_STAYS)
+    expect(page.locator("#queue .lines .line").first).to_contain_text("the-new-one.py")
+    expect(page.locator("#queue .lines.ended .line")).to_have_count(20)
+    expect(card(page, f"{run}-new").locator("button[value=deny]")).to_be_in_viewport()
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    withdraw_all(server)
+
+
 def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_they_go(
     server: Server, visit: Open, run: str
 ) -> None:
