@@ -214,11 +214,6 @@ def describe_soft_end(card: Card) -> str:
     return (SOFT_SENTENCES if is_complete else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 
 
-def describe_kind(kind: str) -> str:
-    """Return what answered where no name is known."""
-    return _ACTOR_TEMPLATES.get(kind, kind).format(name="").strip()
-
-
 def describe_actor(actor: Actor | None) -> str:
     """Return who or what answered, in the form that follows "by"."""
     if actor is None:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.summary import summarize
 from toolcards.models import Approval
 
@@ -43,8 +44,8 @@ class HistoryRow:
 
     @property
     def decider(self) -> str:
-        """Return what decided in the place of a person."""
-        return labels.describe_kind(self.approval.by_kind).removeprefix("the ")
+        """Return what decided where no name is known, as a name for the table: without an article."""
+        return labels.describe_actor(Actor(self.approval.by_kind)).removeprefix("the ")
 
     @property
     def waiting_seconds(self) -> float | None:
