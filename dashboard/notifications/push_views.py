@@ -20,10 +20,9 @@ from dashboard.notifications.forms import BrowserForm, SeverityForm
 from dashboard.notifications.push_endings import digest_device
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
-from toolcards.ids import new_id
 from toolcards.models import Delivery, PushBrowser
 from toolcards.models.push import PUSH
-from toolcards.notifications import push, subscriptions, vapid
+from toolcards.notifications import formats, push, subscriptions, vapid
 
 MAX_BROWSERS = 10  # of one person
 _AGENTS = (
@@ -137,14 +136,11 @@ def _remove(request: HttpRequest, browser: PushBrowser) -> str:
 
 def _send_test(request: HttpRequest, browser: PushBrowser) -> str:
     now, target = time.time(), f"{PUSH}{browser.pk}"
-    if Delivery.objects.filter(target=target, event=push.TEST, state="pending").exists():
+    if Delivery.objects.filter(target=target, event=formats.TEST, state="pending").exists():
         return f"A test is already being sent to {browser.label}."
-    payload = {
-        "event": push.TEST, "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
-        "summary": "This is a test notification.", "url": "/",
-    }  # fmt: skip
+    payload = formats.build_test_payload()
     Delivery.objects.create(
-        target=target, event_id=str(payload["id"]), event=push.TEST, severity="low",
+        target=target, event_id=payload["id"], event=formats.TEST, severity="low",
         payload=json.dumps(payload), created_at=now, next_at=now,
     )  # fmt: skip
     return f"A test is being sent to {browser.label}."

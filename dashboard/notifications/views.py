@@ -19,9 +19,8 @@ from dashboard.accounts.access import needs
 from dashboard.notifications.forms import WebhookForm, get_initial_values
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
-from toolcards.ids import new_id
 from toolcards.models import Delivery, Webhook
-from toolcards.notifications import subscriptions
+from toolcards.notifications import formats, subscriptions
 
 RIGHT = "toolcards.change_webhook"
 MAX_DELIVERIES = 100
@@ -151,12 +150,9 @@ def _remove(webhook_row: Webhook) -> str:
 
 def _send_test(webhook_row: Webhook) -> str:
     now = time.time()
-    event: dict[str, Any] = {
-        "event": "test", "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
-        "summary": "This is a test notification.", "url": "/",
-    }  # fmt: skip
+    event = formats.build_test_payload()
     Delivery.objects.create(
-        webhook=webhook_row, target=str(webhook_row.pk), event_id=event["id"], event="test", severity="critical",
+        webhook=webhook_row, target=str(webhook_row.pk), event_id=event["id"], event=formats.TEST, severity="critical",
         payload=json.dumps(event), created_at=now, next_at=now,
     )  # fmt: skip
     return "A test is being sent; the delivery is listed below."

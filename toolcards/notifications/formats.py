@@ -15,6 +15,7 @@ from toolcards.client.common import error_codes
 from toolcards.core.calls import tool_events as h
 from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
 from toolcards.core.text.terminal_sequences import strip_sequences
+from toolcards.ids import new_id
 
 TITLE_MOST, TEXT_MOST = 150, 800
 TEST = "test"  # the event of a test notification
@@ -44,6 +45,14 @@ def build_message(payload: dict[str, Any], severity: str) -> Message:
     return Message(
         clean(title, TITLE_MOST), clean(text, TEXT_MOST), get_origin() + str(payload.get("url") or "/"), severity
     )
+
+
+def build_test_payload() -> dict[str, Any]:
+    """Return the payload of a test notification."""
+    return {
+        "event": TEST, "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
+        "summary": "This is a test notification.", "url": "/",
+    }  # fmt: skip
 
 
 def get_origin() -> str:
@@ -97,12 +106,8 @@ def _describe_start(payload: dict[str, Any], tool: str, source: str) -> tuple[st
 
 
 def _describe_decision(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{get_decision(payload)}: {tool}", _describe_call(payload, source)
-
-
-def get_decision(payload: dict[str, Any]) -> str:
-    """Return how the approval of a payload ended, in words."""
-    return DECISIONS.get(str(payload.get("approval", {}).get("state")), "No longer waiting")
+    decision = DECISIONS.get(str(payload.get("approval", {}).get("state")), "No longer waiting")
+    return f"{decision}: {tool}", _describe_call(payload, source)
 
 
 def _describe_call(payload: dict[str, Any], source: str) -> str:

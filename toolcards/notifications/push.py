@@ -93,11 +93,8 @@ def build_text(payload: dict[str, Any], severity: str, person: User) -> bytes:
     message = formats.build_message(payload, severity)
     approval = payload.get("approval", {})
     is_over = payload["event"] == h.APPROVAL_RESOLVED
-    title, summary = message.title, str(payload.get("summary", ""))
-    if is_over:
-        title = f"{formats.get_decision(payload)}: {payload['tool']['name']}"
-    elif payload["event"] == TEST:
-        title = "Push notifications work"
+    title = "Push notifications work" if payload["event"] == TEST else message.title
+    summary = str(payload.get("summary", ""))
     content = {
         "tag": build_tag(payload), "over": is_over, "title": _clean_line(title, MAX_TITLE),
         "body": _clean_line(summary, MAX_BODY),
