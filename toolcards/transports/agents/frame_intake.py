@@ -68,14 +68,6 @@ def parse_mode(mode: str, default: str, caller: Caller) -> str:
     return mode or (default if may_decide else "observe")
 
 
-def split_frames(text: str) -> list[str]:
-    """Return the frames of one message: one, or an array's members.
-
-    Raises BadFrame.
-    """
-    return list(iterate_frames(text))
-
-
 def iterate_frames(text: str) -> Iterator[str]:
     """Yield the frames of one message.
 
