@@ -40,6 +40,7 @@ class CastSessionVote(CastVote):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         voter = memo.recall((CastSessionVote, self.session), self.find_voter)
+        # The check of every vote comes later, and not at all for a repeated vote, whose answer is the card.
         if voter is None or not voter.person.has_perm("toolcards.vote"):
             raise NotAllowed("Sign in as a person who can vote.")
         self.person, self.ballot = voter.person, replace(self.ballot, signed_in_at=voter.signed_in_at)
