@@ -42,9 +42,43 @@ class CallListPage:
     searched: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FilterChip:
+    """One filter that is set, in the words of the pages; `query` has the other filters."""
+
+    name: str
+    word: str
+    query: str
+
+
 @dataclass(frozen=True)
-class CallFilters:
-    """Which calls the page shows; the empty string does not ask."""
+class Filters:
+    """Filters of a page; the empty string does not ask."""
+
+    @property
+    def set(self) -> list[tuple[str, str, str]]:
+        """Return what is asked for: name, value, and the query without it."""
+        values = {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
+        return [(name, values[name], urlencode({k: v for k, v in values.items() if k != name})) for name in values]
+
+    @property
+    def chips(self) -> list[FilterChip]:
+        """Return what is asked for, in the words of the pages."""
+        return [
+            FilterChip(_NAMES.get(name, name.capitalize()), _find_word(name, value), query)
+            for name, value, query in self.set
+        ]
+
+
+def _find_word(name: str, value: str) -> str:
+    if name == "state":
+        return NO_RESULT_WORD if value == NO_RESULT else labels.STATE_LABELS[ToolCallState(value)].word
+    return labels.RUN_LABELS[value].word if name == "status" else value
+
+
+@dataclass(frozen=True)
+class CallFilters(Filters):
+    """Which calls the page shows."""
 
     q: str = ""
     state: str = ""
@@ -152,19 +186,9 @@ class CallFilters:
         """Return whether the call is in the state filtered for."""
         return not self.state or get_shown_state(call.state, soft=call.soft) == self.state
 
-    @property
-    def set(self) -> list[tuple[str, str, str]]:
-        """What is asked for: name, value, and the query without it."""
-        return _list_active_filters(self)
-
-    @property
-    def chips(self) -> list[FilterChip]:
-        """What is asked for, in words."""
-        return list_filter_chips(self)
-
 
 @dataclass(frozen=True)
-class RunFilters:
+class RunFilters(Filters):
     """Which runs the page shows."""
 
     status: str = ""
@@ -186,41 +210,3 @@ class RunFilters:
         if self.source:
             runs = runs.filter(source__name=self.source)
         return runs.select_related("source").order_by("-pk")
-
-    @property
-    def set(self) -> list[tuple[str, str, str]]:
-        """What is asked for: name, value, and the query without it."""
-        return _list_active_filters(self)
-
-    @property
-    def chips(self) -> list[FilterChip]:
-        """What is asked for, in words."""
-        return list_filter_chips(self)
-
-
-@dataclass(frozen=True, slots=True)
-class FilterChip:
-    """One filter that is set, in the words of the pages; `query` has the other filters."""
-
-    name: str
-    word: str
-    query: str
-
-
-def list_filter_chips(filters: CallFilters | RunFilters) -> list[FilterChip]:
-    """Return the filters that are set, as the page shows them."""
-    return [
-        FilterChip(_NAMES.get(name, name.capitalize()), _find_word(name, value), query)
-        for name, value, query in filters.set
-    ]
-
-
-def _find_word(name: str, value: str) -> str:
-    if name == "state":
-        return NO_RESULT_WORD if value == NO_RESULT else labels.STATE_LABELS[ToolCallState(value)].word
-    return labels.RUN_LABELS[value].word if name == "status" else value
-
-
-def _list_active_filters(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:
-    values = {field.name: getattr(filters, field.name) for field in fields(filters) if getattr(filters, field.name)}
-    return [(name, values[name], urlencode({k: v for k, v in values.items() if k != name})) for name in values]
