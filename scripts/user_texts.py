@@ -40,7 +40,8 @@ def read_user_texts(path: str, source: str) -> Iterator[tuple[int, str]]:
 def read_messages(source: str) -> Iterator[tuple[int, str]]:
     """Yield the strings of a module that are messages.
 
-    Docstrings are not; a single word is a value."""
+    Docstrings are not; a single word is a value.
+    """
     tree = ast.parse(source)
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _has_tables() -> bool:
-    """Return whether the database can be read and a server was started on it before."""
+    """Return whether a server was started on the database before."""
     from django.db import connection
     from django.db.utils import DatabaseError
 

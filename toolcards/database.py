@@ -95,7 +95,8 @@ async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = P
 def retry_reads(function: Callable[..., T], turns: Turns | None = None) -> Callable[..., Awaitable[T]]:
     """Make an asynchronous function that reads with retries.
 
-    It runs in a thread of the pool, or in turns with others."""
+    It runs in a thread of the pool, or in turns with others.
+    """
     read_in_pool = database_sync_to_async(function, thread_sensitive=False)
 
     @functools.wraps(function)

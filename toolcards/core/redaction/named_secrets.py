@@ -154,7 +154,7 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
 
 @lru_cache(maxsize=4_096)
 def _is_header(name: str) -> bool:
-    """Return whether the value of this name goes to the end of its line."""
+    """Return whether the value goes to the end of its line."""
     return (split_name(name) or [""])[-1] in _HEADERS
 
 

@@ -86,7 +86,10 @@ def read_placed_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan
 
 
 def _may_have_flag(hay: str, start: int, end: int) -> bool:
-    """Return whether a flag follows near enough; the `pass:` of openssl has no hyphen."""
+    """Return whether a flag follows near enough.
+
+    The `pass:` of openssl has no hyphen.
+    """
     if end - start > _LONGEST_PROGRAM:
         return False
     return hay[start] in "oO" or hay.find("-", end, end + _FLAG_WINDOW) >= 0

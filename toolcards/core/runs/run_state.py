@@ -89,7 +89,8 @@ class RunState:
     def put_back(self, ordinal: int, before: Card | None) -> None:
         """Restore a card as it was before a fact.
 
-        None: it did not exist."""
+        `before`: None if the fact created the card.
+        """
         if before is not None:
             self._store(before)
             return

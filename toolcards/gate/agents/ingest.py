@@ -83,9 +83,10 @@ class Stream(StreamQueue):
     # ------------------------------------------------------------ frames
 
     def _record_batch(self, tx: Transaction, memory: RunMemory) -> None:
-        """Record the facts of every frame; in a flood, join neighboring pieces of one input.
+        """Record the facts of every frame.
 
-        If the commit takes long, the rest waits for the next one, so that other streams do not wait for all of it.
+        In a flood, neighboring pieces of one input are joined. If the commit takes long, the rest waits for the next
+        one, so that other streams do not wait for all of it.
         """
         if self._inquiries:  # a call changed while plugins were consulted about it
             self._deferred = list(self._batch)

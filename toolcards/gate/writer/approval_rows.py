@@ -105,7 +105,8 @@ _PLAIN_VALUES = frozenset({str, int, float, bool, type(None)})
 def prepare_value(field: Any, value: Any) -> Any:
     """Return the value as the database takes it.
 
-    Django's fields take long to find that a text is a text."""
+    Django's fields take long to find that a text is a text.
+    """
     if type(value) in _PLAIN_VALUES and type(field) is not SealedText:
         return value
     return field.get_db_prep_save(value, connection)

@@ -78,7 +78,7 @@ def attempt(works: list[Any]) -> CommitAttempt:
 
 
 def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, result: CommitAttempt) -> None:
-    """Apply the work; undo its changes if it is refused before it wrote."""
+    """Apply the work; undo it if it is refused before it wrote."""
     hooks = transaction.get_connection().run_on_commit
     before = (watch.writes, len(hooks))
     tx.undo_log = UndoLog(tx) if isinstance(work, Command) else None
@@ -99,7 +99,10 @@ def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, re
 
 
 def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception) -> Exception | None:
-    """Return why nothing was written; None if only the reply to COMMIT was lost."""
+    """Return why nothing was written.
+
+    None if only the reply to COMMIT was lost.
+    """
     if mark is None or not is_transient(failure):  # it failed before COMMIT, or was refused
         tx.forget()
         return failure

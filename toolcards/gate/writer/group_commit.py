@@ -181,7 +181,10 @@ def _write(works: list[Any], deadline: float) -> list[Exception | None]:
 
 
 def _split(group: list[Any], culprit: int) -> list[list[Any]]:
-    """Return the parts to write one after the other: halves if it is unknown which work failed."""
+    """Return the parts to write one after the other.
+
+    They are halves if it is unknown which work failed.
+    """
     if culprit < 0:
         middle = len(group) // 2
         return [group[:middle], group[middle:]]

@@ -158,7 +158,8 @@ class RunMemory:
     def restore(self, mark: RunMark) -> None:
         """Undo the facts since the mark.
 
-        The lease stays."""
+        The lease stays.
+        """
         self.seq, self.touched, self.has_approvals = mark.seq, mark.touched, mark.has_approvals
         self.sequencer.pending, self.row.title, self.row.reason = mark.pending, mark.title, mark.reason
         self.board.context = mark.context

@@ -313,7 +313,8 @@ class Transaction:
     def has_changes(self, keys: Iterable[tuple[int, str]]) -> bool:
         """Return whether one of these runs is to be written.
 
-        `keys`: (source pk, name)."""
+        `keys`: (source pk, name).
+        """
         memories = (self.runs.get(pk) for key in keys if (pk := run_cache.find_pk(*key)))
         return any(memory.events or memory.touched for memory in memories if memory is not None)
 

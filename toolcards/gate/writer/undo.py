@@ -37,7 +37,8 @@ class UndoLog:
     def note_change(self, memory: RunMemory, ordinal: int, before: Card | None) -> None:
         """Note a card before the work changes it.
 
-        Ordinal 0: the run itself."""
+        Ordinal 0: the run itself.
+        """
         mark = self._marks.get(memory.row.pk)
         if mark is None:
             mark = self._marks[memory.row.pk] = memory.mark()

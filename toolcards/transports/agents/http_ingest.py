@@ -1,7 +1,8 @@
 """Frames over HTTP: a body is read piece by piece, and cards move while it is open.
 
-An ASGI application rather than a Django view, since Django hands a body over only when it is whole. A body that arrives
-whole is one group commit: no query and no thread hop, and the lease of its run is renewed by the same commit.
+An ASGI application rather than a Django view, since Django hands a body over only when it is whole. A small body that
+arrives whole is one group commit: no query and no thread hop, and the lease of its run is renewed by the same commit.
+A large one is checked in slices, and takes a share of several commits.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ async def stream_frames(run: Run, after: int) -> AsyncIterator[bytes]:
 
 
 def _replay_frames(replay: EventReplay, batch: list[Event], after: int) -> bytes:
-    """Return the frames of the events after `after`; the others are only applied."""
+    """Return the frames of the events after `after`.
+
+    The others are only applied.
+    """
     old = [event for event in batch if event.seq <= after]
     for event in old:
         replay.skip(event)

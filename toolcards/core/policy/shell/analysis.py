@@ -32,7 +32,7 @@ _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change t
 class CommandAnalysis:
     """What one command does.
 
-    `read_only`: whether it certainly is; else `why` has the reason in words of the catalog. Reasons are stored
+    `read_only`: it certainly changes nothing; else `why` says why it might, in words of the catalog. Reasons are stored
     unencrypted, so they contain no text of the agent. `does`: certain effects; `may`: effects that cannot be excluded.
     `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: some of its words are not
     understood, and it may run them. `inner`: commands among its words that it runs.

@@ -99,7 +99,7 @@ class CommandSegment:
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it may not be read-only, or ""."""
+        """Return why it might change something, or ""."""
         if self.opaque:
             return self.opaque
         if not self.analysis.read_only:
@@ -187,7 +187,7 @@ class Script:
 
     @cached_property
     def doubt(self) -> str:
-        """Return why it may not be read-only, or ""."""
+        """Return why it might change something, or ""."""
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
