@@ -44,7 +44,7 @@ class HistoryRow:
 
     @property
     def decider(self) -> str:
-        """Return what decided where no name is known, as a name for the table: without an article."""
+        """Return what decided where no name is known, without article."""
         return labels.describe_actor(Actor(self.approval.by_kind)).removeprefix("the ")
 
     @property

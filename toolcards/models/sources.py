@@ -45,7 +45,7 @@ def hash_secret(secret: str) -> str:
 
 
 def compute_key_expiry(days: int | None) -> datetime | None:
-    """Return when a key created now expires; None without a number of days."""
+    """Return when a new key expires; None if never."""
     return timezone.now() + timedelta(days=days) if days else None
 
 

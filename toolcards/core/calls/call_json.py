@@ -182,7 +182,10 @@ def _build_actor(actor: Actor | None) -> dict[str, str] | None:
 
 
 def compute_durations(card: Card) -> dict[str, int | None]:
-    """Return the milliseconds of writing, waiting and running; None if unknown or not applicable."""
+    """Return the milliseconds of writing, waiting and running.
+
+    None: unknown, or not applicable.
+    """
     times = card.times
     return {
         "writing": _count_ms(times.started, times.available),

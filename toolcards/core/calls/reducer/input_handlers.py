@@ -86,7 +86,10 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
 
 
 def update_identity(card: Card, fact: Any) -> Card:
-    """Update tool, kind, source, title and the agent's note; known values are never cleared."""
+    """Update the tool and the agent's note.
+
+    Known values are never cleared.
+    """
     tool = card.tool
     updated = CardTool(
         fact.tool or tool.name,
