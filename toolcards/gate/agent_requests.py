@@ -93,9 +93,12 @@ async def aend_run(source: Source, run: str, outcome: str = "success", reason: s
     return dict(await group_commit.submit(run_commands.EndRun(source, run, outcome, reason)))
 
 
-async def aclaim_delivery(approval: str) -> dict[str, Any] | None:
-    """Claim a decision for sending; None if another connection claimed it."""
-    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval))
+async def aclaim_delivery(approval: str, key: int = 0) -> dict[str, Any] | None:
+    """Claim a decision for sending; None if another connection claimed it.
+
+    Raises NotAllowed if the connection's `key` was revoked.
+    """
+    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval, key))
     return decision
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.utils import timezone
 
 from tests.support.agents import wait_for_senders
 from tests.support.server import PATIENCE
@@ -317,6 +318,27 @@ async def test_a_revoked_key_closes_its_open_socket(agent: Any, limits: Any) -> 
         await socket.acked(1)
         await in_thread(lambda: AgentKey.objects.all().delete())()
         assert await socket.closed() == 4401
+
+
+async def test_a_revoked_key_gets_no_answer_and_another_key_of_the_source_does(
+    agent: Any, key: AgentKey, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)({"default": "ask"})
+    another = (await in_thread(AgentKey.objects.issue)(key.source.name))[1]
+    async with agent(run="r") as socket:
+        await socket.say(ready())
+        assert (await socket.hear("decision"))["decision"] == "ask"
+        await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
+        await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+        sent = []
+        while (output := await socket.wire.receive_output(PATIENCE))["type"] != "websocket.close":
+            sent.append(json.loads(output["text"]).get("decision"))
+        assert output["code"] == 4401 and "allow" not in sent
+    assert (await Approval.objects.aget()).state == "approved"
+    async with agent(run="r", key=another) as socket:
+        await socket.say(ready("other"))
+        assert {(await socket.hear("decision"))["call_id"] for _ in range(2)} == {"c", "other"}
+    assert (await Approval.objects.aget(call__call_id="c")).state == "claimed"
 
 
 # ---------------------------------------------------------------- floods

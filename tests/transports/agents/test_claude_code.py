@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 from channels.testing import HttpCommunicator
+from django.utils import timezone
 
 from tests.support.server import PATIENCE
 from toolcards import gate
@@ -346,3 +347,15 @@ async def test_hooks_need_a_key_that_may_ingest_and_ask(call: Any, under: Any) -
 
 async def test_events_of_the_future_are_welcome(tell: Any, under: Any) -> None:
     assert await tell("FromTheFuture") == {}
+
+
+async def test_a_hook_whose_key_was_revoked_while_it_waited_is_denied(
+    tell: Any, under: Any, an_approver: Any, key: AgentKey
+) -> None:
+    await under({"default": "ask"})
+    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await waiting()
+    await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
+    await answer(an_approver, "approve")
+    value = await held
+    assert (value["permissionDecision"], "revoked" in value["permissionDecisionReason"]) == ("deny", True)

@@ -10,23 +10,29 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
+from toolcards.gate.refusals import NotAllowed
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models import Approval
+from toolcards.models import AgentKey, Approval
 
 
 class ClaimDelivery(Command):
-    """Claim a decision for sending. Answers the decision object, None if another connection claimed it."""
+    """Claim a decision for sending. Answers the decision object, None if another connection claimed it.
 
-    def __init__(self, approval: str) -> None:
+    `key`: the primary key of the connection's agent key, which may have been revoked since the connection was opened.
+    """
+
+    def __init__(self, approval: str, key: int = 0) -> None:
         super().__init__()
-        self.approval = approval
+        self.approval, self.key = approval, key
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         self.answer = None
+        if self.key and not AgentKey.objects.live().filter(pk=self.key).exists():
+            raise NotAllowed("This key was revoked.", code="revoked")
         if not Approval.objects.filter(id=self.approval, delivered_at=None).update(delivered_at=tx.now):
             return
         row = approval_rows.load_approval(self.approval)

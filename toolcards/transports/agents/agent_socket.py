@@ -35,8 +35,7 @@ from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import AgentConnection
 from toolcards.transports.loop_share import Slices
 
-# The channel of an answer: approvals opened on a gating connection are answered on gating connections only, and
-# those of an observing connection on observing connections only.
+# The channel of an answer: gating and observing connections each get only the answers to approvals of their own kind.
 CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
 MESSAGE_WEIGHT, SLICE_WEIGHT = 200, 100_000  # characters that each text adds, and of about 5 ms of work
@@ -257,6 +256,8 @@ class AgentSocket(AsyncConsumer):
         async for approval in feed.follow_answers(run, CHANNELS[self._intake.mode]):
             try:
                 await self._hand_over(approval)
+            except gate.NotAllowed as refused:
+                return self.end(4401, refused.message)
             except Exception as error:  # it stays undelivered: the next poll finds it
                 if not report_outage(error, outages.SENDING):
                     raise
@@ -265,7 +266,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _hand_over(self, approval: str) -> None:
         """Claim the answer and send it; release it if it was not sent."""
-        claiming = asyncio.ensure_future(gate.aclaim_delivery(approval))
+        claiming = asyncio.ensure_future(gate.aclaim_delivery(approval, self._connection.caller.key))
         try:
             decision = await asyncio.shield(claiming)
             if decision is not None:
