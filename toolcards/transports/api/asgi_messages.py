@@ -23,6 +23,7 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
 }
+LONGEST_CACHED = 1_000  # bytes of a query that is kept parsed
 BODY_START = 1 << 16  # bytes of a body that is too large, for those who must know what it is
 # How much of an unwanted body is read and dropped, so that its sender sees the answer.
 DRAIN_BYTES, DRAIN_SECONDS = 16 << 20, 5.0
@@ -46,13 +47,17 @@ def get_raw_path(scope: Any) -> str:
     return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
 
 
-@lru_cache(maxsize=4096)
 def parse_parameters(query: bytes) -> dict[str, str]:
     """Return the last value of each parameter of a query.
 
     The result is shared: do not change it. Raises Problem 400 (socket 4400), so that two names that are not UTF-8 do
     not become the same one.
     """
+    return (_parse_parameters if len(query) <= LONGEST_CACHED else _parse_parameters.__wrapped__)(query)
+
+
+@lru_cache(maxsize=4096)
+def _parse_parameters(query: bytes) -> dict[str, str]:
     try:
         parameters = parse_qs(query.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
