@@ -20,6 +20,7 @@ from dashboard.policy.rules import call_rule, suggestions
 from dashboard.policy.simulation import impact
 from dashboard.policy.simulation.past_calls import request_for_call
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import RuleSet, decide
 from toolcards.gate import policy_store
 from toolcards.models import PolicyVersion, ToolCall
@@ -61,6 +62,9 @@ def explain(call: ToolCall) -> Explanation:
     """Return the explanation; the call's run and source must be loaded."""
     card = call.as_card()
     verdict, card_shown = card.decision, call.as_shown_card()
+    decision = card_shown.decision
+    answer = _describe_answer(card)
+    is_overruled = answer == "denied" and (decision is None or decision.effect != "deny")
     question = request_for_call(call, card)
     version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
     active = PolicyVersion.objects.filter(active=True).first()
@@ -68,10 +72,10 @@ def explain(call: ToolCall) -> Explanation:
     newer = active if active and version and active.pk != version.pk else None
     today = _load_policy(newer)
     return Explanation(
-        answer=_describe_answer(card),
+        answer=answer,
         by=_describe_actor(card),
-        reason=card_shown.decision.reason if card_shown.decision else "",
-        suggest=card_shown.decision.suggest if card_shown.decision else "",
+        reason=card_shown.denied if is_overruled else decision.reason if decision else "",
+        suggest=decision.suggest if decision and not is_overruled else "",
         version=version.number if version else 0,
         trial=dry_run.try_call(policy, question) if policy else None,
         without=_list_removals(policy, call, card) if policy else [],
@@ -131,7 +135,7 @@ def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """Show the rules behind a decision, and what would change without them."""
     call = _find_call(run, ordinal)
     page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
-    return render(request, page, {"call": call, "why": explain(call)})
+    return render(request, page, {"call": call, "why": explain(call), "summary": summarize(call.as_shown_card())})
 
 
 @require_GET

@@ -31,8 +31,14 @@ def test_why_uses_the_version_of_the_decision_and_shows_the_active_one(admin: Cl
 
 
 def test_why_shows_that_a_person_or_no_one_decided(admin: Client, a_call: Any) -> None:
-    no = a_call("output-denied", tool="Edit", input={"path": "a"})
-    assert "Denied by ann." in admin.get(f"/calls/{no.public_id}/why/").content.decode()
+    no = a_call("approval-requested", tool="Edit", input={"path": "a.py"})
+    approval = no.as_shown_card().approval
+    assert approval is not None
+    vote = {"decision": "deny", "rev": no.rev, "args_sha256": approval.args_sha256, "reason": "Not this file."}
+    assert admin.post(f"/approvals/{approval.id}/vote", vote).status_code == 303
+    why = " ".join(admin.get(f"/calls/{no.public_id}/why/").content.decode().split())
+    assert "Denied by a-admin. </b> Not this file." in why and "</b> No rule matches" not in why
+    assert "<code>Edit</code> a.py</p>" in why
     seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
     assert "Not evaluated by policy" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
     assert admin.get("/calls/999-9/why/").status_code == 404
