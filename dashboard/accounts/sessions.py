@@ -46,7 +46,7 @@ def find_person(session: SessionStore) -> User | None:
 
 
 def is_still_signed_in(request: HttpRequest) -> bool:
-    """Return whether the session of this request is its person's, as stored now.
+    """Return whether the stored session is still that of its person.
 
     The person may have signed out, or changed the password, since the middleware read it.
     """

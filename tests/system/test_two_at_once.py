@@ -127,8 +127,10 @@ class Story:
         """Return the rows and the cards."""
         rows = [(*row[:4], bool(row[4])) for row in self.load_rows()]
         cards = [
-            (card["state"], card["cause"], (card["approval"] or {}).get("state"), (card["decision"] or {}).get("effect"),
-             sorted(anomaly["code"] for anomaly in card["anomalies"]))
+            (
+                card["state"], card["cause"], (card["approval"] or {}).get("state"),
+                (card["decision"] or {}).get("effect"), sorted(anomaly["code"] for anomaly in card["anomalies"]),
+            )
             for card in self.look_at_calls()
         ]  # fmt: skip
         return rows, cards
@@ -209,7 +211,7 @@ def run_in_turn(site: Site, stage: str, names: tuple[str, str]) -> tuple[Any, An
     return answers, story.describe_end()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @example(("allowed", "claim", "stop all"), "its run")
 @example(("allowed", "read d", "stop all"), "its run")
 @example(("waiting", "ask d", "stop all"), "its run")

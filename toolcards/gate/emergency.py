@@ -124,7 +124,7 @@ def _find_open_approvals() -> QuerySet[Approval]:
 
 
 def build_stops() -> list[StopApprovals]:
-    """Return the commands that stop all calls which wait or may begin; none while the kill switch is off."""
+    """Return the commands that stop all open calls, none while off."""
     if not is_kill_switch_on():
         return []
     pks = list(_find_open_approvals().order_by("run_id", "id").values_list("id", flat=True))
@@ -132,17 +132,18 @@ def build_stops() -> list[StopApprovals]:
 
 
 def set_kill_switch(actor: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
-    """Turn the kill switch on or off; return its state, and the number of calls that were `stopped`.
+    """Turn the kill switch on or off; return its state.
 
-    It is on before the calls are stopped, so that their number delays nothing. What other processes decided at that
-    moment is stopped by the sweep, or at the latest before the switch is off.
+    `stopped` is the number of calls that it stopped. It is on before they are stopped, so that their number delays
+    nothing. What other processes decided at that moment is stopped by the sweep, or at the latest before the switch is
+    off.
     """
     if on:
         group_commit.execute(SetKillSwitch(actor, on, reason, kind))
-    stopped = sum(group_commit.execute(command) for command in build_stops())
+    stop_count = sum(group_commit.execute(command) for command in build_stops())
     if not on:
         group_commit.execute(SetKillSwitch(actor, on, reason, kind))
-    return {"on": on, "by": actor, "stopped": stopped if on else 0}
+    return {"on": on, "by": actor, "stopped": stop_count if on else 0}
 
 
 class SetBreakGlass(Command):

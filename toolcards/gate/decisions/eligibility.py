@@ -61,9 +61,10 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
 
 
 def find_eligible_voters(terms: AskTerms, owner: int | None) -> set[int]:
-    """Return the primary keys of the people who may vote under these terms, as stored now.
+    """Return the primary keys of the people who may vote now.
 
-    `owner`: the person that the agent serves, who counts only if the terms allow the requester.
+    `terms`: those of the approval. `owner`: the person that the agent serves, who counts only if they allow the
+    requester.
     """
     barred = None if terms.allow_requester else owner
     voters = memo.recall(count_eligible_voters, _list_voters_by_pk)

@@ -257,7 +257,7 @@ class AgentSocket(AsyncConsumer):
             try:
                 await self._hand_over(approval)
             except gate.NotAllowed as refused:
-                return self.end(4401, refused.message)
+                self.end(4401, refused.message)
             except Exception as error:  # it stays undelivered: the next poll finds it
                 if not report_outage(error, outages.SENDING):
                     raise

@@ -238,8 +238,8 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
         elif row.state == "pending":
             await gate.awithdraw_approval(hook.caller.agent, approval)
             return None
-        claimed = await gate.aclaim_delivery(approval, hook.caller.key)
-        return claimed or await gate.aget_decision(hook.caller.agent, approval)
+        decision = await gate.aclaim_delivery(approval, hook.caller.key)
+        return decision or await gate.aget_decision(hook.caller.agent, approval)
     except asyncio.CancelledError:
         log.info("hook %s disconnected %.0f s before its limit", hook.event, deadline - time.monotonic())
         await asyncio.shield(_withdraw(hook, approval))
