@@ -22,7 +22,8 @@ _COUNT_WAITING = (
 def limit_waiting(tx: Transaction, source: int, decision: PolicyDecision) -> PolicyDecision:
     """Return the decision, a deny instead of an ask beyond the limit.
 
-    `source`: primary key of the agent.
+    `source`: primary key of the agent. Other processes may pass the limit by the calls of commits that have not ended:
+    an exact count would hold a lock for each agent that asks, which runs of the agent at several processes wait for.
     """
     if decision.effect != Effect.ASK:
         return decision
