@@ -34,6 +34,9 @@ LOCKS = {
     "its run": "SELECT 1 FROM toolcards_run WHERE name = %s FOR UPDATE",
     "its approval": "SELECT 1 FROM toolcards_approval WHERE run_id = (SELECT id FROM toolcards_run WHERE name = %s)"
     " FOR UPDATE",
+    # The first request has read and checked everything by then, and writes.
+    "its call": "SELECT 1 FROM toolcards_toolcall WHERE run_id = (SELECT id FROM toolcards_run WHERE name = %s)"
+    " FOR UPDATE",
 }
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 _ROWS = (
@@ -216,7 +219,8 @@ def run_in_turn(site: Site, stage: str, names: tuple[str, str]) -> tuple[Any, An
 @example(("allowed", "read d", "stop all"), "its run")
 @example(("waiting", "ask d", "stop all"), "its run")
 @example(("waiting", "approve", "stop all"), "its approval")
-@example(("approved", "claim", "stop all"), "its approval")
+@example(("approved", "claim", "stop all"), "its call")
+@example(("allowed", "claim", "stop all"), "its call")
 @given(story=stories, lock=st.sampled_from(list(LOCKS)))
 def test_two_requests_at_once_are_as_one_after_the_other(site: Site, story: tuple[str, str, str], lock: str) -> None:
     stage, first, second = story
