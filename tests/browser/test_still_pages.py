@@ -225,6 +225,24 @@ def test_a_call_that_comes_before_expired_lines_have_left_is_on_top_once_they_ha
     withdraw_all(server)
 
 
+def test_an_inbox_that_is_empty_at_times_moves_no_answered_call(server: Server, visit: Open, run: str) -> None:
+    withdraw_all(server)
+    ask(server, run, call_id=f"{run}-0")
+    page = visit("/approvals/", viewport={"width": 1280, "height": 800})
+    ended = page.locator("#queue .lines.ended .line")
+    for number in range(1, 6):
+        withdraw_all(server)
+        expect(page.locator("#queue .line:not(.answered)")).to_have_count(0)
+        skip(page, LINE_STAYS)
+        expect(ended).to_have_count(number)
+        if number == 1:
+            page.evaluate(WATCH_SHIFTS)
+        ask(server, run, call_id=f"{run}-{number}")
+        expect(page.locator("#queue .line:not(.answered)")).to_have_count(1)
+    assert page.evaluate(SUM_SHIFTS) <= 0.1
+    withdraw_all(server)
+
+
 def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_they_go(
     server: Server, visit: Open, run: str
 ) -> None:
