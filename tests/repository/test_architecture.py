@@ -40,7 +40,7 @@ THEMES = {
     "dashboard/inbox/test_ended_sessions", "dashboard/inbox/test_forms_of_servers",
     "dashboard/inbox/test_votes_by_door_and_page", "dashboard/live/test_confirmations",
     "dashboard/runs/test_run_names", "dashboard/test_templates", "gate/approvals/test_quorum",
-    "gate/maintenance/test_deletion", "gate/writer/test_outages", "models/test_migrations",
+    "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages", "models/test_migrations",
     "transports/agents/test_frozen_calls", "transports/agents/test_traces",
 }  # fmt: skip
 TEST_MODULES = sorted(path.relative_to(ROOT / "tests").with_suffix("") for path in (ROOT / "tests").rglob("test_*.py"))
