@@ -2,6 +2,8 @@
 
 A Channels consumer that reads its socket in a plain loop: the stock dispatch costs a thread hop and a task
 per message. The loop never waits for a person or for the database, only for room in the journal.
+
+Longer than most modules: it is one class, whose reading, answers and end share the state of one connection.
 """
 
 from __future__ import annotations
