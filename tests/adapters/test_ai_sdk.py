@@ -17,8 +17,8 @@ from tests.support.worked_examples import (
     OD,
     OE,
     answer,
-    asked,
     assert_story,
+    list_questions,
 )
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.ai_sdk_chunks import INTERRUPTED
@@ -121,7 +121,7 @@ def test_a_reset_step_takes_its_cards_along() -> None:
 
 
 def test_the_ai_sdk_is_answered_by_approval_id_and_takes_no_edits() -> None:
-    (ask,) = asked("ai-sdk", READY, {**REQUEST, "signature": "s"})
+    (ask,) = list_questions("ai-sdk", READY, {**REQUEST, "signature": "s"})
     encode = ADAPTERS["ai-sdk"].encode
     reply = {"type": "tool-approval-response", "approvalId": "a", "approved": False, "reason": "no", "signature": "s"}
     assert encode(answer(ask, False, "no")) == reply

@@ -33,7 +33,7 @@ def run(gate: Gate) -> Iterator[Run]:
         yield running
 
 
-def asked(gate: Gate) -> list[tuple[str, str]]:
+def list_questions(gate: Gate) -> list[tuple[str, str]]:
     """What the gate was asked about: ids on the wire, and tools."""
     return [(call.call_id, call.tool) for call in gate.calls]
 
@@ -73,7 +73,7 @@ def test_a_denied_tool_under_the_id_of_one_that_runs_is_asked_about_and_denied(r
     agent.go_on.set()
     first.join(PATIENCE)
     assert (second.state, agent.ran, answers[0].ok) == ("output-denied", ["slow"], True)
-    assert asked(gate) == [("1", "slow"), ("1#2", "wipe")]
+    assert list_questions(gate) == [("1", "slow"), ("1#2", "wipe")]
 
 
 async def test_parallel_calls_of_one_id_are_judged_one_by_one(run: Run, gate: Gate) -> None:
@@ -82,7 +82,7 @@ async def test_parallel_calls_of_one_id_are_judged_one_by_one(run: Run, gate: Ga
     answers = await asyncio.gather(*(agent.tools.acall(tool, args, "call_0") for tool, args in expected))
     assert [answer.state.removeprefix("output-") for answer in answers] == ["available", "denied"] + ["available"] * 2
     assert sorted(agent.ran) == ["lookup a", "lookup a", "lookup b"]
-    assert sorted(asked(gate)) == sorted(
+    assert sorted(list_questions(gate)) == sorted(
         zip(["call_0", "call_0#2", "call_0#3", "call_0#4"], [tool for tool, _ in expected], strict=True)
     )
 
@@ -91,21 +91,21 @@ def test_a_sub_agents_call_with_its_parents_id_is_a_call_of_its_own(run: Run, ga
     agent = Agent(run)
     agent.inner = lambda: agent.tools.call("wipe", {}, "call_0").state
     assert agent.tools.call("agent", {}, "call_0").value == "output-denied"
-    assert agent.ran == ["agent"] and asked(gate) == [("call_0", "agent"), ("call_0#2", "wipe")]
+    assert agent.ran == ["agent"] and list_questions(gate) == [("call_0", "agent"), ("call_0#2", "wipe")]
 
 
 def test_an_agent_that_calls_itself_with_the_same_arguments_is_asked_about_again(run: Run, gate: Gate) -> None:
     agent = Agent(run)
     agent.inner = lambda: [setattr(agent, "inner", lambda: "deep"), agent.tools.call("agent", {}, "call_0").value][1]
     assert agent.tools.call("agent", {}, "call_0").value == "deep"
-    assert asked(gate) == [("call_0", "agent"), ("call_0#2", "agent")]
+    assert list_questions(gate) == [("call_0", "agent"), ("call_0#2", "agent")]
 
 
 def test_an_id_that_comes_again_after_its_end_is_a_new_call(run: Run, gate: Gate) -> None:
     agent = Agent(run)
     states = [agent.tools.call(tool, {}, "call_0").state for tool in ("lookup", "lookup", "wipe", "wipe", "lookup")]
     assert [state == "output-available" for state in states] == [True, True, False, False, True]
-    assert [call_id for call_id, _ in asked(gate)] == ["call_0", *(f"call_0#{n}" for n in range(2, 6))]
+    assert [call_id for call_id, _ in list_questions(gate)] == ["call_0", *(f"call_0#{n}" for n in range(2, 6))]
 
 
 def test_calls_of_the_run_itself_have_ids_of_their_own(run: Run, gate: Gate) -> None:
@@ -118,7 +118,7 @@ def test_a_call_is_asked_about_once(run: Run, gate: Gate) -> None:
     call = run.call("lookup", "c")
     assert call.decision_now({}).allowed
     assert call.decision_now({}).code == "call_id_reused"
-    assert asked(gate) == [("c", "lookup")]
+    assert list_questions(gate) == [("c", "lookup")]
 
 
 @pytest.mark.parametrize("changed", [("wipe", {}, {}), ("lookup", {"a": 1}, {}), ("lookup", {}, {"source": "evil"})])
@@ -130,7 +130,7 @@ def test_another_call_under_an_id_that_was_asked_about_is_refused(
     tool, args, more = changed
     decision = cards.ask("r1", "c1", {"name": tool, **more}, args)  # type: ignore[arg-type]
     assert (decision.effect, decision.code) == ("deny", "call_id_reused")
-    assert asked(gate) == [("c1", "lookup")]
+    assert list_questions(gate) == [("c1", "lookup")]
     assert cards.ask("r1", "c1", "wipe", {}, attempt=2).code == "rule_deny"
 
 
@@ -150,4 +150,4 @@ def test_gated_functions_that_call_each_other_are_each_asked_about(gate: Gate) -
 
     with pytest.raises(Denied):
         lookup(True)
-    assert ran == ["lookup", "lookup"] and [tool for _, tool in asked(gate)] == ["lookup", "lookup", "wipe"]
+    assert ran == ["lookup", "lookup"] and [tool for _, tool in list_questions(gate)] == ["lookup", "lookup", "wipe"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, frame
-from tests.support.held_gate import held, in_child
+from tests.support.held_gate import hold_stage, in_child
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gated
 from toolcards.client.plain import Tools
@@ -34,7 +34,7 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
     gate: Gate, stage: str, tool: str, afterwards: str
 ) -> None:
     """Also where the answer comes after the task is gone: a question that was opened, a permit that was claimed."""
-    result, go = held(gate, stage)
+    result, go = hold_stage(gate, stage)
     ran: list[str] = []
 
     @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool=tool)
@@ -54,7 +54,7 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
 
 
 async def test_over_a_socket_too(gate: Gate) -> None:
-    result, go = held(gate, "message")
+    result, go = hold_stage(gate, "message")
     ran: list[str] = []
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:
         task = asyncio.create_task(Tools({"bash": lambda: ran.append("bash")}, run).acall("bash", {}, "c"))
@@ -70,7 +70,7 @@ async def test_over_a_socket_too(gate: Gate) -> None:
 
 async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gate: Gate) -> None:
     """Another task holds the same object: what runs is what was evaluated, or what is reported as edited."""
-    result, go = held(gate, "poll")
+    result, go = hold_stage(gate, "poll")
     ran: list[Any] = []
     shared = {"paths": ["/tmp"]}
 
@@ -87,7 +87,7 @@ async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gat
 
 
 async def test_nor_in_a_loop_of_ones_own(gate: Gate) -> None:
-    result, go = held(gate, "message")
+    result, go = hold_stage(gate, "message")
     ran: list[Any] = []
     args = {"paths": ["/tmp"]}
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:

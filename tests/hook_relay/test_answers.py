@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.bad_answers import BadAnswer, rows
 from tests.support.fake_gate import Answer, Gate, plain
-from tests.support.hook_inputs import lets_run, said
+from tests.support.hook_inputs import lets_run, send_hook
 from tests.support.tables import loop_over
 from toolcards import hook_relay
 
@@ -20,7 +20,7 @@ EVENTS = ["PreToolUse", "PermissionRequest"]
 @loop_over("row", [row for row, _ in rows("decide") if row.stages == ("decide", "poll", "claim")], ids=str)
 def test_a_bad_envelope_lets_nothing_run(event: str, row: BadAnswer) -> None:
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: row.make(honest)) as gate:
-        assert not lets_run(said(gate, event)) and gate.stages() == ["hook"]
+        assert not lets_run(send_hook(gate, event)) and gate.stages() == ["hook"]
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -30,7 +30,7 @@ def test_an_answer_that_does_not_end_lets_nothing_run(
 ) -> None:
     monkeypatch.setattr(hook_relay, "MARGIN", 0.3)
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: row.make(honest)) as gate:
-        assert not lets_run(said(gate, event, limit=0.1))
+        assert not lets_run(send_hook(gate, event, limit=0.1))
 
 
 WRONG: dict[str, Any] = {
@@ -79,17 +79,17 @@ def wrong(honest: dict[str, Any], change: dict[str, Any]) -> Answer:
 @loop_over("name", WRONG)
 def test_an_answer_to_something_else_lets_nothing_run(event: str, name: str) -> None:
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, WRONG[name])) as gate:
-        assert not lets_run(said(gate, event))
+        assert not lets_run(send_hook(gate, event))
 
 
 @pytest.mark.parametrize("decision", ["ask", "ALLOW", "approve", True, None, ["allow"], ...])
 def test_an_invalid_decision_lets_nothing_run(decision: Any) -> None:
     change = {"hookSpecificOutput.permissionDecision": decision}
     with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, change)) as gate:
-        assert not lets_run(said(gate, "PreToolUse"))
+        assert not lets_run(send_hook(gate, "PreToolUse"))
 
 
 def test_silence_for_another_call_is_no_silence_for_this_one(gate: Gate) -> None:
     """`{}` lets Claude Code's own rules decide, so it must be about this call too."""
     gate.tamper = lambda stage, honest: wrong(honest, {"toolcards.call_id": "toolu_2"})
-    assert not lets_run(said(gate, "PreToolUse", tool_name="silent"))
+    assert not lets_run(send_hook(gate, "PreToolUse", tool_name="silent"))

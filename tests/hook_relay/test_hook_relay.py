@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Gate, plain
-from tests.support.hook_inputs import hook, lets_run, said
+from tests.support.hook_inputs import hook, lets_run, send_hook
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
 from toolcards import hook_relay
@@ -33,27 +33,27 @@ ROOT = Path(__file__).parents[2]
     ("codex", "silent", {}),
 ])  # fmt: skip
 def test_before_a_tool(gate: Gate, program: str, tool: str, expected: Any) -> None:
-    output = said(gate, "PreToolUse", program, tool_name=tool)
+    output = send_hook(gate, "PreToolUse", program, tool_name=tool)
     assert output == ({"hookSpecificOutput": {"hookEventName": "PreToolUse", **expected}} if expected else {})
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "Stop", "SessionStart"])
 def test_what_only_tells_decides_nothing_whatever_the_server_answers(gate: Gate, event: str) -> None:
     gate.tamper = lambda stage, honest: plain({"decision": "block", "hookSpecificOutput": {"additionalContext": "x"}})
-    assert said(gate, event) == {} and gate.stages() == ["hook"]
+    assert send_hook(gate, event) == {} and gate.stages() == ["hook"]
 
 
 def test_without_a_server_nothing_runs_and_what_only_tells_says_so() -> None:
-    assert not lets_run(said("http://127.0.0.1:9", "PreToolUse"))
-    assert not lets_run(said("http://127.0.0.1:9", "PermissionRequest"))
-    assert "Stop" in said("http://127.0.0.1:9", "Stop")["systemMessage"]
+    assert not lets_run(send_hook("http://127.0.0.1:9", "PreToolUse"))
+    assert not lets_run(send_hook("http://127.0.0.1:9", "PermissionRequest"))
+    assert "Stop" in send_hook("http://127.0.0.1:9", "Stop")["systemMessage"]
 
 
 def test_a_server_that_hangs_is_given_up_after_a_second_by_what_only_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hook_relay.GIVE_UP == 1.0
     monkeypatch.setattr(hook_relay, "GIVE_UP", 0.2)
     with Hole() as hole:
-        assert "did not receive PostToolUse" in said(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
+        assert "did not receive PostToolUse" in send_hook(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
 
 
 # ---------------------------------------------------------------- the command

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Gate
-from tests.support.hook_inputs import ARGS, options, said
+from tests.support.hook_inputs import ARGS, options, send_hook
 from toolcards.hook_relay import relay
 
 
@@ -22,12 +22,12 @@ from toolcards.hook_relay import relay
     ("claude-code", "silent", None), ("codex", "silent", None),
 ])  # fmt: skip
 def test_where_the_program_asks(gate: Gate, program: str, tool: str, expected: Any) -> None:
-    output = said(gate, "PermissionRequest", program, tool_name=tool)
+    output = send_hook(gate, "PermissionRequest", program, tool_name=tool)
     assert output.get("hookSpecificOutput", {}).get("decision") == expected
 
 
 def test_codex_takes_no_edit_where_it_asks_so_that_is_a_deny_that_says_it(gate: Gate) -> None:
-    decision = said(gate, "PermissionRequest", "codex", tool_name="edited")["hookSpecificOutput"]["decision"]
+    decision = send_hook(gate, "PermissionRequest", "codex", tool_name="edited")["hookSpecificOutput"]["decision"]
     assert decision["behavior"] == "deny" and '"ls -l"' in decision["message"]
 
 

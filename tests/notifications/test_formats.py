@@ -13,7 +13,7 @@ from toolcards.notifications import formats
 NASTY = "<b>@everyone</b> *x* [a](https://evil.example) \u202e\u0000"
 
 
-def said(**more: Any) -> dict[str, Any]:
+def build_payload(**more: Any) -> dict[str, Any]:
     return {"event": "tool.execute.error", "source": NASTY, "tool": {"name": NASTY}, "error": {"code": "timeout", "message": NASTY},
             "authority": "tool", "retryable": False, "url": "/runs/r/"} | more  # fmt: skip
 
@@ -21,7 +21,7 @@ def said(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(formats.TEMPLATES))
 def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: str, limits: Any) -> None:
     limits(origins=("https://cards.example.com",))
-    message = formats.build_message(said(), "medium")
+    message = formats.build_message(build_payload(), "medium")
     body, headers = formats.TEMPLATES[name](message)
     text = body.decode() + json.dumps(headers)
     assert (
@@ -29,7 +29,7 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
         and "Caused by the tool" in message.text
         and "Check before trying again" in message.text
     )
-    assert "will not help" in formats.build_message(said(error={"code": "upstream_auth"}), "medium").text
+    assert "will not help" in formats.build_message(build_payload(error={"code": "upstream_auth"}), "medium").text
     assert "https://cards.example.com/runs/r/" in text
     assert "\u202e" not in text and "\x00" not in text and "\\u202e" not in text
     assert "approve" not in text.lower()
@@ -38,8 +38,8 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
 @pytest.mark.parametrize("event", ["tool.execute.error", "tool.execute.corrected", "run.failed"])
 def test_an_error_is_sent_without_terminal_colors_and_an_input_with_marks(event: str) -> None:
     error = {"code": "timeout", "message": "\x1b[31mNo answer\x1b[0m"}
-    assert formats.build_message(said(event=event, error=error), "medium").text.endswith("No answer")
-    asked = said(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")
+    assert formats.build_message(build_payload(event=event, error=error), "medium").text.endswith("No answer")
+    asked = build_payload(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")
     assert "[U+001B][8m-rf" in formats.build_message(asked, "medium").text
 
 
@@ -60,9 +60,9 @@ def test_a_message_has_a_title_in_words(event: str, fields: dict[str, Any], titl
 
 
 def test_discord_mentions_no_one_and_slack_renders_no_markup() -> None:
-    discord = json.loads(formats.format_discord(formats.build_message(said(), "medium"))[0])
+    discord = json.loads(formats.format_discord(formats.build_message(build_payload(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]
-    slack = json.loads(formats.format_slack(formats.build_message(said(), "medium"))[0])
+    slack = json.loads(formats.format_slack(formats.build_message(build_payload(), "medium"))[0])
     assert {block["text"]["type"] for block in slack["blocks"] if "text" in block} == {
         "plain_text"
     } and "<b>" not in slack["text"]

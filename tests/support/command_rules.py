@@ -16,5 +16,5 @@ def policy(effect, words, default="deny", tool="Bash"):
 DENY_RM = policy("deny", "rm", default="allow")
 
 
-def said(rules, command, tool="Bash"):
+def find_effect(rules, command, tool="Bash"):
     return decide(rules, PolicyRequest.for_tool(tool, input={"command": command}))

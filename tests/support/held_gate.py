@@ -10,7 +10,7 @@ from tests.support.fake_gate import Answer, Gate
 from tests.support.server import PATIENCE
 
 
-def held(gate: Gate, stage: str) -> tuple[threading.Event, threading.Event]:
+def hold_stage(gate: Gate, stage: str) -> tuple[threading.Event, threading.Event]:
     """Hold the answer of this stage: return what says that it was asked for, and what lets it go."""
     value, go = threading.Event(), threading.Event()
 

@@ -26,7 +26,9 @@ def hook(event: str, **more: Any) -> dict[str, Any]:
     return call | {"hook_event_name": event} | more
 
 
-def said(gate: Gate | str, event: str, program: str = "claude-code", *, limit: float = PATIENCE, **more: Any) -> Any:
+def send_hook(
+    gate: Gate | str, event: str, program: str = "claude-code", *, limit: float = PATIENCE, **more: Any
+) -> Any:
     result = hook(event, **more)
     return relay(options(gate, program, limit), json.dumps(result).encode(), result)
 

@@ -14,7 +14,7 @@ def policy(*rules, **more):
     return parse({"default": "allow", "rules": rules, **more}, version=7)
 
 
-def said(rules, tool="Bash", **more):
+def find_effect(rules, tool="Bash", **more):
     options = {name: more.pop(name) for name in ("grants", "kill_switch", "eligible", "explain") if name in more}
     return decide(rules, PolicyRequest.for_tool(tool, **{"now": NOON, "input": {}, **more}), **options)
 

@@ -136,7 +136,7 @@ def assert_story(protocol: str, frames: list[Any], states: list[str], facts: dic
 
 
 # ---------------------------------------------------------------- answers
-def asked(protocol: str, *frames: dict[str, Any]) -> list[Any]:
+def list_questions(protocol: str, *frames: dict[str, Any]) -> list[Any]:
     """What the adapter kept of every open question, in order."""
     player = Player(protocol).frames(*frames)
     return [card.approval for card in player.board.cards.values() if card.approval]

@@ -19,8 +19,8 @@ from tests.support.worked_examples import (
     RESULT,
     RUN,
     answer,
-    asked,
     interrupt,
+    list_questions,
 )
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.core.calls import facts as f
@@ -56,7 +56,7 @@ PAYLOADS = [
 
 @pytest.mark.parametrize(("question", "value", "payload"), [pytest.param(*rest, id=name) for name, *rest in PAYLOADS])
 def test_an_answer_is_the_producers_own_resume_entry(question: Any, value: Any, payload: dict[str, Any]) -> None:
-    (ask,) = asked("ag-ui", RUN, BEGIN, END, question)
+    (ask,) = list_questions("ag-ui", RUN, BEGIN, END, question)
     entry = ADAPTERS["ag-ui"].encode(answer(ask, *value))
     assert entry == {"interruptId": ask.source_id, "status": "resolved", "payload": payload}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.support.tables import loop_over
 from toolcards.client.common import error_codes
 
-# The page of the design, typed in: row, codes, whose fault, again (yes, no, ? if idempotent, - if nothing was written),
+# The page of the design, typed in: row, codes, who caused it, again (yes, no, ? if idempotent, - if nothing was written),
 # and what the tool may have done where the page says so.
 PAGE = """
 3 plugin_veto plugin no | 4 plugin_crash plugin no | 5 plugin_timeout plugin yes | 5 plugin_missing plugin no | 6 after_hook_crash plugin no confirmed

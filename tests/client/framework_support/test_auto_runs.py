@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Gate
-from tests.support.held_gate import held, in_child
+from tests.support.held_gate import hold_stage, in_child
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards
 from toolcards.client.framework_support.auto_runs import AutoRuns
@@ -60,7 +60,7 @@ def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> 
 
 
 def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
-    result, go = held(gate, "message")
+    result, go = hold_stage(gate, "message")
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
     registry = find_registry(runs.run("thread"))
     assert registry is not None

@@ -28,7 +28,7 @@ def run(gate: Gate) -> Iterator[Run]:
         yield running
 
 
-def asked(gate: Gate) -> list[tuple[str, str]]:
+def list_questions(gate: Gate) -> list[tuple[str, str]]:
     """What the gate was asked about: ids on the wire, and tools."""
     return [(call.call_id, call.tool) for call in gate.calls]
 
@@ -45,11 +45,11 @@ def test_what_a_person_approved_runs_once_and_only_as_it_was_approved(registry: 
     args = {"key": "a"}
     assert registry.enter("c", "lookup", args).ask_now(args, take=False).allowed
     runs = registry.enter("c", "lookup", args)
-    assert runs.ask_now(args).allowed and asked(gate) == [("c", "lookup")]
+    assert runs.ask_now(args).allowed and list_questions(gate) == [("c", "lookup")]
     again = registry.enter("c", "lookup", args)
     assert again is not runs
     again.ask_now(args)
-    assert asked(gate) == [("c", "lookup"), ("c#2", "lookup")]
+    assert list_questions(gate) == [("c", "lookup"), ("c#2", "lookup")]
 
 
 @pytest.mark.parametrize(("tool", "args"), [("wipe", {"key": "a"}), ("lookup", {"key": "b"}), ("lookup", {})])
@@ -58,7 +58,7 @@ def test_an_approval_is_for_no_other_call_of_the_same_id(
 ) -> None:
     assert registry.enter("c", "lookup", {"key": "a"}).ask_now({"key": "a"}, take=False).allowed
     registry.enter("c", tool, args).ask_now(args)
-    assert asked(gate) == [("c", "lookup"), ("c#2", tool)]
+    assert list_questions(gate) == [("c", "lookup"), ("c#2", tool)]
 
 
 def test_an_edited_call_runs_as_it_was_edited_or_as_it_was_written(gate: Gate) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.rules import ALLOW, ASK, DENY, grant, policy, rule, said
+from tests.support.rules import ALLOW, ASK, DENY, find_effect, grant, policy, rule
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import compile_pattern, parse
@@ -24,26 +24,26 @@ from toolcards.core.policy.language.presets import PRESETS
     ],
 )  # fmt: skip
 def test_strict_beats_mild(rules, default, effect, code):
-    decision = said(policy(*rules, default=default))
+    decision = find_effect(policy(*rules, default=default))
     assert (decision.effect, decision.code, decision.version) == (effect, code, 7)
     assert decision.reason and (decision.ask is not None) == (effect == "ask")
 
 
 def test_the_kill_switch_beats_all():
-    assert said(policy(ALLOW), kill_switch=True).code == "kill_switch"
-    assert said(None, kill_switch=True).code == "kill_switch"
+    assert find_effect(policy(ALLOW), kill_switch=True).code == "kill_switch"
+    assert find_effect(None, kill_switch=True).code == "kill_switch"
 
 
 def test_no_policy_and_broken_policies_deny():
-    assert said(None).code == "gate_error"
-    assert said("nonsense").code == "gate_error"
-    assert said(policy(ASK), eligible=lambda terms: 1 // 0).code == "gate_error"
+    assert find_effect(None).code == "gate_error"
+    assert find_effect("nonsense").code == "gate_error"
+    assert find_effect(policy(ASK), eligible=lambda terms: 1 // 0).code == "gate_error"
     broken = decide(policy(rule("allow", {"when": {}})), PolicyRequest("Bash", now=float("inf")))
     assert (broken.effect, broken.code, broken.by.kind) == ("deny", "gate_error", "gate_error")
 
 
 def test_all_deciding_rules_are_named_and_the_gravest_speaks():
-    decision = said(
+    decision = find_effect(
         policy(
             rule("deny", severity="low", public_reason="low"),
             rule("deny", severity="critical", public_reason="grave", suggest="Do x."),
@@ -70,7 +70,7 @@ def test_all_deciding_rules_are_named_and_the_gravest_speaks():
     ],
 )
 def test_an_ask_that_no_one_can_answer_is_a_deny(question, eligible, effect):
-    decision = said(policy(rule("ask", ask={"quorum": 2})), eligible=eligible, **question)
+    decision = find_effect(policy(rule("ask", ask={"quorum": 2})), eligible=eligible, **question)
     assert decision.effect == effect
     if effect == "deny":
         assert decision.code == decision.by.kind == "no_approver" and decision.rule == "r0" and decision.ask is None
@@ -79,7 +79,7 @@ def test_an_ask_that_no_one_can_answer_is_a_deny(question, eligible, effect):
 def test_who_a_question_is_escalated_to_counts_for_the_list_of_that_rule_only():
     waits = {"approvers": ["ann"], "escalate": [{"after": "5m", "to": "bob"}]}
     later = {"approvers": ["ann"], "escalate": [{"after": "9m", "to": "bob"}]}
-    alone = said(policy(rule("ask", ask=waits))).ask
+    alone = find_effect(policy(rule("ask", ask=waits))).ask
     assert (
         not alone.may_answer({"bob"})
         and alone.find_due_escalations(299) == ()
@@ -89,11 +89,11 @@ def test_who_a_question_is_escalated_to_counts_for_the_list_of_that_rule_only():
     assert match.may_answer({"bob"}) and match.may_answer({"ann"}) and match.find_due_escalations(300) == ()
     for other in ({"approvers": ["ann"]}, later, {"approvers": ["cid"]}):
         for pair in ((waits, other), (other, waits)):
-            both = said(policy(*(rule("ask", ask=terms) for terms in pair))).ask
+            both = find_effect(policy(*(rule("ask", ask=terms) for terms in pair))).ask
             assert not replace(both, escalated=both.escalate).may_answer({"bob"}), pair
-    both = said(policy(rule("ask", ask=waits), rule("ask", ask={"approvers": ["cid"]}))).ask
+    both = find_effect(policy(rule("ask", ask=waits), rule("ask", ask={"approvers": ["cid"]}))).ask
     assert replace(both, escalated=both.escalate).may_answer({"bob", "cid"})
-    third = said(policy(*(rule("ask", ask=terms) for terms in (waits, {"approvers": ["ann"]}, waits)))).ask
+    third = find_effect(policy(*(rule("ask", ask=terms) for terms in (waits, {"approvers": ["ann"]}, waits)))).ask
     assert not replace(third, escalated=third.escalate).may_answer({"bob"})
 
 
@@ -109,7 +109,7 @@ def test_the_terms_are_the_strictest_union():
         "reauth": True,
         "editable": ["/b/c", "/d"],
     }
-    terms = said(policy(rule("ask", ask=one), rule("ask", ask=two), rule("ask"))).ask
+    terms = find_effect(policy(rule("ask", ask=one), rule("ask", ask=two), rule("ask"))).ask
     assert terms == AskTerms(
         decide_ttl=300.0, use_ttl=60.0, approvers=(("ana", "group:b"), ("group:a",)), quorum=2, deny_quorum=1,
         allow_requester=False,
@@ -142,15 +142,15 @@ def test_a_grant_for_the_default_ends_when_its_terms_change():
 
 
 def test_rules_for_critical_things_offer_no_lasting_grant():
-    assert said(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
+    assert find_effect(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
 
 
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
     result = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
-    assert said(rules, input={"command": "git log main"}, grants=[result]).effect is Effect.ALLOW
+    assert find_effect(rules, input={"command": "git log main"}, grants=[result]).effect is Effect.ALLOW
     for command in ("git log; rm x", "git log $X", "git log --output=x"):
-        assert said(rules, input={"command": command}, grants=[result]).effect is Effect.ASK
+        assert find_effect(rules, input={"command": command}, grants=[result]).effect is Effect.ASK
 
 
 # ---------------------------------------------------------------- budget, explanations
@@ -175,5 +175,5 @@ PACK_TABLE = [
 
 @loop_over(("name", "tool", "value", "effect"), PACK_TABLE)
 def test_packs(name, tool, value, effect):
-    decision = said(parse(PRESETS[name].document), tool=tool, input=value)
+    decision = find_effect(parse(PRESETS[name].document), tool=tool, input=value)
     assert decision.effect == effect and decision.reason

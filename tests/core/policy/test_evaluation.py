@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.rules import DENY, policy, rule, said
+from tests.support.rules import DENY, find_effect, policy, rule
 
 
 def test_the_trace_tells_what_every_condition_saw():
     match = {"tool": "Bash", "args": [{"path": "/command", "op": "prefix", "value": "git"}]}
-    decision = said(
+    decision = find_effect(
         policy(rule("deny", match, unless=[{"env": "dev"}]), rule("ask", {"tool": "Read"})),
         input={"command": "ls"},
         explain=True,
@@ -18,7 +18,7 @@ def test_the_trace_tells_what_every_condition_saw():
         ("match", "tool", "true", ["Bash"]), ("match", "/command prefix", "false", "ls"),
         ("unless/0", "env", "false", []),
     ]  # fmt: skip
-    assert second["conditions"][0]["matched"] == "false" and said(policy(DENY)).trace == ()
+    assert second["conditions"][0]["matched"] == "false" and find_effect(policy(DENY)).trace == ()
 
 
 def test_rates_tell_the_gate_what_to_count():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.rules import ASK, DENY, NOON, grant, policy, rule, said
+from tests.support.rules import ASK, DENY, NOON, find_effect, grant, policy, rule
 from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect
@@ -24,7 +24,7 @@ from toolcards.core.policy.language.document import compile_pattern
 )  # fmt: skip
 def test_a_grant_counts_only_for_what_it_names(more, counts):
     rules = policy(ASK)
-    decision = said(rules, input={"a": 1}, run="1", agent_path=("boss", "a"), grants=[grant(rules, **more)])
+    decision = find_effect(rules, input={"a": 1}, run="1", agent_path=("boss", "a"), grants=[grant(rules, **more)])
     assert decision.effect == ("allow" if counts else "ask")
     if counts:
         assert (decision.code, decision.by.kind, decision.by.name, decision.grants, decision.rule) == (
@@ -38,20 +38,22 @@ def test_a_grant_counts_only_for_what_it_names(more, counts):
 
 def test_every_ask_needs_its_own_grant_and_a_deny_has_none():
     rules = policy(ASK, rule("ask", ask={"quorum": 3}))
-    decision = said(rules, input={"a": 1}, grants=[grant(rules)])
+    decision = find_effect(rules, input={"a": 1}, grants=[grant(rules)])
     assert (decision.effect, decision.rules, decision.ask.quorum) == ("ask", ("r1",), 3)
-    assert said(rules, input={"a": 1}, grants=[grant(rules), grant(rules, "r1")]).effect is Effect.ALLOW
+    assert find_effect(rules, input={"a": 1}, grants=[grant(rules), grant(rules, "r1")]).effect is Effect.ALLOW
     denying = policy(DENY)
-    assert said(denying, input={"a": 1}, grants=[grant(denying), grant(denying, "default")]).effect is Effect.DENY
+    assert (
+        find_effect(denying, input={"a": 1}, grants=[grant(denying), grant(denying, "default")]).effect is Effect.DENY
+    )
 
 
 def test_a_grant_from_the_default_answers_only_the_default():
     rules = policy(default="ask")
-    assert said(rules, input={"a": 1}, grants=[grant(rules, "default")]).code == "granted"
+    assert find_effect(rules, input={"a": 1}, grants=[grant(rules, "default")]).code == "granted"
     denying = policy(default="deny")
-    assert said(denying, input={"a": 1}, grants=[grant(denying, "default")]).effect is Effect.DENY
+    assert find_effect(denying, input={"a": 1}, grants=[grant(denying, "default")]).effect is Effect.DENY
 
 
 def test_a_changed_rule_voids_its_grants():
     old, new = policy(ASK), policy(rule("ask", {"tool": "Ba*"}))
-    assert said(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
+    assert find_effect(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.rules import policy, rule, said
+from tests.support.rules import find_effect, policy, rule
 from toolcards.core.policy.decision import Effect, PolicyRequest
 
 
@@ -13,13 +13,13 @@ def test_tools_that_are_new_or_changed():
         unknown_tool="deny",
         changed_tool="ask",
     )
-    assert said(strict).effect is Effect.ALLOW
-    assert said(strict, tool="new", known=False).code == "unknown_tool"
-    assert said(strict, tool="Named", known=False).effect is Effect.ALLOW
-    assert (said(strict, changed=True).effect, said(strict, changed=True).code) == ("ask", "changed_tool")
-    assert said(policy(default="ask"), known=False, changed=True).code == "default"
-    assert said(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
-    assert said(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
+    assert find_effect(strict).effect is Effect.ALLOW
+    assert find_effect(strict, tool="new", known=False).code == "unknown_tool"
+    assert find_effect(strict, tool="Named", known=False).effect is Effect.ALLOW
+    assert (find_effect(strict, changed=True).effect, find_effect(strict, changed=True).code) == ("ask", "changed_tool")
+    assert find_effect(policy(default="ask"), known=False, changed=True).code == "default"
+    assert find_effect(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
+    assert find_effect(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
 
 
 def test_the_kind_is_ours():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.rules import ALLOW, NOON, policy, rule, said
+from tests.support.rules import ALLOW, NOON, find_effect, policy, rule
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect
 
@@ -33,26 +33,26 @@ ARGS = [
 def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, value, answer):
     match = {"tool": "Bash", "args": [argument]}
     hit = answer[0] in "TUa"
-    assert (said(policy(rule("deny", match)), input=value).effect is Effect.DENY) == hit
-    assert (said(policy(rule("ask", match)), input=value).effect is Effect.ASK) == hit
+    assert (find_effect(policy(rule("deny", match)), input=value).effect is Effect.DENY) == hit
+    assert (find_effect(policy(rule("ask", match)), input=value).effect is Effect.ASK) == hit
     sure = answer[0] == "T"
-    assert (said(policy(rule("allow", match), default="ask"), input=value).effect is Effect.ALLOW) == sure
-    assert (said(policy(rule("ask", unless=[{"args": [argument]}])), input=value).effect is Effect.ALLOW) == sure
+    assert (find_effect(policy(rule("allow", match), default="ask"), input=value).effect is Effect.ALLOW) == sure
+    assert (find_effect(policy(rule("ask", unless=[{"args": [argument]}])), input=value).effect is Effect.ALLOW) == sure
 
 
 def test_an_unknown_input_is_doubt():
     match = {"tool": "Bash", "args": [{"path": "/a", "op": "eq", "value": 1}]}
-    assert said(policy(rule("deny", match)), has_input=False).effect is Effect.DENY
-    assert said(policy(rule("allow", match), default="ask"), has_input=False).effect is Effect.ASK
+    assert find_effect(policy(rule("deny", match)), has_input=False).effect is Effect.DENY
+    assert find_effect(policy(rule("allow", match), default="ask"), has_input=False).effect is Effect.ASK
 
 
 def test_a_doubtful_exception_of_an_allow_ends_it():
     rules = policy(
         rule("allow", unless=[{"args": [{"path": "/url", "op": "host_in", "value": "evil.com"}]}]), default="ask"
     )
-    assert said(rules, input={"url": "https://good.com"}).effect is Effect.ALLOW
-    assert said(rules, input={"url": "https://evil.com"}).effect is Effect.ASK
-    assert said(rules, input={"url": "evil.com"}).effect is Effect.ASK
+    assert find_effect(rules, input={"url": "https://good.com"}).effect is Effect.ALLOW
+    assert find_effect(rules, input={"url": "https://evil.com"}).effect is Effect.ASK
+    assert find_effect(rules, input={"url": "evil.com"}).effect is Effect.ASK
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_a_doubtful_exception_of_an_allow_ends_it():
      ("allow", {"expires_at": "2027-01-01T00:00:00Z"}, NOON, 1)],
 )  # fmt: skip
 def test_rules_that_are_off_or_over_do_not_count(effect, more, now, counts):
-    assert (said(policy(rule(effect, **more), default="ask"), now=now).code != "default") == bool(counts)
+    assert (find_effect(policy(rule(effect, **more), default="ask"), now=now).code != "default") == bool(counts)
 
 
 def test_monitoring_rules_only_tell():
-    decision = said(policy(rule("deny", mode="monitor"), rule("ask", {"tool": "Read"}, mode="monitor"), ALLOW))
+    decision = find_effect(policy(rule("deny", mode="monitor"), rule("ask", {"tool": "Read"}, mode="monitor"), ALLOW))
     assert decision.effect is Effect.ALLOW and decision.would == ({"rule": "r0", "effect": "deny"},)

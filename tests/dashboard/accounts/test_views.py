@@ -24,7 +24,7 @@ def page_of(person: User) -> str:
     return f"/settings/people/{person.pk}/"
 
 
-def seen(client: Client, person: User) -> str:
+def read_seen_state(client: Client, person: User) -> str:
     """What the person's page says of their state."""
     return re.findall(r'name="seen" value="(\w+)"', client.get(page_of(person)).content.decode())[0]
 
@@ -104,7 +104,7 @@ def test_an_invalid_invitation_shows_the_error_at_its_field(admin: Client, paylo
 
 def test_role_and_groups_are_changed_in_one_act(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
-    answer = admin.post(page_of(bea), {"role": "admin", "groups": "sre", "seen": seen(admin, bea)})
+    answer = admin.post(page_of(bea), {"role": "admin", "groups": "sre", "seen": read_seen_state(admin, bea)})
     assert answer.status_code == 302
     bea = User.objects.get(pk=bea.pk)
     assert roles.get_role(bea) == "admin" and roles.list_other_groups(bea) == ["sre"] and bea.is_staff
@@ -121,27 +121,27 @@ def test_who_is_switched_off_is_out_at_once_and_can_come_back(admin: Client, a_p
     guest.force_login(bea)
     link = sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
     assert guest.get("/approvals/").status_code == 200
-    assert admin.post(f"{page_of(bea)}off/", {"seen": seen(admin, bea)}).status_code == 302
+    assert admin.post(f"{page_of(bea)}off/", {"seen": read_seen_state(admin, bea)}).status_code == 302
     assert guest.get("/approvals/").status_code == 302 and guest.get(link).status_code == 410
     assert read_last("person.changed").details["active"] == {"was": True, "is": False}
-    assert admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)}).status_code == 412
-    assert admin.post(f"{page_of(bea)}on/", {"seen": seen(admin, bea)}).status_code == 302
-    assert link_in(admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)}))
-    assert admin.post(f"{page_of(bea)}fly/", {"seen": seen(admin, bea)}).status_code == 404
+    assert admin.post(f"{page_of(bea)}link/", {"seen": read_seen_state(admin, bea)}).status_code == 412
+    assert admin.post(f"{page_of(bea)}on/", {"seen": read_seen_state(admin, bea)}).status_code == 302
+    assert link_in(admin.post(f"{page_of(bea)}link/", {"seen": read_seen_state(admin, bea)}))
+    assert admin.post(f"{page_of(bea)}fly/", {"seen": read_seen_state(admin, bea)}).status_code == 404
     assert admin.post("/settings/people/999/off/").status_code == 404
 
 
 def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     me = User.objects.get(username="a-admin")
     for path, value in ((page_of(me), {"role": "viewer", "groups": ""}), (f"{page_of(me)}off/", {})):
-        answer = admin.post(path, {"seen": seen(admin, me)} | value)
+        answer = admin.post(path, {"seen": read_seen_state(admin, me)} | value)
         assert answer.status_code == 409 and "only admin" in answer.content.decode()
     me.refresh_from_db()
     assert roles.get_role(me) == "admin" and me.is_active and not read_details("person.changed")
     with pytest.raises(CommandError, match="only admin"):
         call_command("person", "role", "a-admin", "viewer")
     a_person("admin", "second")
-    assert admin.post(page_of(me), {"role": "viewer", "seen": seen(admin, me)}).status_code == 302
+    assert admin.post(page_of(me), {"role": "viewer", "seen": read_seen_state(admin, me)}).status_code == 302
     assert roles.is_only_admin(User.objects.get(username="second"))
 
 
@@ -215,14 +215,16 @@ def test_a_superuser_changes_superusers(admin: Client, boss: Client) -> None:
 
 def test_a_link_to_an_account_dies_when_that_becomes_a_superuser(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
-    path = link_in(admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)})).removeprefix("http://testserver")
+    path = link_in(admin.post(f"{page_of(bea)}link/", {"seen": read_seen_state(admin, bea)})).removeprefix(
+        "http://testserver"
+    )
     User.objects.filter(pk=bea.pk).update(is_superuser=True)
     assert Client().get(path).status_code == 410
 
 
 def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
-    old = seen(admin, bea)
+    old = read_seen_state(admin, bea)
     roles.change_person(bea, role="approver", groups=[], seen_digest=old, editor=bea)
     for path, value in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
         answer = admin.post(path, {"seen": old} | value)

@@ -31,7 +31,7 @@ def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
     assert "The tool did not run" in html and "not known" not in html
 
 
-FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
+FAILED = {  # code: who caused it, and whether again makes sense, as a person reads it
     "timeout": ("the tool or its backend", "Check first, it may have run"),
     "connect_failed": ("the network", "Yes, the same call may succeed"),
     "rate_limited": ("the service behind the tool", "Yes, the same call may succeed"),

@@ -11,7 +11,7 @@ def cmd(value, op="cmd"):
     return {"tool": "Bash", "args": [{"path": "/command", "op": op, "value": value}]}
 
 
-def found(*rules, **more):
+def find_codes(*rules, **more):
     return [(finding.pointer, finding.code) for finding in lint(parse({"rules": list(rules)}), **more)]
 
 
@@ -39,4 +39,4 @@ def found(*rules, **more):
     ],
 )  # fmt: skip
 def test_one_rule(rule, findings):
-    assert found(rule) == [("/rules/0" + where, code) for where, code in findings]
+    assert find_codes(rule) == [("/rules/0" + where, code) for where, code in findings]

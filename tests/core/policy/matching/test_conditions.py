@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.rules import policy, rule, said
+from tests.support.rules import find_effect, policy, rule
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect
 
@@ -34,10 +34,10 @@ MATCHES = [
 
 @loop_over(("match", "question", "hit"), MATCHES)
 def test_conditions(match, question, hit):
-    assert (said(policy({"effect": "deny", "match": match}), **question).effect is Effect.DENY) == bool(hit)
+    assert (find_effect(policy({"effect": "deny", "match": match}), **question).effect is Effect.DENY) == bool(hit)
 
 
 def test_an_allow_looks_at_the_agent_itself():
     rules = policy(rule("allow", {"agent": "boss"}), default="ask")
-    assert said(rules, agent_path=("boss",)).effect is Effect.ALLOW
-    assert said(rules, agent_path=("boss", "child")).effect is Effect.ASK
+    assert find_effect(rules, agent_path=("boss",)).effect is Effect.ALLOW
+    assert find_effect(rules, agent_path=("boss", "child")).effect is Effect.ASK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_rules import DENY_RM, policy, said
+from tests.support.command_rules import DENY_RM, find_effect, policy
 from toolcards.core.policy.decision import Effect
 
 
@@ -15,7 +15,7 @@ from toolcards.core.policy.decision import Effect
      "rmdir x", "alarm", "python rm.py", "sed s/rm/x/ f"],
 )  # fmt: skip
 def test_a_deny_does_not_catch_the_word_elsewhere(command):
-    assert said(DENY_RM, command).effect is Effect.ALLOW
+    assert find_effect(DENY_RM, command).effect is Effect.ALLOW
 
 
 @pytest.mark.parametrize("command",
@@ -23,18 +23,18 @@ def test_a_deny_does_not_catch_the_word_elsewhere(command):
                                      "git -c a=b push", "git  push", "git 'push'",
                                      "ls && git push --dry-run"])  # fmt: skip
 def test_words_may_have_options_between_for_ask_and_deny(command):
-    assert said(policy("deny", "git push", "allow"), command).effect is Effect.DENY
+    assert find_effect(policy("deny", "git push", "allow"), command).effect is Effect.DENY
 
 
 @pytest.mark.parametrize(
     "command", ["git pull", "git stash push", "git commit -m 'push it'", "gitpush", "git log push"]
 )
 def test_other_words_do_not_match(command):
-    assert said(policy("deny", "git push", "allow"), command).effect is Effect.ALLOW
+    assert find_effect(policy("deny", "git push", "allow"), command).effect is Effect.ALLOW
 
 
 @pytest.mark.parametrize(
     ("command", "caught"), [("rm -rf x", 1), ("rm -fr x", 1), ("rm -r -f x", 1), ("rm -r x", 0), ("rm x -vrf", 1)]
 )
 def test_bundled_flags(command, caught):
-    assert (said(policy("deny", "rm -rf", "allow"), command).effect is Effect.DENY) == bool(caught)
+    assert (find_effect(policy("deny", "rm -rf", "allow"), command).effect is Effect.DENY) == bool(caught)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.command_rules import DENY_RM, policy, said
+from tests.support.command_rules import DENY_RM, find_effect, policy
 from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import call_digest
 from toolcards.core.policy.decision import Effect
@@ -63,7 +63,7 @@ ATTACKS = [
 
 @loop_over("command", ATTACKS)
 def test_no_attack_passes_an_allow_rule(command):
-    assert said(ALLOW, command).effect is Effect.ASK
+    assert find_effect(ALLOW, command).effect is Effect.ASK
 
 
 ORDINARY = [
@@ -82,7 +82,7 @@ ORDINARY = [
 
 @loop_over("command", ORDINARY)
 def test_ordinary_commands_are_allowed(command):
-    assert said(ALLOW, command).effect is Effect.ALLOW
+    assert find_effect(ALLOW, command).effect is Effect.ALLOW
 
 
 SPELL_RM = [
@@ -110,43 +110,45 @@ SPELL_RM = [
 
 @loop_over("command", SPELL_RM)
 def test_a_deny_catches_every_spelling(command):
-    assert said(DENY_RM, command).effect is Effect.DENY
+    assert find_effect(DENY_RM, command).effect is Effect.DENY
 
 
 def test_a_deny_reads_a_list_of_words():
     for argv in (["rm", "x"], ["bash", "-lc", "ls && rm x"], ["/bin/rm"], ["sudo", "rm", "x"]):
-        assert said(DENY_RM, argv).effect is Effect.DENY
-        assert said(deny_of("shell"), argv, "shell").effect is Effect.DENY
-    assert said(deny_of("shell"), ["ls", "a; rm x"], "shell").effect is Effect.ALLOW
-    assert said(allow_of("shell"), ["ls", "$(rm x)"], "shell").effect is Effect.ALLOW  # no shell reads a list of words
-    assert said(allow_of("shell"), ["bash", "-c", "ls"], "shell").effect is Effect.ALLOW
-    assert said(allow_of("shell"), ["bash", "-c", "ls; rm x"], "shell").effect is Effect.ASK
+        assert find_effect(DENY_RM, argv).effect is Effect.DENY
+        assert find_effect(deny_of("shell"), argv, "shell").effect is Effect.DENY
+    assert find_effect(deny_of("shell"), ["ls", "a; rm x"], "shell").effect is Effect.ALLOW
+    assert (
+        find_effect(allow_of("shell"), ["ls", "$(rm x)"], "shell").effect is Effect.ALLOW
+    )  # no shell reads a list of words
+    assert find_effect(allow_of("shell"), ["bash", "-c", "ls"], "shell").effect is Effect.ALLOW
+    assert find_effect(allow_of("shell"), ["bash", "-c", "ls; rm x"], "shell").effect is Effect.ASK
 
 
 def test_a_list_may_hold_lines_and_is_opaque_where_the_tool_is_not_known():
     for tool in ("Bash", "my_shell"):
-        assert said(deny_of(tool), ["ls", "rm -rf /"], tool).effect is Effect.DENY
-        assert said(allow_of(tool), ["ls"], tool).effect is Effect.ASK
-        assert said(deny_of(tool), ["ls", "-l"], tool).code == "opaque_command"
+        assert find_effect(deny_of(tool), ["ls", "rm -rf /"], tool).effect is Effect.DENY
+        assert find_effect(allow_of(tool), ["ls"], tool).effect is Effect.ASK
+        assert find_effect(deny_of(tool), ["ls", "-l"], tool).code == "opaque_command"
 
 
 @pytest.mark.parametrize("command",
 ["$CMD x", "$'\\x72m' x", "ls > x", "echo $HOME", "ls *(N)", "a & b", "bash", "curl x | sh",
                                      "bash -c 'echo $X'", ". ./x", "r${z}m x"])  # fmt: skip
 def test_an_opaque_command_is_never_below_ask(command):
-    decision = said(DENY_RM, command)
+    decision = find_effect(DENY_RM, command)
     assert (decision.effect, decision.code) == (Effect.ASK, "opaque_command")
     assert decision.ask.grants == ("once",)
 
 
 def test_an_allow_rule_about_commands_makes_opaque_ones_ask_too():
-    assert said(ALLOW_OPEN, "ls $HOME").code == "opaque_command"
-    assert said(ALLOW_OPEN, "find . -delete").code == "opaque_command"
+    assert find_effect(ALLOW_OPEN, "ls $HOME").code == "opaque_command"
+    assert find_effect(ALLOW_OPEN, "find . -delete").code == "opaque_command"
 
 
 def test_an_opaque_command_is_not_lifted_where_the_default_is_to_deny():
-    assert said(policy("deny", "rm", default="deny"), "echo $HOME").effect is Effect.DENY
-    assert said(policy("allow", "ls", default="deny"), "ls $HOME").effect is Effect.DENY
+    assert find_effect(policy("deny", "rm", default="deny"), "echo $HOME").effect is Effect.DENY
+    assert find_effect(policy("allow", "ls", default="deny"), "ls $HOME").effect is Effect.DENY
 
 
 def test_each_segment_may_be_allowed_by_another_rule():
@@ -155,43 +157,43 @@ def test_each_segment_may_be_allowed_by_another_rule():
     rules = parse(
         {"rules": [{"id": "a", "effect": "allow", "match": one}, {"id": "b", "effect": "allow", "match": two}]}
     )
-    both = said(rules, "ls && git status")
+    both = find_effect(rules, "ls && git status")
     assert both.effect is Effect.ALLOW and set(both.rules) == {"a", "b"}
-    assert said(rules, "ls && git push").effect is Effect.ASK
+    assert find_effect(rules, "ls && git push").effect is Effect.ASK
 
 
 def test_exceptions_are_judged_per_segment():
     push = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": "git push"}]}
     dry = [{"args": [{"path": "/command", "op": "eq", "value": "git push --dry-run"}]}]
     rules = parse({"default": "allow", "rules": [{"id": "r", "effect": "ask", "match": push, "unless": dry}]})
-    assert said(rules, "git push --dry-run").effect is Effect.ALLOW
-    assert said(rules, "ls && git push --dry-run").effect is Effect.ALLOW
+    assert find_effect(rules, "git push --dry-run").effect is Effect.ALLOW
+    assert find_effect(rules, "ls && git push --dry-run").effect is Effect.ALLOW
     for command in (
         "git push --dry-run && git push",
         "git push --dry-run --no-dry-run",
         "git push '--dry-run'",
         "git push",
     ):
-        assert said(rules, command).effect is Effect.ASK
+        assert find_effect(rules, command).effect is Effect.ASK
 
 
 def test_an_exception_of_an_allow_is_read_widely():
     match = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": "git"}]}
     unless = [{"args": [{"path": "/command", "op": "cmd", "value": "git push"}]}]
     rules = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match, "unless": unless}]})
-    assert said(rules, "git status").effect is Effect.ALLOW
-    assert said(rules, "git --no-pager push").effect is Effect.ASK
+    assert find_effect(rules, "git status").effect is Effect.ALLOW
+    assert find_effect(rules, "git --no-pager push").effect is Effect.ASK
 
 
 @pytest.mark.parametrize(
     "padding", ["sudo " * 1500, "sudo -a " * 1000, "env A=1 " * 900, "bash -c " * 900, "ls; " * 1900]
 )
 def test_padding_hides_nothing(padding):
-    assert said(DENY_RM, padding + "rm x").effect is Effect.DENY
+    assert find_effect(DENY_RM, padding + "rm x").effect is Effect.DENY
 
 
 def test_too_long_a_command_is_opaque():
-    assert said(DENY_RM, "ls " + "x" * 8200 + "; rm x").effect is Effect.DENY
+    assert find_effect(DENY_RM, "ls " + "x" * 8200 + "; rm x").effect is Effect.DENY
     assert read_line("ls " + "x" * 8200).segments[0].opaque
 
 
@@ -202,16 +204,16 @@ def test_reading_never_fails_and_what_is_allowed_starts_as_allowed(command):
     assert parts
     if not any(part.opaque for part in parts):
         assert all(part.words and part.words[0] for part in parts)
-    if said(policy("allow", "ls", "ask"), command).effect is Effect.ALLOW:
+    if find_effect(policy("allow", "ls", "ask"), command).effect is Effect.ALLOW:
         assert all(part.words[0] == "ls" for part in parts)
-    assert said(DENY_RM, command).effect in Effect
+    assert find_effect(DENY_RM, command).effect in Effect
 
 
 @pytest.mark.parametrize(
     "decide_one",
     [
-        lambda text: said(DENY_RM, f"ls {text}"),
-        lambda text: said(DENY_RM, "ls", tool=text),
+        lambda text: find_effect(DENY_RM, f"ls {text}"),
+        lambda text: find_effect(DENY_RM, "ls", tool=text),
         lambda text: call_digest({}, name=text),
     ],
 )
