@@ -22,7 +22,8 @@ const lines = new Map();
 const headings = new Map();
 let selectedId = '';
 let drawTimer = 0;
-let swipeTimer = 0;
+let swipeTimer = 0;  // runs while the reader swipes
+let placedAt = 0;  // where the box was last put
 
 /** Return whether the page shows one waiting call at a time. */
 export const hasQueue = () => Boolean(queue);
@@ -59,10 +60,17 @@ export function findNextWaiting(card) {
 /** Return the places in the box, as they stand side by side. */
 const listPlaces = () => [...list.children].filter(place => !place.matches('.group, .departed:not(.selected)'));
 
-/** Show the selected card. */
+/** Show the selected card, unless the reader is on the way to another one. */
 function scrollToSelected() {
+  if (swipeTimer) return;
   const at = listPlaces().findIndex(place => place.firstElementChild?.id === selectedId);
   if (at >= 0) list.scrollLeft = at * list.clientWidth;
+  placedAt = list.scrollLeft;
+}
+
+function endSwipe() {
+  clearTimeout(swipeTimer);
+  swipeTimer = 0;
 }
 
 function markSelected() {
@@ -89,12 +97,21 @@ export function selectCard(card) {
   closePanels();
   if (isNew && isWaiting(card)) armCard(card);
   markSelected();
+  endSwipe();
   scrollToSelected();
   lines.get(card.id)?.scrollIntoView({block: 'nearest'});
 }
 
+/** Note that the box moves by the reader's hand, until it has rested. */
+function noteSwipe() {
+  if (list.scrollLeft === placedAt) return;
+  clearTimeout(swipeTimer);
+  swipeTimer = setTimeout(followSwipe, SETTLED);
+}
+
 /** After the reader has swiped: the card in the box is the selected one. */
 function followSwipe() {
+  endSwipe();
   const card = listPlaces()[Math.round(list.scrollLeft / (list.clientWidth || 1))]?.firstElementChild;
   if (!card?.matches('article.card') || card.id === selectedId) return;
   selectedId = card.id;
@@ -109,6 +126,7 @@ function followFocus(event) {
   if (card.id === selectedId) return;
   selectedId = card.id;
   markSelected();
+  endSwipe();
   scrollToSelected();
 }
 
@@ -263,7 +281,7 @@ export function startQueue() {
     drawTimer ||= setTimeout(drawQueue, 50);
     if (changes.some(change => change.target === list)) scrollToSelected();  // before the next frame: nothing jumps
   }).observe(list, WATCHED);
-  list.addEventListener('scroll', () => { clearTimeout(swipeTimer); swipeTimer = setTimeout(followSwipe, SETTLED); });
+  list.addEventListener('scroll', noteSwipe);
   list.addEventListener('focusin', followFocus);
   queue.addEventListener('mouseleave', () => { drawTimer ||= setTimeout(drawQueue, 50); });
   document.querySelector('.inbox').addEventListener('click', event => handleClick(/** @type {MouseEvent} */ (event)));

@@ -231,6 +231,18 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
+def test_a_swipe_is_kept_though_a_card_changes_before_it_ends(server: Server, visit: Open, run: str) -> None:
+    for number in range(3):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py")
+    page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
+    until(lambda: shown(page) == [f"{run}-0"])
+    page.locator("#board").evaluate(
+        "list => { list.scrollTo({left: list.clientWidth}); list.querySelector('article').dataset.rev = 'changed'; }"
+    )
+    expect(page.locator("#position")).to_contain_text("2 of 3")
+    until(lambda: shown(page) == [f"{run}-1"])
+
+
 @pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.sweep) for width in (768, 1280, 1920))])
 def test_the_inbox_passes_the_accessibility_check(server: Server, visit: Open, run: str, width: int) -> None:
     for number in range(3):
