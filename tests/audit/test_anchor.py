@@ -331,9 +331,9 @@ def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> N
     for keep in (5, 3):
         cut(keep)
         verification.verify_and_store()
-        from toolcards.transports import health
+        from toolcards.transports import metrics
 
-        cases.append(health._render_metrics().decode())
+        cases.append(metrics._render_metrics().decode())
     assert "toolcards_audit_whole 1.0" in cases[0] and "toolcards_audit_whole 0.0" in cases[1]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.urls import path
 
-from toolcards.transports import health
+from toolcards.transports import health, metrics
 from toolcards.transports.agents import ag_ui_proxy, claude_code, gate_api
 from toolcards.transports.api import read_api
 
@@ -14,7 +14,7 @@ from toolcards.transports.api import read_api
 ROUTES = {
     "healthz": health.healthz,
     "readyz": health.readyz,
-    "metrics": health.metrics,
+    "metrics": metrics.metrics,
     "api/v1/runs": read_api.runs,
     "api/v1/runs/<run>": read_api.run,
     "api/v1/runs/<run>/calls": read_api.calls,

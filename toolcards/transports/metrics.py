@@ -1,0 +1,77 @@
+"""How the server is doing, in numbers for Prometheus (`/metrics`)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Sum
+from django.http import HttpResponse
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from toolcards import __version__, gate
+from toolcards.audit import verification
+from toolcards.database import retry_reads
+from toolcards.models import Approval, Run, ToolCall
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.asgi_messages import HEADERS
+from toolcards.transports.api.asgi_views import endpoint
+from toolcards.transports.background import connections
+
+
+@endpoint("GET", anybody=True)
+async def metrics(request: Any, caller: None) -> Any:
+    """Prometheus text; behind TOOLCARDS_METRICS_TOKEN, where that is set."""
+    token = settings.TOOLCARDS.metrics_token
+    token_sent = request.headers.get("Authorization", "").partition(" ")[2]
+    if token and not hmac.compare_digest(token_sent.encode(), token.get_secret_value().encode()):
+        raise Problem(401, "unauthorized", "The metrics token is required.", headers={"WWW-Authenticate": "Bearer"})
+    text = await _arender_metrics()
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
+
+
+class MetricsCollector:
+    """Collects the numbers at each scrape."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily | InfoMetricFamily]:
+        """See prometheus-client."""
+        yield InfoMetricFamily("toolcards", "The version of this server", value={"version": __version__})
+        yield _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status"))
+        calls = _count_by(ToolCall.objects.not_removed(), "state")
+        yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
+        yield _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count())
+        yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
+        yield _build_gauge("toolcards_journal_backlog", "Frames received and not yet committed", gate.count_backlog())
+        verified = verification.get_last_result()
+        if verified is not None:
+            description = "1 if the audit trail was intact when it was last verified, else 0"
+            yield _build_gauge("toolcards_audit_whole", description, 0 if verified.finding.fault else 1)
+        yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
+
+
+def _count_by(rows: Any, column: str) -> dict[str, int]:
+    return dict(rows.order_by().values_list(column).annotate(Count("id")))
+
+
+def _build_family(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for word, number in sorted(values.items()):
+        family.add_metric([word], number)
+    return family
+
+
+def _build_gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _render_metrics() -> bytes:
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector())
+    return generate_latest(registry)
+
+
+_arender_metrics = retry_reads(_render_metrics)
