@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -145,11 +144,3 @@ async def _reached(true: Any) -> None:
     async with asyncio.timeout(PATIENCE / 3):
         while not true():
             await asyncio.sleep(0.02)
-
-
-def test_quiet_hours_hold_back_what_is_not_critical() -> None:
-    webhook = Webhook(format="slack", quiet_from="22:00", quiet_to="07:00", zone="Europe/Rome")
-    night = datetime(2026, 1, 10, 23, 30, tzinfo=UTC).timestamp()  # 00:30 in Rome
-    assert dispatcher.get_quiet_end(webhook, "high", night) == night + 6.5 * 3600
-    assert dispatcher.get_quiet_end(webhook, "critical", night) == 0
-    assert dispatcher.get_quiet_end(webhook, "high", night + 8 * 3600) == 0

@@ -14,9 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from channels.db import database_sync_to_async
 from django.db import connections, transaction
@@ -30,6 +28,7 @@ from toolcards.models import ToolCall
 from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
 from toolcards.models.push import PUSH
 from toolcards.notifications import formats, mail, push, subscriptions, webhooks
+from toolcards.notifications.quiet_hours import get_quiet_end
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 log = logging.getLogger(__name__)
@@ -248,27 +247,6 @@ def _retry(
 
 def _finish(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
     Delivery.objects.filter(pk=delivery.pk).update(state=state, done_at=now, error=error[:300], status=status or None)
-
-
-def get_quiet_end(webhook: Webhook, severity: str, now: float) -> float:
-    """Return the end of the current quiet hours, 0 for none.
-
-    `critical` notifications are never delayed, nor are those in the `webhook` format.
-    """
-    if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
-        return 0
-    local_time = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
-    start, end = (_parse_minute(local_time, text) for text in (webhook.quiet_from, webhook.quiet_to))
-    minute = local_time.hour * 60 + local_time.minute
-    is_quiet = start <= minute < end if start <= end else minute >= start or minute < end
-    if not is_quiet or start == end:
-        return 0
-    return now + ((end - minute) % 1440) * 60 - local_time.second
-
-
-def _parse_minute(local_time: datetime, text: str) -> int:
-    hour, _, minute = text.partition(":")
-    return int(hour) * 60 + int(minute or 0)
 
 
 def _send_signed(delivery: Delivery, webhook: Webhook) -> int:
