@@ -17,7 +17,7 @@ from tests.support.webhook_receiver import FAILED, Receiver
 from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
-from toolcards.notifications import dispatcher, subscriptions
+from toolcards.notifications import dispatcher, retries, subscriptions
 
 
 @pytest.fixture
@@ -67,11 +67,11 @@ def test_it_gives_up_after_the_last_try_and_can_be_sent_again(webhook: Webhook, 
     receiver.status = 500
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
-    for _ in range(len(dispatcher.BACKOFF) + 1):
+    for _ in range(len(retries.BACKOFF) + 1):
         dispatcher.send_due(now)
         now += 2 * 86_400
     delivery = Delivery.objects.get()
-    assert delivery.state == "failed" and len(receiver.heard) == len(dispatcher.BACKOFF) + 1
+    assert delivery.state == "failed" and len(receiver.heard) == len(retries.BACKOFF) + 1
     receiver.status = 200
     delivery.send_again(now)
     dispatcher.send_due(now)

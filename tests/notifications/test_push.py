@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from tests.support.push_service import Browser, PushService, verify_authorization
 from toolcards import gate
 from toolcards.models import Delivery, PushBrowser, ToolCall
-from toolcards.notifications import dispatcher, push, subscriptions
+from toolcards.notifications import dispatcher, push, retries, subscriptions
 
 BROWSER = Browser()
 Switch = Callable[..., PushBrowser]
@@ -185,10 +185,10 @@ def test_a_push_service_that_never_recovers_is_given_up(
     a_call("approval-requested")
     service.status = 503
     now = time.time()
-    for _ in range(len(push.BACKOFF) + 1):
+    for _ in range(len(retries.BROWSER_BACKOFF) + 1):
         assert dispatcher.send_due(now) == 1
         now += 10_000
-    assert only().state == "failed" and len(service.requests) == len(push.BACKOFF) + 1
+    assert only().state == "failed" and len(service.requests) == len(retries.BROWSER_BACKOFF) + 1
 
 
 def test_an_endpoint_inside_the_network_is_never_contacted(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
 from toolcards.models.push import PUSH
 from toolcards.notifications import formats, mail, push, subscriptions, webhooks
 from toolcards.notifications.quiet_hours import get_quiet_end
+from toolcards.notifications.retries import BROWSER_BACKOFF, finish, retry
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,6 @@ SLOW, TURN = 2.0, 5.0  # seconds after which a delivery counts as slow, and afte
 PRUNE_EVERY = 3600.0
 _last_prune = 0.0
 IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
-# The example schedule of Standard Webhooks, in seconds; after the last one the delivery has failed.
-BACKOFF = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 _HTTP_GONE = 410
 
 
@@ -163,7 +161,7 @@ def _send(pk: int, now: float) -> bool:
         if is_transient(error):
             raise  # the delivery is due again when its lease ends
         log.exception("dispatch: delivery %s", pk)
-        _retry(delivery, "It could not be sent.", 0, None, now)
+        retry(delivery, "It could not be sent.", 0, None, now)
     outages.report_success(outages.SENDING)  # a slow receiver is no outage
     return True
 
@@ -175,10 +173,10 @@ def _send_to_plugin(delivery: Delivery, now: float) -> None:
     name = delivery.target.removeprefix(PLUGIN)
     plugin = next((plugin for plugin in hooks.list_plugins() if plugin.name == name), None)
     if plugin is None:
-        _finish(delivery, "dropped", now, error="not_plugged_in")
+        finish(delivery, "dropped", now, error="not_plugged_in")
         return
     code = hooks.observe(plugin, _add_bodies(delivery.decoded_payload))
-    _finish(delivery, "failed" if code else "delivered", now, error=code)
+    finish(delivery, "failed" if code else "delivered", now, error=code)
 
 
 def _add_bodies(payload: dict[str, Any]) -> dict[str, Any]:
@@ -196,14 +194,14 @@ def _send_to_browser(delivery: Delivery, now: float) -> None:
     try:
         status = push.send(delivery, now)
     except push.NotWanted as reason:
-        return _finish(delivery, "dropped", now, error=str(reason))
+        return finish(delivery, "dropped", now, error=str(reason))
     except UnsafeUrl as error:
-        return _finish(delivery, "failed", now, error=str(error))
+        return finish(delivery, "failed", now, error=str(error))
     except NotDelivered as error:
         if push.is_final(error):
-            return _finish(delivery, "failed", now, error=str(error), status=error.status)
-        return _retry(delivery, str(error), error.status, error.retry_after, now, push.BACKOFF)
-    return _finish(delivery, "delivered", now, status=status)
+            return finish(delivery, "failed", now, error=str(error), status=error.status)
+        return retry(delivery, str(error), error.status, error.retry_after, now, BROWSER_BACKOFF)
+    return finish(delivery, "delivered", now, status=status)
 
 
 # ---------------------------------------------------------------- webhooks
@@ -211,7 +209,7 @@ def _send_to_browser(delivery: Delivery, now: float) -> None:
 
 def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
     if not webhook.enabled:
-        return _finish(delivery, "dropped", now, error="It is turned off.")
+        return finish(delivery, "dropped", now, error="It is turned off.")
     quiet_end = get_quiet_end(webhook, delivery.severity, now)
     if quiet_end:
         Delivery.objects.filter(pk=delivery.pk).update(next_at=quiet_end, attempts=delivery.attempts - 1)
@@ -219,10 +217,10 @@ def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
     try:
         status = _SENDERS[webhook.format](delivery, webhook)
     except UnsafeUrl as error:
-        return _finish(delivery, "failed", now, error=str(error))
+        return finish(delivery, "failed", now, error=str(error))
     except NotDelivered as error:
         return _handle_failure(delivery, webhook, error, now)
-    return _finish(delivery, "delivered", now, status=status)
+    return finish(delivery, "delivered", now, status=status)
 
 
 def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
@@ -230,23 +228,8 @@ def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, n
         with transaction.atomic():
             Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="The receiver answered 410 Gone.")
             write_acts(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
-        return _finish(delivery, "failed", now, error=str(error), status=error.status)
-    return _retry(delivery, str(error), error.status, error.retry_after, now)
-
-
-def _retry(
-    delivery: Delivery, why: str, status: int, after: float | None, now: float, backoff: tuple[int, ...] = BACKOFF
-) -> None:
-    if delivery.attempts > len(backoff):
-        return _finish(delivery, "failed", now, error=why, status=status)
-    pause = backoff[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the retries
-    fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
-    Delivery.objects.filter(pk=delivery.pk).update(**fields)
-    return None
-
-
-def _finish(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
-    Delivery.objects.filter(pk=delivery.pk).update(state=state, done_at=now, error=error[:300], status=status or None)
+        return finish(delivery, "failed", now, error=str(error), status=error.status)
+    return retry(delivery, str(error), error.status, error.retry_after, now)
 
 
 def _send_signed(delivery: Delivery, webhook: Webhook) -> int:

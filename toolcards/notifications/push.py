@@ -27,7 +27,6 @@ from toolcards.notifications.webhooks import NotDelivered
 EVENTS = (h.APPROVAL_REQUESTED, h.APPROVAL_ESCALATED, h.APPROVAL_RESOLVED)
 TEST = formats.TEST
 VIEW, VOTE = "toolcards.view_toolcall", "toolcards.vote"
-BACKOFF = (5, 15, 60, 120, 300, 600)  # seconds; a question rarely waits for longer
 MAX_TITLE, MAX_BODY = 120, 200
 HOUR, DAY = 3600, 86_400
 _REMOVED_STATUSES = frozenset({404, 410})
