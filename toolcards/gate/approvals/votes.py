@@ -11,26 +11,22 @@ from typing import Any
 
 from toolcards.audit import trail
 from toolcards.audit.trail import Act
-from toolcards.client.common.canonical_json import NotCanonical, digest
-from toolcards.client.common.json_diff import diff
-from toolcards.core import input_repair
-from toolcards.core.calls import elicitation, questions
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
+from toolcards.core.calls import questions
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.policy.decision import AskTerms, Effect
-from toolcards.core.redaction.masks import has_mask
+from toolcards.core.policy.decision import AskTerms
 from toolcards.encryption import get_redactor
 from toolcards.gate import emergency
 from toolcards.gate.approvals.ballots import Ballot, clean_comment
+from toolcards.gate.approvals.edits import accept_edit
 from toolcards.gate.approvals.expected_decisions import answer_requests
 from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import find_eligible_voters, list_identities, load_terms, may_vote
-from toolcards.gate.decisions.evaluation import reevaluate_call
-from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import approval_rows, audit_entries
 from toolcards.gate.writer.command import Command
@@ -147,7 +143,7 @@ class CastVote(Command):
     def _cast(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
         ballot, is_approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
         if ballot.decision == "edit":
-            self._edit(memory, row, card, terms, tx.now)
+            accept_edit(self._restore_edit(card), memory, row, card, terms, tx.now)
             approval_rows.delete_votes(row.id)  # earlier votes were on another input
             self.decisions.clear()
         self.decisions[self.person.pk] = ballot.decision
@@ -215,40 +211,6 @@ class CastVote(Command):
                 memory, card, "grant.given", "human", self.person.get_username(), tx.now, row.id, **details
             ))  # fmt: skip
 
-    # ------------------------------------------------------------ edit and approve
-
-    def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
-        """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
-        edited = self._restore_edit(card)
-        if has_mask(edited) and not has_mask(card.input):
-            raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
-        try:
-            sha256 = digest(edited)
-        except NotCanonical as error:
-            raise InvalidRequest(f"The edited input cannot be used: {error}", code="invalid_edit") from error
-        if sha256 == row.args_sha256:
-            raise InvalidRequest("Nothing was edited.", code="invalid_edit")
-        if type(edited) is not type(card.input):
-            raise InvalidRequest("The edited input must be of the same JSON type.", code="invalid_edit")
-        changed = [change.pointer for change in diff(card.input, edited)]
-        editable = _list_editable(card, terms)
-        barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in editable)]
-        if barred or not editable:
-            raise InvalidRequest("These parts cannot be edited.", code="invalid_edit", detail={"pointers": barred})
-        is_form = questions.is_form(card.tool.name)
-        if is_form:
-            _check_answers(edited)
-        trouble = None if is_form else input_repair.check(card.tool.name, edited, get_offered_tools(memory))
-        if trouble is not None:
-            message = trouble.message(get_offered_tools(memory))
-            raise InvalidRequest(f"The edited input does not match the tool’s schema: {message}", code="invalid_edit")
-        decision = reevaluate_call(memory, card.replace(input=edited, has_input=True), now)
-        # Nothing runs, and no rule denies it.
-        is_unruled = is_form and row.opener == "agent" and decision.code in {"default", "unknown_tool"}
-        if decision.effect == Effect.DENY and not is_unruled:
-            raise InvalidRequest("The policy denies the edited call.", code="invalid_edit")
-        row.edited = json.dumps(edited)
-
 
 def _needs_answer(row: Approval, card: Card) -> bool:
     """Return whether the call asks a question that has no answer yet."""
@@ -256,22 +218,6 @@ def _needs_answer(row: Approval, card: Card) -> bool:
         return False
     is_asked_here = row.opener == "agent" or questions.is_form(card.tool.name)
     return is_asked_here and bool(questions.read_questions(card.tool.name, card.input))
-
-
-def _list_editable(card: Card, terms: AskTerms) -> tuple[str, ...]:
-    """Return the pointers that may change: of a form only the answers, of other questions the answers as well."""
-    if questions.is_form(card.tool.name):
-        return (questions.POINTER,)
-    has_questions = bool(questions.read_questions(card.tool.name, card.input))
-    return (*terms.editable, questions.POINTER) if has_questions else terms.editable
-
-
-def _check_answers(edited: Any) -> None:
-    """Raise InvalidRequest unless the answers fit the form."""
-    try:
-        elicitation.check_answers(edited, edited.get(questions.ANSWERS))
-    except elicitation.InvalidAnswer as error:
-        raise InvalidRequest(str(error), code="invalid_answer") from error
 
 
 def _digest_shown_input(card: Card) -> str:
