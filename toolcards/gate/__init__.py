@@ -52,11 +52,11 @@ from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.approvals import expiry, manual_outcome, reevaluation, revocation, session_votes, votes
-from toolcards.gate.approvals.ballots import Ballot
 from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.revocation import get_undo_deadline
 from toolcards.gate.approvals.session_votes import VotedCall, Voter
+from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
 from toolcards.gate.decisions.eligibility import list_identities

@@ -13,8 +13,7 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.approvals.ballots import clean_comment
-from toolcards.gate.approvals.votes import format_age
+from toolcards.gate.approvals.votes import clean_comment, format_age
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries

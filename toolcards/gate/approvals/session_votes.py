@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from toolcards.core.calls.card import Card
 from toolcards.gate import memo
-from toolcards.gate.approvals.ballots import Ballot
-from toolcards.gate.approvals.votes import CastVote
+from toolcards.gate.approvals.votes import Ballot, CastVote
 from toolcards.gate.refusals import NotAllowed
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +20,6 @@ from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms
 from toolcards.encryption import get_redactor
 from toolcards.gate import emergency
-from toolcards.gate.approvals.ballots import Ballot, clean_comment
 from toolcards.gate.approvals.edits import accept_edit
 from toolcards.gate.approvals.expected_decisions import answer_requests
 from toolcards.gate.approvals.expiry import is_past_deadline
@@ -34,10 +34,28 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
+MAX_REASON_LENGTH = 2_000  # characters
 VOTE_DECISIONS = {"approve": True, "edit": True, "deny": False}
 MAX_LOGIN_AGE = 300.0  # seconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATE_CODES = {"expired": "expired", "cancelled": "run_ended", "superseded": "superseded", "revoked": "revoked"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One vote as the person sent it, with the revision and arguments it was cast on."""
+
+    approval: str
+    decision: str
+    rev: int
+    args_sha256: str
+    view_sha256: str = ""  # digest of the card as it was shown, if the sender includes it
+    reason: str = ""
+    note: str = ""
+    client_decision_id: str = ""
+    grant: dict[str, Any] = field(default_factory=dict)
+    edited_args: Any = None
+    signed_in_at: float | None = None  # of the session, in epoch seconds; None: the person's latest sign-in
 
 
 class CastVote(Command):
@@ -226,6 +244,12 @@ def _digest_shown_input(card: Card) -> str:
     if ask is not None and ask.has_edited:
         return digest(ask.edited)
     return digest_input(card)
+
+
+def clean_comment(text: str) -> str:
+    """Return the comment without control characters, cut to MAX_REASON_LENGTH."""
+    printable = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
+    return printable[:MAX_REASON_LENGTH]
 
 
 def format_age(seconds: float) -> str:
