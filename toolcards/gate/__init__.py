@@ -51,11 +51,11 @@ from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
-from toolcards.gate.approvals import expiry, manual_outcome, reevaluation, revocation, session_votes, votes
+from toolcards.gate.approvals import browser_votes, expiry, manual_outcome, reevaluation, revocation, votes
+from toolcards.gate.approvals.browser_votes import VotedCall, Voter
 from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.revocation import get_undo_deadline
-from toolcards.gate.approvals.session_votes import VotedCall, Voter
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
@@ -125,7 +125,7 @@ async def avote(session: str, find_voter: Callable[[], Voter | None], ballot: Ba
 
     It is called in the transaction, once for all votes of the session in one commit. None is refused.
     """
-    voted_call: VotedCall = await group_commit.submit(session_votes.CastSessionVote(session, find_voter, ballot))
+    voted_call: VotedCall = await group_commit.submit(browser_votes.CastSessionVote(session, find_voter, ballot))
     return voted_call
 
 

@@ -1,4 +1,4 @@
-"""Votes by session: who votes is looked up in the transaction of the vote, once for all votes of one commit."""
+"""Votes from browsers: the session's person is looked up in the transaction of the vote, once for each commit."""
 
 from __future__ import annotations
 
