@@ -1,4 +1,4 @@
-"""Expiry by time: escalates and expires approvals, expires permits, and ends runs whose agent disappeared.
+"""Expiry by time: expires approvals and permits, and starts what else is due: escalations, ends of lost runs.
 
 Approvals expire at `expires_at`, which `open_approval` in gate/decisions/evaluation.py computes. Votes check the
 deadline themselves; the sweep records what has expired.
@@ -9,20 +9,17 @@ when the deadline has passed in steady time: setting the clock forward expires n
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import asdict, replace
 from typing import Any
 
 from django.conf import settings
 
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import Card
 from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agents.liveness import LoseRun
+from toolcards.gate.approvals.escalation import EscalateApproval, find_due_escalations
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
-from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import approval_rows, group_commit
 from toolcards.gate.writer.command import Command
@@ -31,7 +28,6 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 
 EXPIRED_REASON = "No one answered in time."
-_ESCALATION_IN_TERMS = '"escalate": [['  # part of the JSON of terms that escalate to someone
 
 
 def sweep() -> int:
@@ -41,7 +37,7 @@ def sweep() -> int:
     """
     timekeeping.follow_pulse()  # before the queries: after a pause of the server, less is due than it seems
     commands: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
-    commands += [EscalateApproval(pk) for pk in _find_due_escalations()]
+    commands += [EscalateApproval(pk) for pk in find_due_escalations()]
     commands += [ExpirePermit(pk) for pk in _find_expired_permits()]
     commands += [LoseRun(pk) for pk in _find_lost_runs()]
     commands += emergency.build_stops()
@@ -53,17 +49,6 @@ def sweep() -> int:
 
 def _find_overdue_approvals() -> list[str]:
     return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
-
-
-def _find_due_escalations() -> list[str]:
-    """Return the approvals to escalate now. Escalating terms are rare, so their rows are read each time."""
-    escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATION_IN_TERMS)
-    rows, steady = escalating.only("requested_at", "clock_offset", "terms", "opener"), clock.steady()
-    return [row.pk for row in rows if _list_due_escalations(row, steady)]
-
-
-def _list_due_escalations(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
-    return load_terms(row).find_due_escalations(row.clock_offset + steady - row.requested_at)
 
 
 def _find_expired_permits() -> list[str]:
@@ -90,32 +75,6 @@ class ExpireApproval(Command):
         """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
         expire_if_overdue(tx, tx.load_run(row.run_id), row)
-
-
-class EscalateApproval(Command):
-    """Add the approvers that the rule names for a delay in answering. The deadline does not change."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__()
-        self.approval = approval
-
-    def apply(self, tx: Transaction) -> None:
-        """See group_commit.Work."""
-        row = Approval.objects.select_for_update().get(id=self.approval)
-        escalations = _list_due_escalations(row, tx.steady)
-        if row.state != "pending" or not escalations or row.is_overdue(tx.steady):
-            return
-        terms = load_terms(row)
-        memory = tx.load_run(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
-        if card.approval is None or not is_open_on(card, row):
-            return
-        terms = replace(terms, escalated=(*terms.escalated, *escalations))
-        Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(terms)))
-        names = (name for _, name in escalations if name not in dict(card.approval.escalated))
-        new = list(dict.fromkeys(names))
-        if new:
-            tx.record(memory, f.ApprovalEscalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
 class ExpirePermit(Command):
@@ -146,14 +105,9 @@ def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool
     if row.state != "pending" or not row.is_overdue(tx.steady):
         return False
     card = approval_rows.get_card(memory, row)
-    if is_open_on(card, row):
+    if approval_rows.is_open_on(card, row):
         tx.record(memory, f.CallClosed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
     else:
         Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
     row.state = "expired"
     return True
-
-
-def is_open_on(card: Card, row: Approval) -> bool:
-    """Return whether the card is still waiting for this approval."""
-    return card.waiting and card.approval is not None and card.approval.id == row.id

@@ -8,13 +8,14 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision
-from toolcards.gate.approvals.expiry import is_open_on, is_past_deadline
+from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
 from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
 from toolcards.gate.refusals import Undecryptable
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -41,7 +42,7 @@ class ReevaluateWaiting(Command):
                 counts["left"] += 1
                 continue
             card = memory.board.cards[row.call.ordinal]
-            if is_open_on(card, row) and not is_past_deadline(tx, row):  # overdue ones expire
+            if approval_rows.is_open_on(card, row) and not is_past_deadline(tx, row):  # overdue ones expire
                 counts[_reevaluate(tx, memory, row, card)] += 1
         tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts

@@ -60,6 +60,11 @@ def get_card(memory: RunMemory, row: Approval) -> Card:
     return memory.board.cards[ordinal]
 
 
+def is_open_on(card: Card, row: Approval) -> bool:
+    """Return whether the card is still waiting for this approval."""
+    return card.waiting and card.approval is not None and card.approval.id == row.id
+
+
 class NewApproval(NamedTuple):
     """A row to insert: its id, the run and ordinal of its call, and the columns that differ from the defaults."""
 
