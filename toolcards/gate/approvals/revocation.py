@@ -1,4 +1,4 @@
-"""Revokes an approval that the agent has not received: its permit is void, the call is denied.
+"""Revokes an approval that the agent has not received ("Undo" on pages): its permit is void, the call is denied.
 
 This works only while the decision is held back (`handover_seconds`). Afterwards the agent has it.
 """

@@ -21,8 +21,8 @@ from toolcards.gate import memo, timekeeping
 from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.writer import commit_marks
 from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.rollback import RollbackLog
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.gate.writer.undo import UndoLog
 from toolcards.models.write_guard import allow_log_writes
 
 log = logging.getLogger(__name__)
@@ -81,15 +81,15 @@ def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, re
     """Apply the work; undo it if it is refused before it wrote."""
     hooks = transaction.get_connection().run_on_commit
     before = (watch.writes, len(hooks))
-    tx.undo_log = UndoLog(tx) if isinstance(work, Command) else None
+    tx.rollback_log = RollbackLog(tx) if isinstance(work, Command) else None
     try:
         work.apply(tx)
     except RequestRefused as refusal:
-        if (watch.writes, len(hooks)) != before or (tx.undo_log is None and tx.has_changes(work.run_keys())):
+        if (watch.writes, len(hooks)) != before or (tx.rollback_log is None and tx.has_changes(work.run_keys())):
             result.culprit = position
             raise
-        if tx.undo_log is not None:
-            tx.undo_log.undo()
+        if tx.rollback_log is not None:
+            tx.rollback_log.roll_back()
         result.refusals[position] = refusal
     except Exception:
         result.culprit = position

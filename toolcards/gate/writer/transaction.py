@@ -44,8 +44,8 @@ from toolcards.gate.writer import (
     run_cache,
 )
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow
+from toolcards.gate.writer.rollback import RollbackLog
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.undo import UndoLog
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
@@ -80,7 +80,7 @@ class Transaction:
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
-        self.undo_log: UndoLog | None = None  # of the present work, if it can be refused
+        self.rollback_log: RollbackLog | None = None  # of the present work, if it can be refused
         self._began, self.size = time.monotonic(), 0  # characters of the facts so far
         self._is_finished = False  # `finish_commit` has reset the cached runs
 
@@ -141,8 +141,8 @@ class Transaction:
             return self._add_run(Run.objects.select_for_update().get(source_id=source_id, name=name))
         memory = self.runs[row.pk] = run_cache.create_memory(row)
         run_cache.store(memory)
-        if self.undo_log is not None:
-            self.undo_log.note_creation(memory)
+        if self.rollback_log is not None:
+            self.rollback_log.note_creation(memory)
         return memory
 
     def load_run(self, pk: int) -> RunMemory:
@@ -175,8 +175,8 @@ class Transaction:
             if type(routed) is ApprovalRequested and not routed.id:
                 routed = revise(routed, id=new_id("apr"))
             before = board.cards.get(ordinal)
-            if self.undo_log is not None:
-                self.undo_log.note_change(memory, ordinal, before)
+            if self.rollback_log is not None:
+                self.rollback_log.note_change(memory, ordinal, before)
             if memory.sequencer.pending is not None:
                 self._notify_settled(memory, ordinal, routed)
             memory.seq += 1

@@ -13,12 +13,12 @@ from toolcards.core.calls.card import Card
 from toolcards.gate.writer import run_cache
 from toolcards.gate.writer.run_cache import RunMark, RunMemory
 
-# What a transaction collects (tests/gate/writer/test_undo.py compares). Lists only grow, so their length is enough.
+# What a transaction collects (tests/gate/writer/test_rollback.py compares). Lists only grow, so their length is enough.
 _LISTS = ("new_permits", "after_write", "changed_approvals", "trace_steps", "audit_acts")
 _COPIED = ("approval_columns", "runs_with_answers", "runs_with_skips", "waiting_by_source", "permit_states")
 
 
-class UndoLog:
+class RollbackLog:
     """The changes of one work to a transaction (`tx`) and its runs, except for their leases."""
 
     def __init__(self, tx: Any) -> None:
@@ -44,7 +44,7 @@ class UndoLog:
             mark = self._marks[memory.row.pk] = memory.mark()
         mark.cards.append((ordinal, before, ordinal in memory.dirty))
 
-    def undo(self) -> None:
+    def roll_back(self) -> None:
         """Undo the changes."""
         tx = self._tx
         for pk, mark in self._marks.items():

@@ -8,17 +8,17 @@ import pytest
 
 from toolcards.core.calls.tool_events import ToolEventSequencer
 from toolcards.core.runs.run_state import RunState
-from toolcards.gate.writer import undo
+from toolcards.gate.writer import rollback
 from toolcards.gate.writer.outbox_writer import PayloadOutbox
 from toolcards.gate.writer.run_cache import RunMark, RunMemory
 from toolcards.gate.writer.transaction import Transaction
 
-UNDONE_BY_NAME = {"runs", "outbox", "affects_every_run"}  # in `UndoLog.undo`, by their parts
+UNDONE_BY_NAME = {"runs", "outbox", "affects_every_run"}  # in `RollbackLog.roll_back`, by their parts
 KEPT = {
     "now": "set before the works",
     "steady": "set before the works",
     "working": "set before the works",
-    "undo_log": "is the log itself",
+    "rollback_log": "is the log itself",
     "size": "only limits what one commit takes",
     "_began": "only limits what one commit takes",
     "small_cards": "collected by `flush`, after the works",
@@ -39,7 +39,7 @@ KEPT_IN_RUNS = {
 
 @pytest.mark.django_db
 def test_every_field_of_a_transaction_is_undone_or_has_a_reason_to_stay() -> None:
-    undone = {*undo._LISTS, *undo._COPIED} | UNDONE_BY_NAME
+    undone = {*rollback._LISTS, *rollback._COPIED} | UNDONE_BY_NAME
     assert not undone & KEPT.keys()
     assert vars(Transaction(0)).keys() == undone | KEPT.keys()
 
