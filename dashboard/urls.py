@@ -21,7 +21,7 @@ from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
 from dashboard.policy.text import editor as text_editor
-from dashboard.runs import call_statistics, call_text, call_views, export, overview, saved_filters
+from dashboard.runs import call_statistics, call_text, call_views, export, now_page, saved_filters
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
@@ -30,7 +30,7 @@ from dashboard.url_helpers import NumberConverter
 register_converter(NumberConverter, "number")
 
 RUN_PAGES = [
-    path("", overview.now, name="now"),
+    path("", now_page.now, name="now"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<path:name>/", runs.run, name="run"),
     path("export/runs/<number:run>/calls.jsonl", export.export_json_lines, name="export-jsonl"),

@@ -15,7 +15,7 @@ from dashboard.live import site_status
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.live.statistics_board import StatisticsBoard
-from dashboard.runs import overview, tables
+from dashboard.runs import now_page, tables
 from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.sources import connect
 from toolcards.models import ToolCall
@@ -155,7 +155,7 @@ class InboxBoard(WaitingBoard):
         }
 
 
-class OverviewBoard(WaitingBoard):
+class NowBoard(WaitingBoard):
     """The first page: the first calls that wait, what runs, what went wrong."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class OverviewBoard(WaitingBoard):
 
     def render_cards(self) -> dict[str, str]:
         """Return the first calls that wait, as many as the page shows."""
-        return {call.public_id: place_card(call) for call in overview.list_first_waiting_calls()}
+        return {call.public_id: place_card(call) for call in now_page.list_first_waiting_calls()}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return changed cards, and those that moved up to the first.
@@ -174,7 +174,7 @@ class OverviewBoard(WaitingBoard):
         changed_calls = [call for call in calls if call.requested_at]
         if not changed_calls:
             return {}
-        first_calls = {call.public_id: call for call in overview.list_first_waiting_calls()}
+        first_calls = {call.public_id: call for call in now_page.list_first_waiting_calls()}
         moved_up_ids = first_calls.keys() - self._placed_ids
         self._placed_ids = frozenset(first_calls)
         parts = {
@@ -184,7 +184,7 @@ class OverviewBoard(WaitingBoard):
 
     def render_throttled(self) -> dict[str, str]:
         """Return everything below the waiting strip."""
-        context = overview.build_overview()
+        context = now_page.build_now_parts()
         if not context["any"]:
             return {}  # the page itself says how to begin, with this server's address
         return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", context))}
@@ -237,7 +237,7 @@ class ChecklistBoard(LiveBoard):
 
 # What `/ws/me/?board=` may ask for.
 BOARDS: dict[str, Callable[[str], LiveBoard]] = {
-    "now": lambda query: OverviewBoard(),
+    "now": lambda query: NowBoard(),
     "approvals": lambda query: InboxBoard(),
     "calls": CallsBoard,
     "runs": RunsBoard,

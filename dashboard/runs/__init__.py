@@ -1,1 +1,1 @@
-"""Runs and calls: tables, pages, filters and exports."""
+"""Runs and calls: tables, pages, filters and exports; the Now page."""

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.runs.overview import (
+from dashboard.runs.now_page import (
     StartedCall,
     TileOrder,
     count_by_minute,

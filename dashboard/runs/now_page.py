@@ -43,7 +43,7 @@ def now(request: HttpRequest) -> HttpResponse:
     calls = list_first_waiting_calls()
     more = ToolCall.objects.waiting().count() - len(calls) if len(calls) == FIRST_WAITING_CALLS else 0
     waiting = {"calls": calls, "more_waiting": max(0, more)}
-    return render(request, "now/now.html", build_overview() | waiting | {"base": _get_base_url(request)})
+    return render(request, "now/now.html", build_now_parts() | waiting | {"base": _get_base_url(request)})
 
 
 def list_first_waiting_calls() -> list[ToolCall]:
@@ -55,7 +55,7 @@ def _get_base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{request.get_host()}"
 
 
-def build_overview() -> dict[str, Any]:
+def build_now_parts() -> dict[str, Any]:
     """Return the parts of the Now page below the waiting calls."""
     hour = timezone.now() - timedelta(hours=1)
     started_calls = count_started_calls(hour)
