@@ -15,11 +15,12 @@ from urllib.parse import urlencode
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards.icons import render_icon, render_time
+from dashboard.cards.icons import render_icon
 from dashboard.cards.payloads.ansi import render_colors
 from dashboard.cards.payloads.body import render_body
 from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.safe_text import mark_html, mark_text
+from dashboard.cards.times import render_time
 from toolcards.core.calls.card import ToolCallState
 
 if TYPE_CHECKING:

@@ -1,15 +1,12 @@
-"""Icons and times as HTML."""
+"""Icons as HTML."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import lru_cache
-from html import escape
-from typing import Any
 
 from django.templatetags.static import static
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 
 @lru_cache(maxsize=512)
@@ -20,39 +17,3 @@ def render_icon(name: str, classes: str = "") -> SafeString:
     """
     sprite = static("vendor/lucide/sprite.svg")
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
-
-
-def render_time(value: Any, form: str = "clock") -> SafeString | str:
-    """Return a time as a <time> element.
-
-    The page script shows it in the reader's time zone, or as an age.
-    """
-    time = _to_datetime(value)
-    if time is None:
-        return ""
-    text = time.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
-    iso = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    title = f"{time:%d %b %Y %H:%M:%S} UTC"
-    html = f'<time datetime="{iso}" data-time="{escape(form)}" title="{escape(title)}">{escape(text)}</time>'
-    return mark_safe(html)  # noqa: S308 - each value was escaped where it was put in, and `iso` is digits and signs
-
-
-def format_clock(value: Any) -> str:
-    """Return a time in UTC, as in "23 Nov 06:33:09 UTC"."""
-    time = _to_datetime(value)
-    return f"{time:%d %b %H:%M:%S} UTC" if time else ""
-
-
-def format_iso(value: Any) -> str:
-    """Return a time in ISO 8601, in UTC."""
-    time = _to_datetime(value)
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
-
-
-def _to_datetime(value: Any) -> datetime | None:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    try:
-        return datetime.fromtimestamp(value, UTC) if value else None
-    except (ValueError, OverflowError, OSError, TypeError):  # an agent's clock
-        return None

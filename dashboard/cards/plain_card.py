@@ -15,8 +15,9 @@ from typing import NamedTuple
 from dashboard.cards import labels
 from dashboard.cards.card_html import CardHtml
 from dashboard.cards.card_view import CardView
-from dashboard.cards.icons import format_clock, format_iso, render_icon, render_time
+from dashboard.cards.icons import render_icon
 from dashboard.cards.safe_text import mark_html, mark_text
+from dashboard.cards.times import format_clock, format_iso, render_time
 from toolcards.core.calls.card import ToolCallState
 from toolcards.core.calls.questions import is_readable_form, read_questions
 

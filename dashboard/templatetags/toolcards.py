@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards import icons, labels, rendering, safe_text
+from dashboard.cards import icons, labels, rendering, safe_text, times
 from dashboard.cards.rendering import CardForm
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
@@ -24,9 +24,9 @@ from toolcards.models import ToolCall
 
 register = template.Library()
 register.simple_tag(icons.render_icon, name="icon")
-register.simple_tag(icons.render_time, name="moment")
-register.filter("iso", icons.format_iso)
-register.filter("utc", icons.format_clock)
+register.simple_tag(times.render_time, name="moment")
+register.filter("iso", times.format_iso)
+register.filter("utc", times.format_clock)
 register.filter("reason_need", labels.describe_reason_need)
 
 

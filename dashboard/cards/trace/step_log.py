@@ -14,8 +14,8 @@ from typing import Any
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import url_helpers
-from dashboard.cards.icons import render_time
 from dashboard.cards.safe_text import mark_html
+from dashboard.cards.times import render_time
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
 from toolcards.gate import TraceStep, iterate_steps
