@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterable
 
-from toolcards.relay import Relay
+from toolcards.doorbell_relay import Relay
 
 EVERY_RUN = 0  # listen to this for all runs; ring it when all runs change (a switch)
 EVERY_APPROVAL = -(2**62)  # listen to this for the approvals of all runs; no run has this number

@@ -14,8 +14,8 @@ from redis import Redis as Client
 
 from tests.support.server import until
 from tests.support.services import Redis
-from toolcards import outages, relay
-from toolcards.relay import GROUP, MOST, Relay
+from toolcards import doorbell_relay, outages
+from toolcards.doorbell_relay import GROUP, MOST, Relay
 
 CHANNEL = f"toolcards__group__{GROUP}"
 
@@ -34,7 +34,7 @@ def a_redis(tmp_path_factory: pytest.TempPathFactory, settings: Any) -> Iterator
 def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Relay, Relay, set[int]]]:
     """Two processes' relays that give up soon, and what the second one hears."""
     for name, seconds in (("CONNECT", 1.0), ("ECHO", 0.5), ("IDLE", 0.1), ("PAUSE", 0.05)):
-        monkeypatch.setattr(relay, name, seconds)
+        monkeypatch.setattr(doorbell_relay, name, seconds)
     heard: set[int] = set()
     ours, theirs = Relay(lambda runs: None), Relay(heard.update)
     yield ours, theirs, heard
@@ -123,5 +123,5 @@ anything = some.recursive(
 @settings(max_examples=50)
 @given(anything | some.fixed_dictionaries({"runs": anything}))
 def test_only_whole_numbers_that_may_be_runs_are_rung(message: Any) -> None:
-    for run in relay._parse_runs(message):
+    for run in doorbell_relay._parse_runs(message):
         assert type(run) is int and -(2**63) < run < 2**63 and run in message["runs"]
