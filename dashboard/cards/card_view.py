@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads.input_changes import diff_lines
 from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
 from dashboard.inbox.order import compute_place, read_requested_ms
@@ -141,7 +142,7 @@ class CardView:
         tool_names = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
         if card.original_input is None or is_same_json(card.original_input, card.shown_input):
             return tool_names
-        return [*tool_names, *payload_view.diff_lines(card.original_input, card.shown_input)]
+        return [*tool_names, *diff_lines(card.original_input, card.shown_input)]
 
     @property
     def changed_by(self) -> str:
@@ -155,7 +156,7 @@ class CardView:
     def proposed(self) -> list[tuple[str, str]]:
         """Return the change that a vote proposes, while more votes are needed."""
         ask = self.card.approval
-        return payload_view.diff_lines(self.card.input, ask.edited) if ask and ask.has_edited else []
+        return diff_lines(self.card.input, ask.edited) if ask and ask.has_edited else []
 
     # ------------------------------------------------------------ why, who, what went wrong
 
