@@ -18,7 +18,7 @@ from dashboard import url_helpers
 from dashboard.cards.icons import render_icon
 from dashboard.cards.payloads.ansi import render_colors
 from dashboard.cards.payloads.body import render_body
-from dashboard.cards.payloads.payload_view import PayloadView
+from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.safe_text import mark_html, mark_text
 from dashboard.cards.times import render_time
 from toolcards.core.calls.card import ToolCallState
@@ -143,7 +143,7 @@ class CardHtml:
         """Render the input unfolded, for a call that waits for an answer."""
         return _to_html(self._body(self.view.input, "in")) if self.view.input else _to_html("")
 
-    def _folded(self, part: str, label: str, body: PayloadView, size: str) -> str:
+    def _folded(self, part: str, label: str, body: Excerpt, size: str) -> str:
         return (
             f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.view.full}><summary>'
             f'{render_icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
@@ -151,7 +151,7 @@ class CardHtml:
             f'<div class="body">{self._body(body, part)}</div></details>\n'
         )
 
-    def _body(self, body: PayloadView, part: str) -> str:
+    def _body(self, body: Excerpt, part: str) -> str:
         url = escape(url_helpers.build_call_url(self.call.public_id))
         html = render_body(
             body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
-from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads import excerpts
+from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
-from dashboard.cards.payloads.payload_view import PayloadView
 from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
@@ -39,9 +39,7 @@ class CardView:
         self.card, self.full, self._call = card, full, call
         self.label = labels.get_label(card)
         self.kind_icon = labels.KIND_ICONS.get(card.tool.kind, "wrench")
-        self.cap = (
-            None if full else payload_view.MAX_CHARACTERS_WAITING if card.waiting else payload_view.MAX_CHARACTERS
-        )
+        self.cap = None if full else excerpts.MAX_CHARACTERS_WAITING if card.waiting else excerpts.MAX_CHARACTERS
 
     # ------------------------------------------------------------ head
 
@@ -107,10 +105,10 @@ class CardView:
     # ------------------------------------------------------------ input and output
 
     @cached_property
-    def writing(self) -> PayloadView | None:
+    def writing(self) -> Excerpt | None:
         """Return the end of the input while it streams."""
-        return payload_view.get_tail(
-            self.card.text.tail(payload_view.TAIL_CHARACTERS) if len(self.card.text) > 4096 else str(self.card.text)
+        return excerpts.get_tail(
+            self.card.text.tail(excerpts.TAIL_CHARACTERS) if len(self.card.text) > 4096 else str(self.card.text)
         )
 
     @property
@@ -119,16 +117,16 @@ class CardView:
         return len(self.card.text)
 
     @cached_property
-    def input(self) -> PayloadView | None:
+    def input(self) -> Excerpt | None:
         """Return the input as far as it is known."""
         if self.card.has_input:
-            return payload_view.build_payload_view(self.card.input, self.cap)
-        return payload_view.build_payload_view(str(self.card.text), self.cap) if len(self.card.text) else None
+            return excerpts.build_excerpt(self.card.input, self.cap)
+        return excerpts.build_excerpt(str(self.card.text), self.cap) if len(self.card.text) else None
 
     @cached_property
-    def output(self) -> PayloadView | None:
+    def output(self) -> Excerpt | None:
         """Return the output as far as it is known."""
-        return payload_view.build_payload_view(self.card.output, self.cap) if self.card.has_output else None
+        return excerpts.build_excerpt(self.card.output, self.cap) if self.card.has_output else None
 
     @cached_property
     def changed(self) -> list[tuple[str, str]]:
@@ -200,7 +198,7 @@ class CardView:
     def agent_message(self) -> str:
         """What the agent received after a denial."""
         if self.card.detail is not None:
-            return payload_view.format_value(self.card.detail)[: self.cap]
+            return excerpts.format_value(self.card.detail)[: self.cap]
         return self.card.denied
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from dashboard.cards.card_view import CardView
-from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads import excerpts
 from dashboard.cards.risk.assessment import Risk
 from dashboard.inbox.order import compute_place
 from dashboard.policy.rules.suggestions import COMMANDS
@@ -250,7 +250,7 @@ def _list_fields(input_value: Any) -> dict[str, str]:
     An input that is not an object is one part.
     """
     parts = input_value if isinstance(input_value, dict) else {"input": input_value}
-    return {name: '""' if part == "" else payload_view.format_value(part) for name, part in sorted(parts.items())}
+    return {name: '""' if part == "" else excerpts.format_value(part) for name, part in sorted(parts.items())}
 
 
 def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from dashboard.cards import rendering
-from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.body import render_body
 from tests.support.cards import a_card, call_of
 from toolcards.core.calls.card import CardTool, ToolCallState
@@ -44,8 +44,8 @@ def list_elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
     return found
 
 
-def read_input(arguments: Any, cap: int | None = payload_view.MAX_CHARACTERS_WAITING) -> str:
+def read_input(arguments: Any, cap: int | None = excerpts.MAX_CHARACTERS_WAITING) -> str:
     """Return what a card shows of an input, without its folded raw text."""
-    view = payload_view.build_payload_view(arguments, cap)
+    view = excerpts.build_excerpt(arguments, cap)
     html = render_body(arguments, view, dom="d", kind="execute", part="in", pictures_url="/")
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html.split('<details class="raw"')[0])).split())

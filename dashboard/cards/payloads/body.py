@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from dashboard.cards.payloads import ansi, markdown, media, patch
-from dashboard.cards.payloads.payload_view import PayloadView, format_value
+from dashboard.cards.payloads.excerpts import Excerpt, format_value
 from dashboard.cards.payloads.tree import Tree
 from dashboard.cards.safe_text import mark_html
 from toolcards.core.text.terminal_sequences import strip_sequences
@@ -21,7 +21,7 @@ PROSE = ("fetch", "think", "other", "switch_mode")  # kinds of tools whose outpu
 LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls and so must be reachable by keyboard
 
 
-def render_body(value: Any, view: PayloadView, *, dom: str, kind: str, part: str, pictures_url: str) -> str:
+def render_body(value: Any, view: Excerpt, *, dom: str, kind: str, part: str, pictures_url: str) -> str:
     """Return a value of a call as HTML.
 
     `part` is "in" or "out", `kind` the tool's kind, `dom` the id of the fold it is in; pictures are at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from dashboard.cards.payloads.payload_view import MAX_CHARACTERS_WAITING, format_value
+from dashboard.cards.payloads.excerpts import MAX_CHARACTERS_WAITING, format_value
 
 MAX_COMPARED_LINES = 200  # of each side of a change
 MAX_DIFF_LINES = 400  # of a change that are shown

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from dashboard.cards.payloads.payload_view import format_value
+from dashboard.cards.payloads.excerpts import format_value
 from dashboard.cards.safe_text import mark_html
 
 MAX_DEPTH = 12

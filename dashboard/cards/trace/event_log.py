@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.cards import labels
-from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads import excerpts
 from toolcards.core.calls import facts as f
 from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.encryption import get_redactor
@@ -91,7 +91,7 @@ def _describe_closed_approval(fact: f.CallClosed) -> Description:
 
 
 def _format_output(output: Any) -> str:
-    return strip_sequences(payload_view.format_value(get_redactor().value(output)))
+    return strip_sequences(excerpts.format_value(get_redactor().value(output)))
 
 
 def _describe_failure(fact: f.OutputFailed) -> Description:

@@ -1,4 +1,4 @@
-"""Inputs and outputs as text with their sizes; what is cut is always stated."""
+"""Excerpts of inputs and outputs: as much text as a card shows, and the size of the whole; a cut is always stated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAIL_CHARACTERS = 1_200  # of an input that is being written
 
 
 @dataclass(frozen=True, slots=True)
-class PayloadView:
+class Excerpt:
     """A value and the start of its text: `hidden_count` characters did not fit."""
 
     text: str = ""
@@ -28,20 +28,20 @@ class PayloadView:
     empty: bool = False  # null, "", 0, false, [] and {} are results as well
 
 
-def build_payload_view(value: Any, cap: int | None) -> PayloadView:
+def build_excerpt(value: Any, cap: int | None) -> Excerpt:
     """Return the value for people: `cap` characters, None for all."""
     text = format_value(value)
     excerpt = text if cap is None else text[:cap]
-    return PayloadView(
+    return Excerpt(
         text=excerpt, hidden_count=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
         hint=_build_hint(value, text), word=_get_type_word(value), empty=not value and value is not True,
         value=value,
     )  # fmt: skip
 
 
-def get_tail(text: str) -> PayloadView:
+def get_tail(text: str) -> Excerpt:
     """Return the end of a text that is still streaming."""
-    return PayloadView(
+    return Excerpt(
         text=text[-TAIL_CHARACTERS:],
         hidden_count=max(0, len(text) - TAIL_CHARACTERS),
         size=len(text),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.payloads import payload_view
+from dashboard.cards.payloads import excerpts
 from tests.support.payloads import PNG, read_input
 
 HIDDEN_COMMAND = "\nrm -rf ~/work\n"
@@ -31,7 +31,7 @@ HIDDEN_COMMAND = "\nrm -rf ~/work\n"
     ],
 )
 def test_an_input_shows_what_a_picture_or_a_terminal_would_hide(arguments: Any, shown: str) -> None:
-    for cap in (payload_view.MAX_CHARACTERS_WAITING, None):
+    for cap in (excerpts.MAX_CHARACTERS_WAITING, None):
         assert shown in read_input(arguments, cap)
 
 
@@ -43,11 +43,11 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_values_are_indented_as_json_indents_them(value: Any) -> None:
-    assert payload_view.format_value(value) == (
+    assert excerpts.format_value(value) == (
         value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     )
 
 
 @pytest.mark.parametrize("value", [{1: "a"}, {"a": object()}, {"a": {1, 2}}])
 def test_what_is_no_json_is_named_by_its_type(value: Any) -> None:
-    assert payload_view.format_value(value) == "dict"
+    assert excerpts.format_value(value) == "dict"
