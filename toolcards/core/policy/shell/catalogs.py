@@ -1,4 +1,4 @@
-"""The catalogs, read once: programs with their effects (`programs.toml`), and tools that take commands (`tools.toml`).
+"""The catalogs, read once: programs with their effects (`programs.toml`), and tools for commands (`shell_tools.toml`).
 
 Of a tool it says which argument is a shell command, what a list there means, and which other arguments are harmless.
 """
@@ -140,7 +140,7 @@ def load_tools() -> Mapping[str, CommandTool]:
 
     Raises InvalidCatalog for an invalid row.
     """
-    text = files(__package__).joinpath("tools.toml").read_text(encoding="utf-8")
+    text = files(__package__).joinpath("shell_tools.toml").read_text(encoding="utf-8")
     tools: dict[str, CommandTool] = {}
     for names, row in tomllib.loads(text)["tools"].items():
         for name in names.split():
