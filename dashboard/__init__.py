@@ -1,1 +1,1 @@
-"""The site: settings, pages and everything a person sees."""
+"""The site: pages and everything a person sees; `environment` reads the TOOLCARDS_* variables, `settings` uses them."""
