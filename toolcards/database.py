@@ -18,7 +18,7 @@ from django.db import InterfaceError, InternalError, OperationalError, connectio
 from django.db.transaction import TransactionManagementError
 
 from toolcards import outages
-from toolcards.turns import Turns
+from toolcards.long_reads import Turns
 
 T = TypeVar("T")
 PATIENCE = 3.0  # seconds that a request's read is tried again

@@ -21,9 +21,9 @@ from toolcards.adapters import ADAPTERS
 from toolcards.clocks import clock
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, Listener, get_approvals_bell, listen
+from toolcards.long_reads import followers
 from toolcards.models import Approval, Event
 from toolcards.models.approvals import ApprovalStatus, select_statuses
-from toolcards.turns import followers
 
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500

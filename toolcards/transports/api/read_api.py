@@ -19,13 +19,13 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts import InputDelta
 from toolcards.database import retry_reads
 from toolcards.encryption import get_redactor
+from toolcards.long_reads import readers
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.turns import readers
 
 MAX_LIMIT = 200
 MAX_PAGE = 4 << 20  # characters of a page's calls as stored, beyond its first one

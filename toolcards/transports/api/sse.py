@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from toolcards import feed
+from toolcards.long_reads import followers
 from toolcards.models import Event, Run
 from toolcards.transports import shutdown
 from toolcards.transports.api.event_replay import EventReplay, StreamEvent, coalesce
-from toolcards.turns import followers
 
 KEEP_ALIVE = 15.0  # seconds
 BATCH = 500  # events read at a time

@@ -1,4 +1,4 @@
-"""Threads in which long reads take turns.
+"""Long reads take turns in threads of their own.
 
 On the event loop, or in many threads at once, readers of long runs would hold up agents and pages.
 """

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from toolcards import turns
-from toolcards.turns import Turns
+from toolcards import long_reads
+from toolcards.long_reads import Turns
 
 
 async def test_works_run_one_after_the_other_in_their_thread() -> None:
@@ -32,7 +32,7 @@ async def test_a_turn_rests_for_the_time_that_the_one_before_took(monkeypatch: p
     line = Turns("line")
     rests: list[float] = []
     cpu = iter([0.0, 0.25, 1.0, 1.0])
-    monkeypatch.setattr(turns, "time", _Time(lambda: next(cpu), rests.append))
+    monkeypatch.setattr(long_reads, "time", _Time(lambda: next(cpu), rests.append))
     await line.run(lambda: None)
     await line.run(lambda: None)
     assert rests == [0.0, 0.25]
