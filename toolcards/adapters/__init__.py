@@ -1,5 +1,7 @@
 """Adapters: decode the frames of each wire protocol into facts, and encode approval answers.
 
+Each names the kinds of frames that teach nothing; all other kinds that it does not know count as unknown frames.
+
 An agent framework is no protocol: its module is toolcards/client/<framework>.py, its recipe in
 toolcards/connect/programs/libraries.py.
 """
