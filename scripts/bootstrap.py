@@ -253,7 +253,7 @@ def works(python: Path | str) -> bool:
 def make_venv() -> None:
     """Create `.venv` with the best available Python.
 
-    Without Debian's python3-venv, pip installs virtualenv.
+    It gets a pip of its own only if no other pip can install into it, because that takes seconds.
     """
     candidates = [python for python in choices() if works(python)]
     if not candidates:
@@ -261,7 +261,7 @@ def make_venv() -> None:
     with_pip = [python for python in candidates if ask(python, "import venv, ensurepip")]
     python = (with_pip or candidates)[0]
     say(f"Creating .venv with {python}")
-    options = [] if with_pip else ["--without-pip"]
+    options = ["--without-pip"] if find_shared_pip() or not with_pip else []
     # The next run would take an incomplete environment for a complete one, so it is removed.
     shutil.rmtree(VENV, ignore_errors=True)
     if call(python, "-m", "venv", *options, VENV):
@@ -287,6 +287,7 @@ def install(package_set: str) -> None:
         failed = all(call(*command) for command in installers(package_set))
     if failed:
         raise SystemExit("The packages could not be installed. The lines above show the reason.")
+    compile_packages(wait=package_set != "run")
     stamp(package_set).write_text(fingerprint(package_set))
     say(f"Installed in {time.monotonic() - started:.0f} s")
 
@@ -299,7 +300,21 @@ def installers(package_set: str) -> Iterator[list[str]]:
         yield [uv, "pip", "install", "--no-progress", "--python", str(PYTHON), *options]
         say("uv could not install the packages (it does not read pip's configuration); trying pip")
     # A registry may fail once; a second try costs little, since what it sent is cached.
-    yield from [[*pip(), "install", "--no-input", "--disable-pip-version-check", *options]] * 2
+    yield from [[*pip(), "install", "--no-input", "--no-compile", "--disable-pip-version-check", *options]] * 2
+
+
+def compile_packages(*, wait: bool) -> None:
+    """Compile the installed packages, on all cores.
+
+    The installers would do it on one core. Without `wait`, it goes on in the background while the server starts.
+    """
+    nice = [path for path in [shutil.which("nice")] if path]
+    command = [*nice, str(PYTHON), "-m", "compileall", "-q", "-j", "0" if wait else "1", str(VENV)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=not wait
+    )
+    if wait:
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -334,10 +349,15 @@ def pip() -> list[str]:
     """Return the command that installs into `.venv`."""
     if ask(PYTHON, "import pip"):
         return [str(PYTHON), "-m", "pip"]
-    for python in choices():
-        if ask(python, "import pip"):
-            return [python, "-m", "pip", "--python", str(PYTHON)]
+    if python := find_shared_pip():
+        return [python, "-m", "pip", "--python", str(PYTHON)]
     raise SystemExit(f"pip was not found. On Debian: {APT_LINE}")
+
+
+def find_shared_pip() -> str:
+    """Return a Python whose pip can install into `.venv`, or an empty string."""
+    code = "import sys, pip; sys.exit(tuple(map(int, pip.__version__.split('.')[:2])) < (22, 3))"
+    return next((python for python in choices() if ask(python, code)), "")
 
 
 def installed(package_set: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import brotli
+from django.conf import settings
 from django.contrib.staticfiles.storage import HashedFilesMixin
 from django.core.files.base import ContentFile, File
 from django.core.files.storage import Storage
+from servestatic.compress import Compressor
 from servestatic.storage import CompressedManifestStaticFilesStorage
 
 _COMMENT = re.compile(r"^ *(?:/\*\*.*?\*/|//.*?$)\n?", re.MULTILINE | re.DOTALL)  # whole lines only
@@ -39,6 +44,37 @@ class HashedStaticFilesStorage(CompressedManifestStaticFilesStorage):
             for name, (storage, path) in paths.items()
         }
         yield from super().post_process(sources, dry_run, **options)
+
+    def create_compressor(self, **kwargs: Any) -> Compressor:
+        """Return what compresses the files, also those of the Django admin."""
+        return _SelectiveCompressor(**kwargs)
+
+
+class _QuickCompressor(Compressor):
+    """Compresses an eighth less in a fiftieth of the time."""
+
+    @staticmethod
+    def compress_brotli(data: bytes) -> bytes:
+        """Return the compressed data."""
+        compressed: bytes = brotli.compress(data, quality=6)
+        return compressed
+
+
+class _SelectiveCompressor(Compressor):
+    """Compresses our own files as well as possible, and those of the Django admin quickly.
+
+    These are most of the files, and few people open them. The first start waits for all of them.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._quick_compressor = _QuickCompressor(**kwargs)
+
+    def compress(self, path: str | os.PathLike[str]) -> list[str]:
+        """Write the compressed variants of the file; return their paths."""
+        is_of_admin = Path(path).is_relative_to(Path(settings.STATIC_ROOT) / "admin")
+        written: list[str] = self._quick_compressor.compress(path) if is_of_admin else super().compress(path)
+        return written
 
 
 class _Uncommented:

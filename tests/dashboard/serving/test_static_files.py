@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import brotli
 import pytest
+from django.conf import LazySettings
 
-from dashboard.serving.static_files import remove_comments
+from dashboard.serving.static_files import HashedStaticFilesStorage, remove_comments
 from tests.support.server import Server
 from tests.support.tables import loop_over
 
@@ -32,3 +34,20 @@ def test_a_file_has_the_policy_of_documents_only_if_it_can_be_opened_as_one(
     assert status == 200 and by_name["x-content-type-options"] == "nosniff"
     assert by_name["cross-origin-resource-policy"] == "same-origin"
     assert ("content-security-policy" in by_name) == governs == ("permissions-policy" in by_name)
+
+
+def test_compressed_files_are_the_files_and_our_own_are_as_small_as_possible(
+    tmp_path: Path, settings: LazySettings
+) -> None:
+    settings.STATIC_ROOT = tmp_path
+    content = SCRIPTS[0].read_bytes() * 3
+    for name in ("toolcards/a.js", "admin/a.js"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
+    storage = HashedStaticFilesStorage(tmp_path)
+    written = dict(storage.compress_files({"toolcards/a.js", "admin/a.js"}))
+    assert set(written) == {"toolcards/a.js", "admin/a.js"}
+    own, admin = ((tmp_path / name).with_name("a.js.br").read_bytes() for name in ("toolcards/a.js", "admin/a.js"))
+    assert brotli.decompress(own) == brotli.decompress(admin) == content
+    assert own == brotli.compress(content) and len(own) < len(admin) < len(content) / 2
+    assert (tmp_path / "admin/a.js.gz").exists()
