@@ -304,12 +304,13 @@ def installers(package_set: str) -> Iterator[list[str]]:
 
 
 def compile_packages(*, wait: bool) -> None:
-    """Compile the installed packages, on all cores.
+    """Compile the installed packages and our own, on all cores.
 
     The installers would do it on one core. Without `wait`, it goes on in the background while the server starts.
     """
     nice = [path for path in [shutil.which("nice")] if path]
-    command = [*nice, str(PYTHON), "-m", "compileall", "-q", "-j", "0" if wait else "1", str(VENV)]
+    folders = [str(VENV), "toolcards", "dashboard", "tests"]
+    command = [*nice, str(PYTHON), "-m", "compileall", "-q", "-j", "0" if wait else "1", *folders]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=not wait
     )
