@@ -58,6 +58,8 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
         def run_keys(self) -> list[Any]:
             return []
 
+        list_approvals = run_keys
+
         def apply(self, tx: Any) -> None:
             raise RuntimeError("broken")
 

@@ -1,13 +1,15 @@
 """Two requests that two servers take at the same moment have the results, and leave the rows, of some order of them.
 
 A third session of PostgreSQL holds the lock that both need, until both wait for it. That is the moment in which each
-has read what the other is about to change. The reference model is the same two requests, one after the other.
+has read what the other is about to change. The reference model is the same two requests, one after the other. All
+writers lock rows in one order: runs, approvals, the end of the audit trail; so none of this ends in a deadlock.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +40,7 @@ LOCKS = {
     "its call": "SELECT 1 FROM toolcards_toolcall WHERE run_id = (SELECT id FROM toolcards_run WHERE name = %s)"
     " FOR UPDATE",
 }
+_TRAIL = "SELECT 1 FROM toolcards_audithead FOR UPDATE"
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 _ROWS = (
     "SELECT state, asked, claimed_at > 0, by_kind, permit FROM toolcards_approval"
@@ -67,7 +70,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("at-once")
     with postgres(folder) as url:
-        with psycopg.connect(url, autocommit=True) as session:  # they lock rows in different orders, and try again
+        with psycopg.connect(url, autocommit=True) as session:  # a deadlock is found before a test has waited for it
             session.execute("ALTER DATABASE cards SET deadlock_timeout = '50ms'")
         data = folder / "data"
         data.mkdir()
@@ -208,6 +211,50 @@ def _is_waiting(site: Site, thread: threading.Thread, number: int, deadline: flo
     return not thread.is_alive() or site.count_waiting() >= number or time.monotonic() > deadline
 
 
+def wait_for_lock(site: Site, thread: threading.Thread) -> None:
+    thread.start()
+    until(lambda: not thread.is_alive() or site.count_waiting() > 0)
+
+
+@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage, names in STAGES.items() for name in names])
+def test_a_request_that_waits_for_its_run_holds_no_other_row(site: Site, stage: str, name: str) -> None:
+    story = Story(site, f"r{next(_runs)}", stage)
+    thread = threading.Thread(target=REQUESTS[name], args=(story, 0))
+    try:
+        with psycopg.connect(site.url) as holder:
+            holder.execute(LOCKS["its run"], (story.run,))
+            wait_for_lock(site, thread)
+            for lock in ("its approval", "its call"):
+                holder.execute(f"{LOCKS[lock]} NOWAIT", (story.run,))
+            holder.execute(f"{_TRAIL} NOWAIT")
+    finally:
+        thread.join(PATIENCE)
+        if name == "stop all":
+            site.stop_all(0, on=False)
+
+
+def test_who_needs_several_runs_waits_for_the_first_without_the_others(site: Site) -> None:
+    first, second = f"r{next(_runs)}", f"r{next(_runs)}"
+    story, _ = Story(site, first, "allowed"), Story(site, second, "waiting")
+    assert story.ask(0, "later", "bash")[0] == 200  # the call of the first run has waited for less long
+    site.people[0].send("PUT", "/api/v1/policy/draft", POLICY)
+    active = json.loads(site.people[0].send("GET", "/api/v1/policy/versions")[1])["active"]
+    answer: list[Any] = []
+
+    def apply_policy() -> None:
+        body = {"expected_active": active, "apply_to_waiting": True}
+        answer.append(site.people[0].send("POST", "/api/v1/policy/activate", body))
+
+    thread = threading.Thread(target=apply_policy)
+    with psycopg.connect(site.url) as holder:
+        holder.execute(LOCKS["its run"], (first,))
+        wait_for_lock(site, thread)
+        assert thread.is_alive()
+        holder.execute(f"{LOCKS['its run']} NOWAIT", (second,))
+    thread.join(PATIENCE)
+    assert answer[0][0] == 200
+
+
 def run_in_turn(site: Site, stage: str, names: tuple[str, str]) -> tuple[Any, Any]:
     story = Story(site, f"r{next(_runs)}", stage)
     answers = {name: story.describe(REQUESTS[name](story, server)) for server, name in enumerate(names)}
@@ -219,6 +266,7 @@ def run_in_turn(site: Site, stage: str, names: tuple[str, str]) -> tuple[Any, An
 @example(("allowed", "read d", "stop all"), "its run")
 @example(("waiting", "ask d", "stop all"), "its run")
 @example(("waiting", "approve", "stop all"), "its approval")
+@example(("waiting", "approve", "end"), "its approval")
 @example(("approved", "claim", "stop all"), "its call")
 @example(("allowed", "claim", "stop all"), "its call")
 @given(story=stories, lock=st.sampled_from(list(LOCKS)))
@@ -232,6 +280,10 @@ def test_two_requests_at_once_are_as_one_after_the_other(site: Site, story: tupl
         return
     orders = [run_in_turn(site, stage, names) for names in ((first, second), (second, first))]
     assert (described, at_once.describe_end()) in orders
+
+
+def test_none_of_this_ended_in_a_deadlock(site: Site) -> None:
+    assert site.fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
 
 
 def test_the_trail_and_the_log_are_whole_after_all_of_this(site: Site) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,9 +49,32 @@ class Act:
 ACTOR: ContextVar[Callable[[], tuple[str, str]]] = ContextVar("actor", default=lambda: ("command", ""))
 
 
+_held_acts: ContextVar[list[Act] | None] = ContextVar("held_acts", default=None)
+
+
+@contextmanager
+def hold_acts(acts: list[Act]) -> Iterator[None]:
+    """Let `write_acts` add to this list, which the caller appends last.
+
+    Appending locks the end of the trail, so it must be the last lock of a transaction.
+    """
+    token = _held_acts.set(acts)
+    try:
+        yield
+    finally:
+        _held_acts.reset(token)
+
+
 def write_acts(*acts: Act) -> None:
-    """Append the acts, in the open transaction if there is one."""
+    """Append the acts, in the open transaction if there is one.
+
+    Within `hold_acts` they are appended at its end.
+    """
     if not acts:
+        return
+    acts_to_append = _held_acts.get()
+    if acts_to_append is not None:
+        acts_to_append += acts
         return
     with transaction.atomic():
         append_acts(acts)

@@ -7,11 +7,12 @@ calls that would need approval, and counts them. It lifts neither denials nor th
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
@@ -60,11 +61,6 @@ def get_emergency_state() -> dict[str, Any]:
     return {"killed": get_active_kill_switch(), "glass": get_active_break_glass()}
 
 
-def count_passed_call(break_glass: BreakGlass) -> None:
-    """Count a call that only break-glass allowed."""
-    BreakGlass.objects.filter(pk=break_glass.pk).update(passed=F("passed") + 1)
-
-
 class SetKillSwitch(Command):
     """Turn the kill switch on or off."""
 
@@ -88,6 +84,10 @@ class StopApprovals(Command):
     def __init__(self, approvals: list[str]) -> None:
         super().__init__()
         self.approvals = approvals
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return self.approvals
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

@@ -34,6 +34,10 @@ class FetchDecision(RunCommand):
         """See group_commit.Work."""
         return ()
 
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
+
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row = self._load_approval(self.approval)
@@ -93,6 +97,10 @@ class WithdrawApproval(RunCommand):
     def run_keys(self) -> Iterable[tuple[int, str]]:
         """See group_commit.Work."""
         return ()
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

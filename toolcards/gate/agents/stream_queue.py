@@ -157,6 +157,10 @@ class StreamQueue:
         """See group_commit.Work."""
         return [(self.source.pk, self.run_name)]
 
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return ()
+
     def mark_dequeued(self) -> None:
         """See group_commit.Work."""
         # Not part of `apply`, which a failing batch repeats: the stream would be queued twice.

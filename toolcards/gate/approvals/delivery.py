@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
@@ -27,6 +28,10 @@ class ClaimDelivery(Command):
     def __init__(self, approval: str, key: int = 0) -> None:
         super().__init__()
         self.approval, self.key = approval, key
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -86,6 +91,10 @@ class ReleaseDelivery(Command):
     def __init__(self, approval: str) -> None:
         super().__init__()
         self.approval = approval
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

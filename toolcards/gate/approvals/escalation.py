@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from toolcards.clocks import clock
@@ -36,6 +37,10 @@ class EscalateApproval(Command):
     def __init__(self, approval: str) -> None:
         super().__init__()
         self.approval = approval
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

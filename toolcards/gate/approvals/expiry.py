@@ -9,6 +9,7 @@ when the deadline has passed in steady time: setting the clock forward expires n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -71,6 +72,10 @@ class ExpireApproval(Command):
         super().__init__()
         self.approval = approval
 
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
+
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
@@ -83,6 +88,10 @@ class ExpirePermit(Command):
     def __init__(self, approval: str) -> None:
         super().__init__()
         self.approval = approval
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

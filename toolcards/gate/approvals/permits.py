@@ -43,6 +43,10 @@ class ClaimPermit(RunCommand):
         """See group_commit.Work."""
         return ()
 
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.permit]
+
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row = approval_rows.load_permit(self.permit, self.source.pk)

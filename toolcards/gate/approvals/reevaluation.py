@@ -34,8 +34,9 @@ class ReevaluateWaiting(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
-        rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
-        for row in rows[:MAX_APPROVALS]:
+        rows = list(Approval.objects.waiting().filter(opener="gate").select_related("call")[:MAX_APPROVALS])
+        tx.lock_rows(row.run_id for row in rows)
+        for row in rows:
             try:
                 memory = tx.load_run(row.run_id)
             except Undecryptable:  # nothing can be claimed in such a run, and the others are reevaluated

@@ -5,6 +5,7 @@ This works only while the decision is held back (`handover_seconds`). Afterwards
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -38,6 +39,10 @@ class RevokeApproval(Command):
     def __init__(self, person: Any, approval: str) -> None:
         super().__init__()
         self.person, self.approval = person, approval
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

@@ -69,9 +69,9 @@ class CastVote(Command):
         self.person, self.is_signed_in = person, is_signed_in
         self.ballot = replace(ballot, reason=clean_comment(ballot.reason), note=clean_comment(ballot.note))
 
-    def run_keys(self) -> Iterable[tuple[int, str]]:
+    def list_approvals(self) -> Iterable[str]:
         """See group_commit.Work."""
-        return ()
+        return [self.ballot.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

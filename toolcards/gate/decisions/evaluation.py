@@ -29,7 +29,7 @@ from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
-from toolcards.models import ToolCall
+from toolcards.models import BreakGlass, Grant, ToolCall
 
 log = logging.getLogger(__name__)
 USE_TTL = 300.0  # seconds in which an allowed call has to claim its permit, unless its rule says otherwise
@@ -72,7 +72,7 @@ def evaluate_call(
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
     decision = limit_waiting(tx, memory.row.source_id, decision)
     tx.record(memory, build_decision_fact(card, decision, args_sha256, now, tool_snapshot), card)
-    _record_usage(decision, now)
+    _count_use(tx, decision, now)
     if decision.effect == Effect.DENY:
         tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=now), card)
     elif decision.effect == Effect.ASK:
@@ -120,12 +120,11 @@ def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSna
     return ToolSnapshot(schema_sha256, is_known, _has_tool_changed(memory, card, schema_sha256))
 
 
-def _record_usage(decision: PolicyDecision, now: float) -> None:
-    """Count the use of a grant or of break-glass."""
-    if decision.grants:
-        grants.count_use(decision.grants)
+def _count_use(tx: Transaction, decision: PolicyDecision, now: float) -> None:
+    """Count the use of grants or of break-glass."""
+    tx.uses.update((Grant._meta.db_table, grant) for grant in decision.grants)
     if decision.by.kind == "break_glass" and (break_glass := emergency.get_active_break_glass(now)):
-        emergency.count_passed_call(break_glass)
+        tx.uses[BreakGlass._meta.db_table, break_glass.pk] += 1
 
 
 def _decide(

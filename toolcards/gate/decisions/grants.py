@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from django.db import connection, models, transaction
-from django.db.models import F
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
@@ -66,11 +65,6 @@ def _to_policy_grant(row: Grant) -> policy.PolicyGrant:
         expires_at=row.expires_at,
         id=row.id,
     )
-
-
-def count_use(ids: tuple[str, ...]) -> None:
-    """Add one use to each grant."""
-    Grant.objects.filter(id__in=ids).update(used=F("used") + 1)
 
 
 def name_grantor(decision: policy.PolicyDecision) -> policy.PolicyDecision:

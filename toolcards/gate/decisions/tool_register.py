@@ -89,10 +89,13 @@ def _register(source_id: int, name: str, how: str, sha256: str, *, first: bool) 
 
 def register_announced_tools(source_id: int, tools: Iterable[Any]) -> None:
     """Register the tools that a run announced (at most 500)."""
-    for tool in list(tools)[:500]:
-        offer = Offer.parse(tool) if isinstance(tool, dict) else None
-        if offer is not None and (sha256 := digest_schema(offer.schema)):
-            check_tool(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
+    offers = [Offer.parse(tool) for tool in list(tools)[:500] if isinstance(tool, dict)]
+    digests = [
+        (offer.name.replace("\0", "\ufffd"), digest_schema(offer.schema)) for offer in offers if offer is not None
+    ]
+    for name, sha256 in sorted(digests):  # two servers that add the same tools wait for each other, in one order
+        if sha256:
+            check_tool(source_id, name, [(ANNOUNCED, sha256)])
 
 
 def is_tool_announced(name: str) -> bool:

@@ -28,7 +28,8 @@ SMALLEST, BATCH = 256, 512  # calls that are added together
 SECONDS = 1.0  # of a round
 BUSY = 250  # frames that wait to be written; the index waits for them
 FINAL_STATES = ("output-available", "output-error", "output-denied")
-_MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = %s AND card = %s"
+_UNCHANGED = "SELECT id FROM toolcards_toolcall WHERE id = %s AND card = %s"
+_MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = ({unchanged})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,10 @@ class AddToIndex(Command):
                 break
             _append(segment, added)
         with allow_log_writes(), connection.cursor() as cursor:
-            cursor.executemany(_MARK_INDEXED, [(each.pk, each.stored_card) for each in self.signatures])
+            # A call that another process changes now is skipped: it is added again, and nothing waits for it.
+            lock = " FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
+            statement = _MARK_INDEXED.format(unchanged=_UNCHANGED + lock)
+            cursor.executemany(statement, [(each.pk, each.stored_card) for each in self.signatures])
         self.answer = len(self.signatures)
 
 

@@ -5,6 +5,7 @@ Reads and writes are SQL that is composed once, because every decision, poll, cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,9 +29,20 @@ _NEWEST_OF_CALL = PreparedSelect(
     "WHERE call_id = (SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s)"
     " ORDER BY requested_at DESC LIMIT 1",
 )
+_RUNS = "SELECT run_id FROM toolcards_approval WHERE id IN ({marks}) OR permit IN ({marks})"
 _SELECT_ORDINAL = "SELECT ordinal FROM toolcards_toolcall WHERE id = %s"
 _SELECT_CALL = "(SELECT id FROM toolcards_toolcall WHERE run_id = %s AND ordinal = %s)"
 _PERMIT_STATES = {"issued": "approved", "void": "cancelled"}  # permit state -> row state
+
+
+def find_runs(names: Iterable[str]) -> set[int]:
+    """Return the runs of the approvals with these ids or permits."""
+    valid_names = [name for name in names if name and "\0" not in name]
+    if not valid_names:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_RUNS.format(marks=", ".join(["%s"] * len(valid_names))), [*valid_names, *valid_names])
+        return {run for (run,) in cursor.fetchall()}
 
 
 def load_approval(pk: str, source: int | None = None) -> Approval | None:

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import OperationalError, connection, transaction
 
 from toolcards import doorbell
+from toolcards.audit import trail
 from toolcards.clocks import clock
 from toolcards.database import is_transient
 from toolcards.gate import memo, timekeeping
@@ -58,9 +59,13 @@ def attempt(works: list[Any]) -> CommitAttempt:
             memo.open_memo(),
             transaction.atomic(),
             watch.count_statements(),
+            trail.hold_acts(tx.audit_acts),
         ):
             timekeeping.catch_up()
-            tx.lock_runs(key for work in works for key in work.run_keys())
+            tx.lock_runs(
+                (key for work in works for key in work.run_keys()),
+                [pk for work in works for pk in work.list_approvals()],
+            )
             for position, work in enumerate(works):
                 _apply(tx, watch, work, position, result)
             tx.flush()

@@ -6,7 +6,7 @@ Each row is a named tuple whose fields are the columns of its statement, in orde
 # ruff: noqa: S608 - the statements consist of the column names in this module
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -119,6 +119,12 @@ _UPDATE_RUN = (
 )
 
 
+_ADD_USES = {
+    "toolcards_breakglass": "UPDATE toolcards_breakglass SET passed = passed + %s WHERE id = %s",
+    "toolcards_grant": "UPDATE toolcards_grant SET used = used + %s WHERE id = %s",
+}
+
+
 def _get_sealer(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
     seal: Callable[[Iterable[str]], list[str]] = model._meta.get_field(name).seal
     return seal
@@ -192,6 +198,31 @@ def update_runs(cursor: Any, runs: list[RunUpdate]) -> None:
     """Update existing runs."""
     contexts = _seal_contexts(run.context for run in runs)
     cursor.executemany(_UPDATE_RUN, [run._replace(context=text) for run, text in zip(runs, contexts, strict=True)])
+
+
+def find_runs(keys: Iterable[tuple[int, str]]) -> set[int]:
+    """Return the pks of the existing runs among these (source pk, name)."""
+    pairs = list(keys)
+    if not pairs:
+        return set()
+    with connection.cursor() as cursor:
+        marks = ", ".join(["(%s, %s)"] * len(pairs))
+        cursor.execute(
+            f"SELECT id FROM toolcards_run WHERE (source_id, name) IN ({marks})",
+            [part for pair in pairs for part in pair],
+        )
+        return {pk for (pk,) in cursor.fetchall()}
+
+
+def add_uses(uses: Mapping[tuple[str, Any], int]) -> None:
+    """Add to the counts of grants and break-glass.
+
+    They are given by table and primary key, and written in the order of all writers.
+    """
+    if uses:
+        with connection.cursor() as cursor:
+            for table, pk in sorted(uses):
+                cursor.execute(_ADD_USES[table], [uses[table, pk], pk])
 
 
 def fit_text(text: str, size: int) -> str:

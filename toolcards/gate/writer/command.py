@@ -29,6 +29,10 @@ class Command:
         """See group_commit.Work."""
         return ()
 
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return ()
+
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         raise NotImplementedError

@@ -44,11 +44,11 @@ class Work(Protocol):
         ...
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
-        """Return the runs it will change, as far as known.
-
-        Each as (source pk, name).
-        """
+        """Return the runs that it will change, each as (source pk, name)."""
         ...
+
+    def list_approvals(self) -> Iterable[str]:
+        """Return ids of approvals, or permits, whose runs it will change."""
 
     def apply(self, tx: Transaction) -> None:
         """Write; set the `answer`, or raise the error for the caller."""

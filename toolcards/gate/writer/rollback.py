@@ -15,7 +15,7 @@ from toolcards.gate.writer.run_cache import RunMark, RunMemory
 
 # What a transaction collects (tests/gate/writer/test_rollback.py compares). Lists only grow, so their length is enough.
 _LISTS = ("new_permits", "after_write", "changed_approvals", "trace_steps", "audit_acts")
-_COPIED = ("approval_columns", "runs_with_answers", "runs_with_skips", "waiting_by_source", "permit_states")
+_COPIED = ("approval_columns", "runs_with_answers", "runs_with_skips", "waiting_by_source", "permit_states", "uses")
 
 
 class RollbackLog:

@@ -8,6 +8,7 @@ Longer than most modules: it is one class, the only one that writes the log.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -79,6 +80,7 @@ class Transaction:
         self.trace_steps: list[tuple[str, call_trace.TraceStep]] = []
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
+        self.uses: Counter[tuple[str, Any]] = Counter()  # of (table, pk): grants and break-glass
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
         self.rollback_log: RollbackLog | None = None  # of the present work, if it can be refused
         self._began, self.size = time.monotonic(), 0  # characters of the facts so far
@@ -96,17 +98,28 @@ class Transaction:
 
     # ------------------------------------------------------------ runs
 
-    def lock_runs(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Lock the cached runs among these keys in one query.
+    def lock_runs(self, keys: Iterable[tuple[int, str]], approvals: Iterable[str] = ()) -> None:
+        """Lock the runs of these works before all other rows.
 
-        `keys`: (source pk, name). Drops stale cache entries.
+        `keys`: (source pk, name). `approvals`: ids of approvals or permits.
         """
         self.steady, self.working = clock.steady(), clock.working()
-        pks = sorted({pk for key in keys if (pk := run_cache.find_pk(*key)) and pk not in self.runs})
-        if pks:
-            self._lock_cached_runs(pks)
+        cached = {key: run_cache.find_pk(*key) for key in keys}
+        pks = {pk for pk in cached.values() if pk is not None}
+        if connection.features.has_select_for_update:  # else there is one writer, which locks everything
+            new_keys = [key for key, pk in cached.items() if pk is None]
+            pks |= approval_rows.find_runs(approvals)
+            pks |= bulk_sql.find_runs(new_keys) if len(new_keys) + len(pks) > 1 else set()
+        self.lock_rows(pks)
 
-    def _lock_cached_runs(self, pks: list[int]) -> None:
+    def lock_rows(self, pks: Iterable[int]) -> None:
+        """Lock these runs in one query, in the order of all writers.
+
+        Those that are cached are loaded, and dropped from the cache if they are stale.
+        """
+        pks = sorted({pk for pk in pks if pk not in self.runs})
+        if not pks:
+            return
         with connection.cursor() as cursor:
             marks = ", ".join(["%s"] * len(pks))
             lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
@@ -148,7 +161,7 @@ class Transaction:
     def load_run(self, pk: int) -> RunMemory:
         """Return the locked run; raises Run.DoesNotExist."""
         if pk not in self.runs and run_cache.get(pk) is not None:
-            self._lock_cached_runs([pk])
+            self.lock_rows([pk])
         if pk in self.runs:
             return self.runs[pk]
         return self._add_run(Run.objects.select_for_update().get(pk=pk))
@@ -298,6 +311,7 @@ class Transaction:
         for callback in self.after_write:
             callback()
         self.outbox.write(self.now)
+        bulk_sql.add_uses(self.uses)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
             append_acts(self.audit_acts)
 
