@@ -26,6 +26,7 @@ from django.db.models.signals import m2m_changed, post_delete, pre_delete, pre_s
 from django.dispatch import receiver
 
 from toolcards.audit.trail import Act, write_acts
+from toolcards.gate import revoke_grants_of
 from toolcards.models import AgentKey, Source
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
@@ -97,6 +98,21 @@ def _sort_names(rows: Iterable[Any]) -> list[str]:
 
 
 @receiver(pre_save, sender=User)
+def revoke_grants_of_inactive(
+    sender: Any, instance: User, update_fields: Iterable[str] | None = None, **kwargs: Any
+) -> None:
+    """Revoke a person's standing approvals on deactivation, and again on activation.
+
+    Another process may have written a vote in the moment of the deactivation. Called before `record_person_saved`,
+    because the writer locks grants before the end of the trail.
+    """
+    if instance.pk is None or (update_fields is not None and "is_active" not in update_fields):
+        return
+    if User.objects.filter(pk=instance.pk).exclude(is_active=instance.is_active).exists():
+        revoke_grants_of(instance)
+
+
+@receiver(pre_save, sender=User)
 def record_person_saved(sender: Any, instance: User, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
     """Record a new or changed person; sign-in times are not recorded."""
     name, saved_fields = instance.get_username(), {*FLAGS, "password"}
@@ -105,7 +121,7 @@ def record_person_saved(sender: Any, instance: User, update_fields: Iterable[str
     if name != _grouped_person.get() and saved_fields:
         with transaction.atomic():
             # The person is locked before the end of the trail, in the order of all other changes.
-            before = User.objects.select_for_update().filter(pk=instance.pk).first()
+            before = User.objects.select_for_update(no_key=True).filter(pk=instance.pk).first()
             write_acts(*(_list_acts(before, instance, saved_fields) if before else [_describe_creation(instance)]))
 
 

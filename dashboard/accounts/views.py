@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from django import forms
@@ -22,6 +23,8 @@ from dashboard.accounts.audit_signals import save_person
 from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.accounts.sign_in_log import is_freshly_signed_in
 from dashboard.form_fields import NamesField
+from toolcards.gate import list_voters
+from toolcards.models import Grant
 
 RIGHT = "auth.change_user"
 MAX_PEOPLE = 500
@@ -134,6 +137,8 @@ def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if action != "link":
         on, editor = action == "on", get_signed_in_person(request)
         message = "can sign in again" if on else "is deactivated and signed out everywhere"
+        if not on and (count := _count_grants(person)):
+            message += f", and {count} standing approval{'' if count == 1 else 's'} revoked"
         return _apply_change(
             request,
             person,
@@ -143,6 +148,10 @@ def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     links: list[str] = []
     response = _try_change(request, person, lambda seen_digest: links.append(_issue_link(request, person, seen_digest)))
     return response or _render_person(request, person, link=links[0])
+
+
+def _count_grants(person: User) -> int:
+    return Grant.objects.live(time.time()).filter(created_by=person).count()
 
 
 def _apply_change(request: HttpRequest, person: User, do: Callable[[str], None], message: str) -> HttpResponse:
@@ -179,6 +188,7 @@ def _render_person(
         "seen": keeping.compute_state_digest(person),
         "form": form or PersonForm(initial=initial), "link": link, "error": message,
         "fresh": is_freshly_signed_in(request),
+        "grants": _count_grants(person) if person.pk in list_voters() else 0,
         "only_admin": keeping.is_only_admin(person),
         "protected": not keeping.can_change(get_signed_in_person(request), person),
     }  # fmt: skip

@@ -9,13 +9,14 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, VIEW, VOTE, api, fault, needs
 from dashboard.form_fields import read_json
-from toolcards.gate import NotFound, revoke_grant
+from toolcards.gate import NotFound, list_voters, revoke_grant
 from toolcards.models import Grant
 
 MOST = 500
@@ -27,10 +28,24 @@ def grants(request: HttpRequest) -> HttpResponse:
     """Show the grants in force, newest first, then those that have ended."""
     now = time.time()
     rows = Grant.objects.select_related("run__source", "source", "created_by")
-    live = list(rows.live(now).order_by("-created_at")[:MOST])
-    over = rows.exclude(pk__in=[row.pk for row in live]).order_by("-created_at")[:50]
-    context = {"live": [(row, _can_revoke(request.user, row)) for row in live], "over": over}
+    live = list(_list_counting(now).order_by("-created_at")[:MOST])
+    over = list(rows.exclude(pk__in=[row.pk for row in live]).order_by("-created_at")[:50])
+    context = {
+        "live": [(row, _can_revoke(request.user, row)) for row in live],
+        "over": [(row, _lacks_right(row, now)) for row in over],
+    }
     return render(request, "policy/grants.html", context)
+
+
+def _lacks_right(row: Grant, now: float) -> bool:
+    """Return whether a grant that does not count would do so if its person could still approve calls."""
+    return row.revoked_at is None and (not row.expires_at or row.expires_at > now)
+
+
+def _list_counting(now: float) -> QuerySet[Grant]:
+    """Return the grants in force, of people who may still approve calls."""
+    rows = Grant.objects.live(now).filter(created_by__in=list_voters())
+    return rows.select_related("run__source", "source", "created_by")
 
 
 @require_POST
@@ -58,8 +73,8 @@ def _can_revoke(person: User | AnonymousUser, row: Grant) -> bool:
 def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     """Return the grants in force; DELETE revokes the named one."""
     if request.method == "GET":
-        rows = Grant.objects.live(time.time()).select_related("run__source", "source", "created_by")
-        return JsonResponse({"grants": [serialize_grant(row) for row in rows.order_by("-created_at")[:MOST]]})
+        rows = _list_counting(time.time()).order_by("-created_at")[:MOST]
+        return JsonResponse({"grants": [serialize_grant(row) for row in rows]})
     pk = pk or _find_named_grant(request)
     row = Grant.objects.filter(pk=pk).first() if pk else None
     if row is None:

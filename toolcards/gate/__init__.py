@@ -59,8 +59,8 @@ from toolcards.gate.approvals.revocation import get_undo_deadline
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
-from toolcards.gate.decisions.eligibility import list_identities
-from toolcards.gate.decisions.grants import revoke_grant
+from toolcards.gate.decisions.eligibility import list_identities, list_voters
+from toolcards.gate.decisions.grants import revoke_grant, revoke_grants_of
 from toolcards.gate.decisions.tool_register import accept_tool, is_tool_announced
 from toolcards.gate.maintenance import rebuild as rebuilding
 from toolcards.gate.maintenance import retention
@@ -223,6 +223,7 @@ __all__ = [
     "is_tool_announced",
     "iterate_steps",
     "list_identities",
+    "list_voters",
     "load_draft",
     "open_keyed_stream",
     "open_stream",
@@ -233,6 +234,7 @@ __all__ = [
     "reseal",
     "revoke_approval",
     "revoke_grant",
+    "revoke_grants_of",
     "run_retention",
     "set_kill_switch",
     "sweep",

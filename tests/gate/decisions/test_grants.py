@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.gate_commands import RecordFacts
 from toolcards import gate
+from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.gate import policy_store
 from toolcards.gate.decisions import grants
@@ -208,3 +209,41 @@ def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Sourc
     asked(source, "c")
     row = granted(an_approver)
     assert row.rule_sha256 == policy_store.get_active_policy().rule_sha256("r") and row.agent == source.name
+
+
+def test_a_grant_of_a_person_who_may_not_vote_any_more_does_not_count(
+    policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    granted(an_approver)
+    assert asked(source, "d")["decision"] == "allow"
+    groups = list(an_approver.groups.all())
+    an_approver.groups.clear()
+    assert asked(source, "e")["decision"] == "deny"  # no one is left to ask
+    an_approver.groups.set(groups)
+    assert asked(source, "f")["decision"] == "allow"
+    type(an_approver).objects.filter(pk=an_approver.pk).update(is_active=False)  # past all signals
+    assert asked(source, "g")["decision"] == "deny"
+
+
+@pytest.mark.parametrize("kind", ["until", "run"])
+def test_the_grants_of_a_deactivated_person_are_revoked_and_stay_so(
+    policy: Any, source: Source, a_person: Any, kind: str
+) -> None:
+    policy(ASKING)
+    ann, bob = a_person("approver", "ann"), a_person("approver", "bob")
+    asked(source, "c")
+    granted(ann, kind=kind)
+    ann.is_active = False
+    ann.save()
+    assert asked(source, "d")["decision"] == "ask"
+    row = AuditRow.objects.get(act="grant.revoked")
+    assert row.details == {"grant": Grant.objects.get().pk, "rule": "r", "tool": "deploy", "given_by": "ann"}
+    ann.is_active = True
+    ann.save()
+    assert asked(source, "e")["decision"] == "ask" and AuditRow.objects.filter(act="grant.revoked").count() == 1
+    vote(bob, "d", kind)
+    bob.first_name = "Bob"
+    bob.save()
+    assert asked(source, "f")["decision"] == "allow"

@@ -49,7 +49,12 @@ def may_vote(person: Any) -> bool:
 
     `has_perm` answers for the moment when the row was read: a work of the writer can wait for seconds after that.
     """
-    return any(pk == person.pk for pk, _ in memo.recall(count_eligible_voters, _list_voters_by_pk))
+    return person.pk in list_voters()
+
+
+def list_voters() -> set[int]:
+    """Return the primary keys of the people who may vote now."""
+    return {pk for pk, _ in memo.recall(count_eligible_voters, _list_voters_by_pk)}
 
 
 def count_eligible_voters(terms: AskTerms, source: Source) -> int:

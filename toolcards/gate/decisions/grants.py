@@ -17,6 +17,7 @@ from toolcards.core.policy.grants import make_agent_scope
 from toolcards.core.policy.language import document
 from toolcards.gate import memo, policy_store
 from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.eligibility import list_voters
 from toolcards.gate.refusals import InvalidRequest, NotFound
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.ids import new_id
@@ -27,12 +28,15 @@ MAX_MINUTES = 8 * 60
 
 
 def find_grants(question: policy.PolicyRequest, run: Run, now: float) -> list[policy.PolicyGrant]:
-    """Return the live grants that may apply, newest first (at most 500)."""
+    """Return the live grants that may apply, newest first (at most 500).
+
+    Those of people who may not vote any more are left out, however they lost the right.
+    """
     if not memo.recall(find_grants, lambda: _has_live_grants(now)):
         return []
     in_scope = models.Q(run=None) | models.Q(run=run)
     same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
-    live = Grant.objects.live(now)
+    live = Grant.objects.live(now).filter(created_by__in=list_voters())
     rows = live.filter(in_scope & same_input, tool=fit_text(question.tool, 300), source=run.source_id)
     return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
 
@@ -148,6 +152,20 @@ def revoke_grant(pk: str, actor: str = "") -> Grant:
         row.revoked_at = time.time()
         with transaction.atomic():
             row.save(update_fields=["revoked_at"])
-            detail = {"grant": row.id, "rule": row.rule, "tool": row.tool}
-            write_acts(Act("grant.revoked", "human" if actor else "", actor, detail=detail))
+            write_acts(Act("grant.revoked", "human" if actor else "", actor, detail=_describe(row)))
     return row
+
+
+def revoke_grants_of(person: Any) -> int:
+    """Revoke the live grants that this person gave; return their number."""
+    now = time.time()
+    with transaction.atomic():
+        rows = list(Grant.objects.live(now).filter(created_by=person).select_for_update().order_by("id"))
+        Grant.objects.filter(pk__in=[row.pk for row in rows]).update(revoked_at=now)
+        given_by = {"given_by": person.get_username()}
+        write_acts(*(Act("grant.revoked", detail=_describe(row) | given_by) for row in rows))
+    return len(rows)
+
+
+def _describe(row: Grant) -> dict[str, str]:
+    return {"grant": row.id, "rule": row.rule, "tool": row.tool}
