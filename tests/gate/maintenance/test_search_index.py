@@ -87,6 +87,55 @@ def test_a_few_calls_wait_for_others_and_open_calls_for_their_end(a_run: Callabl
     assert add_all() == 1 and find("needle") == ["open", "c"]
 
 
+class Clock:
+    """Seconds that pass only while signatures are computed and rows are written, and in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.steps: list[tuple[str, float]] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pass_time("pause", seconds)
+
+    def pass_time(self, what: str, seconds: float) -> None:
+        self.now += seconds
+        self.steps.append((what, round(seconds, 3)))
+
+
+@pytest.mark.django_db
+def test_the_index_rests_as_long_as_it_works(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    a_run("r", *itertools.chain(*(done(f"c{number}", "needle") for number in range(9))))
+    clock, compute, apply = Clock(), writing.compute_bits, writing.AddToIndex.apply
+
+    def compute_slowly(text: str) -> Any:
+        clock.pass_time("compute", 0.1)
+        return compute(text)
+
+    def apply_slowly(self: writing.AddToIndex, tx: Any) -> None:
+        clock.pass_time("write", 2.0)
+        apply(self, tx)
+
+    monkeypatch.setattr(writing, "time", clock)
+    monkeypatch.setattr(writing, "compute_bits", compute_slowly)
+    monkeypatch.setattr(writing.AddToIndex, "apply", apply_slowly)
+    monkeypatch.setattr(writing, "STEP", 2)
+    monkeypatch.setattr(writing, "BATCH", 4)
+    computed = [("compute", 0.1), ("compute", 0.1), ("pause", 0.2)]
+    assert gate.update_search_index(seconds=60, smallest=1) == 9
+    batch = [*computed, *computed, ("write", 2.0), ("pause", 1.0)]
+    assert clock.steps == [*batch, *batch, ("compute", 0.1), ("pause", 0.1), ("write", 2.0), ("pause", 1.0)]
+
+
+@pytest.mark.django_db
+def test_too_few_calls_are_not_read(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    a_run("r", *done("c", "needle"))
+    monkeypatch.setattr(writing, "compute_signatures", pytest.fail)
+    assert gate.update_search_index(smallest=2) == 0
+
+
 @pytest.mark.django_db
 def test_a_call_that_changes_is_found_by_what_it_says_now(a_run: Callable[..., Run], source: Any) -> None:
     a_run("r", f.InputReady("c", "Bash", {"command": "hay"}, True), f.CallClosed("c", "aborted"))

@@ -25,7 +25,9 @@ from toolcards.models.search_index import BLOCKS, CAPACITY, ROWS, SearchBlock, S
 from toolcards.models.write_guard import allow_log_writes
 
 SMALLEST, BATCH = 256, 512  # calls that are added together
-SECONDS = 1.0  # of a round
+STEP = 64  # calls whose signatures are computed without a pause
+SECONDS = 2.0  # of a round, with its pauses
+LONGEST_PAUSE = 1.0  # seconds
 BUSY = 250  # frames that wait to be written; the index waits for them
 FINAL_STATES = ("output-available", "output-error", "output-denied")
 _UNCHANGED = "SELECT id FROM toolcards_toolcall WHERE id = %s AND card = %s"
@@ -46,16 +48,45 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
 
     Fewer than `smallest` calls wait for others.
     """
-    deadline, total = time.monotonic() + seconds, 0
+    pace, deadline, total = Pace(), time.monotonic() + seconds, 0
     group_commit.execute(DeleteEmptySegments())
     while time.monotonic() < deadline and group_commit.WRITER.backlog < BUSY:
-        waiting_calls = ToolCall.objects.filter(indexed=False, state__in=FINAL_STATES).order_by("pk")
-        signatures = compute_signatures(waiting_calls[:BATCH])
-        if len(signatures) < smallest:
+        if len(_find_waiting_calls(0, smallest).values_list("pk")) < smallest:
             break
+        signatures = _compute_batch(pace)
         group_commit.execute(AddToIndex(signatures))
+        pace.pause()
         total += len(signatures)
     return total
+
+
+class Pace:
+    """Lets background work rest as long as it has worked, at most half a core."""
+
+    def __init__(self) -> None:
+        self._resumed = time.monotonic()
+
+    def pause(self) -> None:
+        """Sleep as long as the work since the last pause took."""
+        time.sleep(min(time.monotonic() - self._resumed, LONGEST_PAUSE))
+        self._resumed = time.monotonic()
+
+
+def _find_waiting_calls(after: int, most: int) -> QuerySet[ToolCall]:
+    """Return ended calls that are not indexed, oldest first, behind this primary key."""
+    return ToolCall.objects.filter(indexed=False, state__in=FINAL_STATES, pk__gt=after).order_by("pk")[:most]
+
+
+def _compute_batch(pace: Pace) -> list[CallSignature]:
+    signatures: list[CallSignature] = []
+    while len(signatures) < BATCH:
+        after = signatures[-1].pk if signatures else 0
+        step = compute_signatures(_find_waiting_calls(after, STEP))
+        signatures += step
+        pace.pause()
+        if len(step) < STEP:
+            break
+    return signatures
 
 
 def compute_signatures(calls: QuerySet[ToolCall]) -> list[CallSignature]:
