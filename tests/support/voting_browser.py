@@ -14,11 +14,12 @@ FORM = b"application/x-www-form-urlencoded;charset=UTF-8"
 
 
 class Answer(NamedTuple):
-    """What one application answered."""
+    """What one application answered. `names`: those of its headers, also where one comes twice."""
 
     status: int
     headers: dict[str, str]
     body: bytes
+    names: list[str]
 
 
 class Browser:
@@ -64,4 +65,6 @@ class Browser:
 
         await application(scope, receive, send)
         head = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], head, b"".join(message.get("body", b"") for message in sent))
+        body = b"".join(message.get("body", b"") for message in sent)
+        names = sorted(name.decode().lower() for name, _ in sent[0]["headers"])
+        return Answer(sent[0]["status"], head, body, names)

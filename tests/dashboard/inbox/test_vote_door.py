@@ -88,6 +88,11 @@ async def test_the_answer_is_that_of_the_pages(make_browser: Any, decision: str,
     assert answers[0] == answers[1]
 
 
+async def test_an_answer_names_its_length_once(make_browser: Any) -> None:
+    answer = await (await make_browser()).send(VoteDoor(Pages()))
+    assert answer.names.count("content-length") == 1 and answer.headers["content-length"] == str(len(answer.body))
+
+
 async def test_a_large_card_is_the_same(make_browser: Any) -> None:
     browser = await make_browser(input={"command": "x" * LARGE_CARD})
     answers = [await browser.send(application) for application in (VoteDoor(Pages()), PageHandler())]

@@ -110,13 +110,17 @@ async def send_json(scope: Any, send: Any, content: Any, headers: dict[str, str]
     await send({"type": "http.response.body", "body": body})
 
 
+def _encode_headers(response: Any) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+
+
 async def respond(send: Any, response: Any) -> None:
     """Send a Django response."""
-    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
-    headers += [(b"set-cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values()]
     streams = isinstance(response, StreamingHttpResponse)
     if not streams:
-        headers.append((b"content-length", str(len(response.content)).encode()))
+        response["Content-Length"] = str(len(response.content))
+    headers = _encode_headers(response)
+    headers += [(b"set-cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     if not streams:
         await send({"type": "http.response.body", "body": response.content})
@@ -133,9 +137,8 @@ async def respond_early(scope: Any, receive: Any, send: Any, response: HttpRespo
     A connection that is closed with bytes unread is reset, and the sender never sees the response.
     """
     response["Connection"] = "close"
-    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
-    headers.append((b"content-length", str(len(response.content)).encode()))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    response["Content-Length"] = str(len(response.content))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": _encode_headers(response)})
     await send({"type": "http.response.body", "body": response.content, "more_body": True})
     if has_body(scope) and not any(name == b"expect" for name, _ in scope["headers"]):
         await _drain(receive)
