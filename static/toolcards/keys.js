@@ -3,6 +3,7 @@ import {showHelp, switchTheme} from './actions.js';
 import {say} from './announce.js';
 import {openLine} from './card_lines.js';
 import {releaseHeldCards} from './held_cards.js';
+import {FIELDS, explainLostField, hasLostField} from './lost_field.js';
 import {showNewCalls} from './new_calls.js';
 import {keepFold} from './place.js';
 import {readPreference} from './preferences.js';
@@ -135,8 +136,6 @@ export function setBatchKeys(pickCard, pickShape, goToBar) {
   Object.assign(KEYS, {x: picking(pickCard), s: picking(pickShape), b: goToBar});
 }
 
-const FIELDS = 'input:not([name=pick], [data-pick]), textarea, select, [contenteditable], dialog[open]';
-
 /**
  * Handle a key in a field: only Ctrl+Enter and Escape mean anything, and a bare Enter decides nothing.
  * @param {KeyboardEvent} event
@@ -178,9 +177,13 @@ function leaveGroup() {
 
 /** @param {KeyboardEvent} event */
 function handleKey(event) {
-  const field = /** @type {HTMLInputElement | null} */ (/** @type {Element} */ (event.target).closest?.(FIELDS));
+  const field = /** @type {HTMLInputElement | null} */ (/** @type {Element} */ (event.target).closest?.(`${FIELDS}, dialog[open]`));
   if (field) { handleFieldKey(event, field); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || readPreference('keys') === 'off') return;
+  if (hasLostField()) {
+    if (event.key.length === 1) { event.preventDefault(); explainLostField(); }
+    return;
+  }
   if (moveMinimap(event)) return;
   const key = event.key.toLowerCase();
   if (event.repeat && 'adz'.includes(key)) return;  // a key held down answers once

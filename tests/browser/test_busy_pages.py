@@ -1,0 +1,98 @@
+"""A person acts while pages change: what they do counts for what they meant, or the page says that it did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser_pages import (
+    NEEDS_BROWSER,
+    Open,
+    armed,
+    ask,
+    card,
+    expect,
+    in_state,
+    let_pass,
+    path_of,
+    watch_posts,
+    withdraw_all,
+)
+from tests.support.server import Server
+
+pytestmark = NEEDS_BROWSER
+
+A_PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start a separate server: the inbox must show the calls of one test only."""
+    data: Path = tmp_path_factory.mktemp("busy")
+    with Server(data) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits(server: Server) -> Iterator[None]:
+    """Every test begins with an empty inbox."""
+    yield
+    withdraw_all(server)
+
+
+def withdraw(server: Server, decision: dict[str, Any]) -> None:
+    """Take the question back, as its agent would."""
+    status, answer, _ = server.request("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {})
+    assert status == 200, answer
+
+
+# ---------------------------------------------------------------- typing
+
+
+@pytest.mark.parametrize("is_inbox", [True, False])
+def test_what_is_typed_after_a_field_has_gone_answers_no_other_call(
+    server: Server, visit: Open, run: str, is_inbox: bool
+) -> None:
+    decision = ask(server, run, f"{run}-1")
+    ask(server, run, f"{run}-2")
+    page = visit("/approvals/" if is_inbox else path_of(run))
+    posted = watch_posts(page)
+    card(page, f"{run}-1").locator("input[name=reason]").click()
+    page.keyboard.type("Looks like ")
+    withdraw(server, decision)
+    card(page, f"{run}-1").locator("form.acts").wait_for(state="detached")
+    page.keyboard.press("n")
+    armed(page, f"{run}-2")
+    let_pass(page, 500)
+    page.keyboard.press("a")
+    expect(page.locator("#toast")).to_have_text("The field you typed in is gone. Press Esc to use shortcuts again.")
+    let_pass(page, 500)
+    assert not posted
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    expect(card(page, f"{run}-2")).to_be_focused()
+    let_pass(page, 500)
+    page.keyboard.press("a")
+    in_state(page, "approval-responded", f"{run}-2")
+
+
+def test_what_is_typed_after_the_bar_for_several_has_gone_answers_no_call(
+    server: Server, visit: Open, run: str
+) -> None:
+    decision = ask(server, run, f"{run}-1")
+    ask(server, run, f"{run}-2")
+    page = visit("/approvals/")
+    posted = watch_posts(page)
+    page.locator(".queue .line input").first.check()
+    page.locator("#batch-bar input[name=one_reason]").click()
+    page.keyboard.type("Looks like ")
+    withdraw(server, decision)
+    page.wait_for_selector("#batch-bar", state="hidden")
+    page.keyboard.press("n")
+    let_pass(page, 500)
+    page.keyboard.press("a")
+    let_pass(page, 500)
+    assert not posted
