@@ -6,6 +6,7 @@ import {startClock} from './clock.js';
 import {startConnection} from './connection.js';
 import {startCopying} from './copying.js';
 import {startDepartures} from './departures.js';
+import {startFailedRequests} from './failed_requests.js';
 import {startFolds} from './folds.js';
 import {startFollow} from './follow.js';
 import {setBatchKeys, startKeys} from './keys.js';
@@ -39,6 +40,7 @@ startFollow();
 startNewCalls();
 startLostField();
 startKeys();
+startFailedRequests();
 registerServiceWorker();
 startPointedAnswer();
 

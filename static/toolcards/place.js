@@ -1,11 +1,11 @@
 // How pushed cards come into the page: in place where they are, else inserted in the board's order.
 // The only module that is given markup; only htmx parses it, and only our server wrote it.
-import {alert} from './announce.js';
 import {armCard} from './approve_guard.js';
 import {findBoard, flash, insertCard, removeCard} from './boards.js';
 import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
 import {shortenPushed} from './card_lines.js';
+import {sayFailure} from './failed_requests.js';
 import {holdCard} from './held_cards.js';
 import {renewRows} from './runs_table.js';
 import {renewNumbers} from './statistics_table.js';
@@ -61,7 +61,7 @@ function putCard(card, style, list) {
  */
 function handleStrangeAnswer(fragment) {
   if (fragment.querySelector('input[name=password]')) signInAgain();
-  else alert('The server sent an unexpected answer. Reload the page.');
+  else sayFailure('The server sent an unexpected answer. Reload the page.');
 }
 
 /** Let htmx put cards into the page. Must run before htmx reads the page. */

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.browser_pages import (
     NEEDS_BROWSER,
+    Desk,
     Open,
     armed,
     ask,
@@ -96,3 +97,30 @@ def test_what_is_typed_after_the_bar_for_several_has_gone_answers_no_call(
     page.keyboard.press("a")
     let_pass(page, 500)
     assert not posted
+
+
+# ---------------------------------------------------------------- answers that do not arrive
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (0, "The server cannot be reached. Try again."),
+        (503, "The server could not answer (503). Try again."),
+        (403, "The server sent an unexpected answer. Reload the page."),
+    ],
+)
+def test_a_press_that_had_no_effect_says_so(server: Server, desk: Desk, run: str, status: int, text: str) -> None:
+    ask(server, run, f"{run}-1")
+    page = desk.open_page(server, {})  # the console of `visit` may not name errors, and these are wanted
+    page.goto(f"{server.base}/approvals/")
+    armed(page, f"{run}-1")
+    page.route("**/vote", lambda route: route.fulfill(status=status, body="<p>No") if status else route.abort())
+    card(page, f"{run}-1").locator("button[value=approve]").click()
+    expect(page.locator("#toast")).to_have_text(text)
+    expect(page.locator("#toast")).to_be_visible()
+    expect(page.locator("#alert")).to_have_text(text)
+    page.unroute("**/vote")
+    card(page, f"{run}-1").locator("button[value=approve]").click()
+    in_state(page, "approval-responded", f"{run}-1")
+    desk.put_back(page.context, server, {})
