@@ -7,6 +7,8 @@ const ANNOUNCED_AFTER = 10_000;  // and before it announces it
 
 /** @type {Map<Element, {isUp: boolean, heardAt: number}>} */
 const sockets = new Map();
+/** @type {(() => Iterable<HTMLElement>)[]} what lists the cards that the page keeps for later */
+const laterCards = [];
 let downSince = 0;
 let isAnnounced = false;
 
@@ -54,12 +56,18 @@ function handleMessage(event) {
 }
 
 /**
+ * Ask after each lost connection what has become of these cards, too, which the page will show later.
+ * @param {() => Iterable<HTMLElement>} listCards
+ */
+export const watchLater = listCards => { laterCards.push(listCards); };
+
+/**
  * Have the next connection name the waiting cards of the page, so that it brings what has become of them.
  * @param {{url: string}} connection
  */
 function nameShownCards(connection) {
   const cards = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('#board article[data-waiting]'));
-  const shown = [...cards].map(card => `${card.id.slice(2)}.${card.dataset.seq}`).join('_');
+  const shown = [...cards, ...laterCards.flatMap(list => [...list()])].map(card => `${card.id.slice(2)}.${card.dataset.seq}`).join('_');
   connection.url = connection.url.replace(/&shown=[^&]*$/, '') + (shown && `&shown=${shown}`);
 }
 

@@ -1,7 +1,7 @@
 // New cards wait behind a button while the reader is busy, so that nothing moves under them.
 import {findBoard, insertCard} from './boards.js';
 import {shortenPushed} from './card_lines.js';
-import {isLive} from './connection.js';
+import {isLive, watchLater} from './connection.js';
 import {hasQueue} from './queue.js';
 
 /** @type {Map<string, HTMLElement>} */
@@ -43,6 +43,15 @@ export function holdCard(list, card) {
   return true;
 }
 
+/**
+ * Forget a held card that the list would no longer show.
+ * @param {string} id
+ */
+export function forgetHeldCard(id) {
+  const list = findBoard();
+  if (heldCards.delete(id) && list) showButton(list);
+}
+
 /** Put the held cards into the list, and go to the first of them. */
 export function releaseHeldCards() {
   const list = findBoard();
@@ -58,3 +67,5 @@ export function releaseHeldCards() {
   showButton(list);
   document.getElementById(first)?.focus();
 }
+
+watchLater(() => heldCards.values());

@@ -6,10 +6,10 @@ import {isOutdated} from './card_order.js';
 import {signInAgain} from './connection.js';
 import {shortenPushed} from './card_lines.js';
 import {sayFailure} from './failed_requests.js';
-import {holdCard} from './held_cards.js';
+import {forgetHeldCard, holdCard} from './held_cards.js';
 import {renewRows} from './runs_table.js';
 import {renewNumbers} from './statistics_table.js';
-import {fillSlot, hasSlots, renewSpare} from './waiting_slots.js';
+import {fillSlot, forgetSpare, hasSlots, renewSpare} from './waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
 let htmxApi;
@@ -42,13 +42,21 @@ function morphCard(present, next) {
  */
 function putCard(card, style, list) {
   const present = document.getElementById(card.id);
-  if (card.hasAttribute('data-removed')) { removeCard(present); return null; }
+  if (card.hasAttribute('data-removed')) {
+    removeCard(present);
+    forgetHeldCard(card.id);
+    forgetSpare(card.id);
+    return null;
+  }
   shortenPushed(card, present);
   if (present) {
     const hasNotice = Boolean(card.querySelector('[data-told]'));
     return isOutdated(present.dataset, card.dataset, hasNotice) ? null : morphCard(present, card);
   }
-  if (style === 'renew') renewSpare(card);
+  if (style === 'renew') {
+    forgetHeldCard(card.id);  // the list no longer shows it
+    renewSpare(card);
+  }
   if (style === 'renew' || !list || 'frozen' in list.dataset) return null;
   if (hasSlots(list)) return fillSlot(list, card);
   if (holdCard(list, card)) return null;

@@ -3,7 +3,7 @@
 import {armCard} from './approve_guard.js';
 import {flash} from './boards.js';
 import {isOutdated, rankCard} from './card_order.js';
-import {wasLive} from './connection.js';
+import {wasLive, watchLater} from './connection.js';
 
 const SLOTS = 3;
 const PHONE = matchMedia('(width < 640px)');  // as in now.css
@@ -77,6 +77,12 @@ export function fillSlot(list, card) {
 export function renewSpare(card) {
   if (spareCards.has(card.id)) keepSpare(card);
 }
+
+/**
+ * Forget a card without a slot that is no more.
+ * @param {string} id
+ */
+export const forgetSpare = id => { spareCards.delete(id); };
 
 /**
  * Let the newest card without a slot take the place of one that waits no longer; without one, the slot is free.
@@ -166,3 +172,5 @@ export function startSlots() {
   observer.observe(list, {subtree: true, childList: true, attributeFilter: ['data-waiting']});
   observer.observe(badge, {attributeFilter: ['data-waiting-count']});
 }
+
+watchLater(() => spareCards.values());

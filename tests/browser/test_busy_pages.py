@@ -124,3 +124,37 @@ def test_a_press_that_had_no_effect_says_so(server: Server, desk: Desk, run: str
     card(page, f"{run}-1").locator("button[value=approve]").click()
     in_state(page, "approval-responded", f"{run}-1")
     desk.put_back(page.context, server, {})
+
+
+# ---------------------------------------------------------------- cards that the page keeps for later
+
+
+def test_a_call_that_ended_while_it_was_held_back_does_not_come_as_waiting(
+    server: Server, visit: Open, run: str
+) -> None:
+    ask(server, run, f"{run}-1")
+    page = visit("/approvals/")
+    card(page, f"{run}-1").locator("input[name=reason]").fill("thinking")
+    held = [ask(server, run, f"{run}-{number}") for number in (2, 3)]
+    page.wait_for_selector("button[data-held='2']")
+    withdraw(server, held[0])
+    page.click("button[data-held='1']")
+    expect(card(page, f"{run}-3")).to_have_count(1)
+    expect(card(page, f"{run}-2")).to_have_count(0)
+
+
+def test_a_held_call_that_ended_while_the_link_was_down_does_not_come_as_waiting(
+    server: Server, visit: Open, run: str
+) -> None:
+    ask(server, run, f"{run}-1")
+    page = visit("/approvals/")
+    card(page, f"{run}-1").locator("input[name=reason]").fill("thinking")
+    held = ask(server, run, f"{run}-2")
+    page.wait_for_selector("button[data-held='1']")
+    page.context.set_offline(True)
+    page.evaluate("document.querySelector('[data-socket=me]')._htmx.ws.connection.socket.close()")
+    page.wait_for_selector("body[data-live=down]")
+    withdraw(server, held)
+    page.context.set_offline(False)
+    page.wait_for_selector("body[data-live=up]")
+    page.wait_for_selector("button[data-held]", state="detached")
