@@ -114,6 +114,11 @@ class RunGroup:
     items: list[GroupItem]
 
     @property
+    def key(self) -> int:
+        """Return what the run's form is found by, when the list changes."""
+        return self.items[0].call.run_id
+
+    @property
     def name(self) -> str:
         """Return the run's name, which is unique within its source."""
         return self.items[0].call.run.name

@@ -99,6 +99,24 @@ def test_what_is_typed_after_the_bar_for_several_has_gone_answers_no_call(
     assert not posted
 
 
+def test_a_reason_stays_with_its_run_when_the_run_before_it_leaves_the_list(
+    server: Server, visit: Open, run: str
+) -> None:
+    decisions = {name: ask(server, f"{run}{name[0]}", name) for name in ("a1", "a2", "b1", "b2", "c1", "c2")}
+    page = visit("/approvals/")
+    page.locator("#similar > summary").click()
+    page.locator("#of-runs > summary").click()
+    form = page.locator("form.of-run", has_text=f"{run}b")
+    form.locator("input[name=one_reason]").click()
+    page.keyboard.type("Not by ")
+    ask(server, f"{run}b", "b3")
+    withdraw(server, decisions["a1"])
+    expect(page.locator("form.of-run", has_text=f"{run}a")).to_have_count(0)
+    expect(form.locator("button")).to_have_text("Deny all 3")
+    page.keyboard.type("night")
+    expect(form.locator("input[name=one_reason]")).to_have_value("Not by night")
+
+
 # ---------------------------------------------------------------- answers that do not arrive
 
 
