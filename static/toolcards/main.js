@@ -17,6 +17,7 @@ import {registerExtension, registerServiceWorker, startPlace} from './place.js';
 import {startPointer} from './pointer.js';
 import {startPointedAnswer} from './pointed_answer.js';
 import {startQueue} from './queue.js';
+import {startSelection} from './selection.js';
 import {startSlots} from './waiting_slots.js';
 import {startWaitingCount} from './waiting_count.js';
 
@@ -25,6 +26,7 @@ document.body.classList.remove('no-js');
 startConnection();
 startPointer();
 startPlace();
+startSelection();
 startSlots();
 startApproveGuard();
 startActions();

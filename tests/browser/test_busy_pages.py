@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,48 @@ def test_a_reason_stays_with_its_run_when_the_run_before_it_leaves_the_list(
     expect(form.locator("button")).to_have_text("Deny all 3")
     page.keyboard.type("night")
     expect(form.locator("input[name=one_reason]")).to_have_value("Not by night")
+
+
+# ---------------------------------------------------------------- reading and pressing
+
+
+# Selects a word in the element that the selector finds; returns what is selected.
+SELECT = """([selector, word]) => {
+  const text = document.createTreeWalker(document.querySelector(selector), NodeFilter.SHOW_TEXT);
+  while (text.nextNode()) {
+    const at = text.currentNode.data.indexOf(word);
+    if (at < 0) continue;
+    getSelection().setBaseAndExtent(text.currentNode, at, text.currentNode, at + word.length);
+    return String(getSelection());
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "more", "selector"),
+    [
+        (
+            {"type": "tool.output.partial", "call_id": "c1", "output": "one two"},
+            {"type": "tool.output.partial", "call_id": "c1", "output": "one two three"},
+            "article details[open] .body pre.text",
+        ),
+        ({"type": "text.delta", "text": "one two"}, {"type": "text.delta", "text": " three"}, ".wrote .body"),
+    ],
+)
+def test_selected_text_stays_selected_while_it_grows(
+    server: Server, visit: Open, run: str, first: dict[str, str], more: dict[str, str], selector: str
+) -> None:
+    with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
+        begin = {"type": "tool.input.available", "call_id": "c1", "tool": "Bash", "input": {}}
+        agent.send(json.dumps([begin, first]))
+        page = visit(path_of(run))
+        if first["type"] == "tool.output.partial":
+            card(page).locator("details[id$=-out] > summary").click()
+        expect(page.locator(selector)).to_contain_text("one two")
+        assert page.evaluate(SELECT, [selector, "two"]) == "two"
+        agent.send(json.dumps([more]))
+        expect(page.locator(selector)).to_contain_text("three")
+        assert page.evaluate("String(getSelection())") == "two"
 
 
 # ---------------------------------------------------------------- answers that do not arrive
