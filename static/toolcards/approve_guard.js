@@ -1,11 +1,16 @@
-// Guards against approving by accident: a card that has just changed takes no approval, a high risk takes two presses.
+// Guards against approving by accident: a card that has just changed or moved takes no approval, a high risk takes two
+// presses.
 import {say} from './announce.js';
 
 const ARMING = 400;  // milliseconds in which a changed card takes no approval
+const FAR = 60;  // pixels; a button that moves less comes under no hand that was over another one
 const SURE = 4000;  // milliseconds in which the second press counts
 
 /** @type {WeakMap<Element, {until: number, timer?: number, isSure: boolean, sureTimer?: number}>} */
 const guards = new WeakMap();
+
+/** @type {WeakMap<Element, {inWindow: number, onPage: number}>} approving button -> where it was */
+const places = new WeakMap();
 
 /** @param {Element} card */
 function guardOf(card) {
@@ -29,6 +34,19 @@ export function armCard(card) {
     if (guard.until === until) guard.until = 0;  // timers may be early
     card.querySelector('button[value=approve]')?.removeAttribute('aria-disabled');
   }, ARMING);
+}
+
+/** Arm the cards that something else has moved, and not the reader, who only moves the window over the page. */
+function armMovedCards() {
+  for (const button of document.querySelectorAll('#board > li > article[data-waiting] button[value=approve]')) {
+    const inWindow = button.getBoundingClientRect().top;
+    const onPage = inWindow + scrollY;
+    const last = places.get(button);
+    places.set(button, {inWindow, onPage});
+    if (last && Math.abs(inWindow - last.inWindow) > FAR && Math.abs(onPage - last.onPage) > FAR) {
+      armCard(button.closest('article'));
+    }
+  }
 }
 
 /** @param {Element} card */
@@ -77,4 +95,9 @@ function checkPress(event) {
 export function startApproveGuard() {
   for (const card of document.querySelectorAll('article.card')) armCard(card);
   document.addEventListener('click', checkPress, true);
+  const board = document.querySelector('#board:not([data-board=approvals])');  // the inbox shows one card at a time
+  if (!board) return;
+  const observer = new ResizeObserver(armMovedCards);  // between layout and paint: reading costs no layout
+  observer.observe(board);
+  observer.observe(board.closest('.page'));
 }

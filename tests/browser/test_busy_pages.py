@@ -20,10 +20,11 @@ from tests.support.browser_pages import (
     in_state,
     let_pass,
     path_of,
+    tell,
     watch_posts,
     withdraw_all,
 )
-from tests.support.server import Server
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 
@@ -158,6 +159,27 @@ def test_selected_text_stays_selected_while_it_grows(
         agent.send(json.dumps([more]))
         expect(page.locator(selector)).to_contain_text("three")
         assert page.evaluate("String(getSelection())") == "two"
+
+
+def test_a_card_that_another_one_moves_takes_no_approval_at_once(server: Server, visit: Open, run: str) -> None:
+    decision = ask(server, run, "c1")
+    ask(server, run, "c2")
+    page = visit(path_of(run))
+    armed(page, "c2")
+    page.evaluate(
+        """() => {
+          window.armings = 0;
+          const button = document.querySelector("article[data-call-id='c2'] button[value=approve]");
+          new MutationObserver(() => { window.armings += Number(button.hasAttribute('aria-disabled')); })
+            .observe(button, {attributeFilter: ['aria-disabled']});
+        }"""
+    )
+    page.evaluate("scrollBy(0, 10)")
+    tell(server, f"{run}-other", {"type": "run.started", "agent": "bot"})
+    let_pass(page, 500)
+    assert page.evaluate("window.armings") == 0
+    withdraw(server, decision)
+    until(lambda: page.evaluate("window.armings"))
 
 
 # ---------------------------------------------------------------- answers that do not arrive
