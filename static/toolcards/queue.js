@@ -24,6 +24,7 @@ let selectedId = '';
 let drawTimer = 0;
 let swipeTimer = 0;  // runs while the reader swipes
 let placedAt = 0;  // where the box was last put
+let isTouched = false;  // a finger is on the box
 
 /** Return whether the page shows one waiting call at a time. */
 export const hasQueue = () => Boolean(queue);
@@ -109,9 +110,10 @@ function noteSwipe() {
   swipeTimer = setTimeout(followSwipe, SETTLED);
 }
 
-/** After the reader has swiped: the card in the box is the selected one. */
+/** After the reader has swiped: the card in the box is the selected one. A finger that rests is still on its way. */
 function followSwipe() {
   endSwipe();
+  if (isTouched) { swipeTimer = setTimeout(followSwipe, SETTLED); return; }
   const card = listPlaces()[Math.round(list.scrollLeft / (list.clientWidth || 1))]?.firstElementChild;
   if (!card?.matches('article.card') || card.id === selectedId) return;
   selectedId = card.id;
@@ -222,6 +224,17 @@ function arrange(order, answered) {
   note.textContent = `${held} new`;
 }
 
+/**
+ * Show another card where the selected one is gone. It comes under a hand that was over the other.
+ * @param {HTMLElement[]} cards
+ */
+function replaceSelected(cards) {
+  if (cards.some(card => card.id === selectedId)) return;
+  const next = cards.find(isWaiting) || cards[0];
+  selectedId = next?.id || '';
+  if (next) armCard(next);
+}
+
 /** Draw the lines, and show another card where the selected one is gone. */
 export function drawQueue() {
   clearTimeout(drawTimer);
@@ -232,7 +245,7 @@ export function drawQueue() {
   const {order, answered, hasNews} = buildOrder();
   arrange(order, answered);
   /** @type {HTMLElement} */ (queue.querySelector('.queue-empty')).hidden = cards.some(isWaiting);
-  if (!ids.has(selectedId)) selectedId = (cards.find(isWaiting) || cards[0])?.id || '';
+  replaceSelected(cards);
   markSelected();
   scrollToSelected();
   if (hasNews) tick();
@@ -279,9 +292,14 @@ export function startQueue() {
   if (!queue) return;
   new MutationObserver(changes => {
     drawTimer ||= setTimeout(drawQueue, 50);
-    if (changes.some(change => change.target === list)) scrollToSelected();  // before the next frame: nothing jumps
+    if (!changes.some(change => change.target === list)) return;
+    replaceSelected(findCards());
+    scrollToSelected();  // before the next frame: nothing jumps
   }).observe(list, WATCHED);
   list.addEventListener('scroll', noteSwipe);
+  for (const type of ['touchstart', 'touchend', 'touchcancel']) {
+    list.addEventListener(type, () => { isTouched = type === 'touchstart'; }, {passive: true});
+  }
   list.addEventListener('focusin', followFocus);
   queue.addEventListener('mouseleave', () => { drawTimer ||= setTimeout(drawQueue, 50); });
   document.querySelector('.inbox').addEventListener('click', event => handleClick(/** @type {MouseEvent} */ (event)));

@@ -182,6 +182,56 @@ def test_a_card_that_another_one_moves_takes_no_approval_at_once(server: Server,
     until(lambda: page.evaluate("window.armings"))
 
 
+def test_the_call_that_comes_in_place_of_one_that_was_removed_takes_no_approval_at_once(
+    server: Server, visit: Open, run: str
+) -> None:
+    for number in (1, 2):
+        ask(server, run, f"{run}-{number}")
+    page = visit("/approvals/")
+    armed(page, f"{run}-2")
+    expect(page.locator("#board > .selected article")).to_have_attribute("data-call-id", f"{run}-1")
+    is_armed = page.evaluate(
+        """async () => {
+          const [first, second] = document.querySelectorAll('article.card');
+          const text = `<hx-partial hx-target="#board" hx-swap="place"><article id="${first.id}" data-removed></article>`
+            + '</hx-partial>';
+          await htmx.swap({sourceElement: document.body, target: document.body, swap: 'none', text, transition: false});
+          return second.querySelector('button[value=approve]').hasAttribute('aria-disabled');
+        }"""
+    )
+    assert is_armed
+    expect(page.locator("#board > .selected article")).to_have_attribute("data-call-id", f"{run}-2")
+
+
+def test_a_finger_that_rests_during_a_swipe_keeps_its_place_though_a_card_changes(
+    server: Server, visit: Open, run: str
+) -> None:
+    for number in (1, 2):
+        ask(server, run, f"{run}-{number}")
+    page = visit("/approvals/", **A_PHONE)
+    expect(page.locator("#position")).to_have_text("1 of 2")
+    page.evaluate(
+        """() => {
+          const list = document.getElementById('board');
+          list.style.scrollSnapType = 'none';  // a finger holds the box between two cards
+          list.dispatchEvent(new Event('touchstart'));
+          list.scrollLeft = 100;
+        }"""
+    )
+    let_pass(page, 400)
+    ask(server, run, f"{run}-3")
+    expect(page.locator("#position")).to_have_text("1 of 3")
+    assert page.evaluate("document.getElementById('board').scrollLeft") == 100
+    page.evaluate(
+        """() => {
+          const list = document.getElementById('board');
+          list.scrollLeft = list.clientWidth;
+          list.dispatchEvent(new Event('touchend'));
+        }"""
+    )
+    expect(page.locator("#position")).to_have_text("2 of 3")
+
+
 # ---------------------------------------------------------------- answers that do not arrive
 
 
