@@ -306,7 +306,7 @@ def installers(package_set: str) -> Iterator[list[str]]:
 def compile_packages(*, wait: bool) -> None:
     """Compile the installed packages and our own, on all cores.
 
-    The installers would do it on one core. Without `wait`, it goes on in the background while the server starts.
+    The installers would do it on one core. Without `wait`, it continues in the background while the server starts.
     """
     nice = [path for path in [shutil.which("nice")] if path]
     folders = [str(VENV), "toolcards", "dashboard", "tests"]
@@ -356,7 +356,7 @@ def pip() -> list[str]:
 
 
 def find_shared_pip() -> str:
-    """Return a Python whose pip can install into `.venv`, or an empty string."""
+    """Return a Python whose pip can install into `.venv`, or ""."""
     code = "import sys, pip; sys.exit(tuple(map(int, pip.__version__.split('.')[:2])) < (22, 3))"
     return next((python for python in choices() if ask(python, code)), "")
 

@@ -73,8 +73,8 @@ class _SelectiveCompressor(Compressor):
     def compress(self, path: str | os.PathLike[str]) -> list[str]:
         """Write the compressed variants of the file; return their paths."""
         is_of_admin = Path(path).is_relative_to(Path(settings.STATIC_ROOT) / "admin")
-        written: list[str] = self._quick_compressor.compress(path) if is_of_admin else super().compress(path)
-        return written
+        compressed_paths: list[str] = self._quick_compressor.compress(path) if is_of_admin else super().compress(path)
+        return compressed_paths
 
 
 class _Uncommented:

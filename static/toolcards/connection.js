@@ -66,8 +66,10 @@ export const watchLater = listCards => { laterCards.push(listCards); };
  * @param {{url: string}} connection
  */
 function nameShownCards(connection) {
-  const cards = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('#board article[data-waiting]'));
-  const shown = [...cards, ...laterCards.flatMap(list => [...list()])].map(card => `${card.id.slice(2)}.${card.dataset.seq}`).join('_');
+  /** @type {NodeListOf<HTMLElement>} */
+  const waiting = document.querySelectorAll('#board article[data-waiting]');
+  const cards = [...waiting, ...laterCards.flatMap(listCards => [...listCards()])];
+  const shown = cards.map(card => `${card.id.slice(2)}.${card.dataset.seq}`).join('_');
   connection.url = connection.url.replace(/&shown=[^&]*$/, '') + (shown && `&shown=${shown}`);
 }
 

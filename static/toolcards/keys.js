@@ -177,7 +177,8 @@ function leaveGroup() {
 
 /** @param {KeyboardEvent} event */
 function handleKey(event) {
-  const field = /** @type {HTMLInputElement | null} */ (/** @type {Element} */ (event.target).closest?.(`${FIELDS}, dialog[open]`));
+  const target = /** @type {Element} */ (event.target);
+  const field = /** @type {HTMLInputElement | null} */ (target.closest?.(`${FIELDS}, dialog[open]`));
   if (field) { handleFieldKey(event, field); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || readPreference('keys') === 'off') return;
   if (hasLostField()) {

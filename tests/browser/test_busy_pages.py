@@ -193,8 +193,8 @@ def test_the_call_that_comes_in_place_of_one_that_was_removed_takes_no_approval_
     is_armed = page.evaluate(
         """async () => {
           const [first, second] = document.querySelectorAll('article.card');
-          const text = `<hx-partial hx-target="#board" hx-swap="place"><article id="${first.id}" data-removed></article>`
-            + '</hx-partial>';
+          const text = '<hx-partial hx-target="#board" hx-swap="place">'
+            + `<article id="${first.id}" data-removed></article></hx-partial>`;
           await htmx.swap({sourceElement: document.body, target: document.body, swap: 'none', text, transition: false});
           return second.querySelector('button[value=approve]').hasAttribute('aria-disabled');
         }"""
