@@ -34,7 +34,7 @@ DEPLOY = {
     "properties": {"service": {"type": "string"}, "twin_a": {}, "twinA": {}},
     "additionalProperties": False,
 }
-OFFERED = input_repair.parse_offers([
+OFFERS = input_repair.parse_offers([
     {"name": "get_weather", "input_schema": WEATHER},
     {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
     {"name": "clean-up", "kind": "delete"}, {"name": "purge_cache"},
@@ -67,9 +67,9 @@ OFFERED = input_repair.parse_offers([
 def test_an_input_with_only_one_possible_meaning_is_repaired(
     tool: str, value: Any, expected: tuple[str, Any, str]
 ) -> None:
-    repaired = input_repair.repair(tool, value, OFFERED)
-    assert repaired is not None
-    assert (repaired.tool, repaired.input, repaired.method) == expected
+    repair = input_repair.repair(tool, value, OFFERS)
+    assert repair is not None
+    assert (repair.tool, repair.input, repair.method) == expected
 
 
 @loop_over(
@@ -106,17 +106,17 @@ def test_an_input_with_only_one_possible_meaning_is_repaired(
     ],
 )
 def test_everything_else_is_left_broken(tool: str, value: Any) -> None:
-    assert input_repair.check(tool, value, OFFERED) is not None
-    assert input_repair.repair(tool, value, OFFERED) is None
+    assert input_repair.check(tool, value, OFFERS) is not None
+    assert input_repair.repair(tool, value, OFFERS) is None
 
 
 def test_a_dangerous_name_may_be_repaired_to_the_same_danger() -> None:
-    assert input_repair.repair("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
+    assert input_repair.repair("DeleteFile", {"path": "x"}, OFFERS).tool == "delete_file"
 
 
 def test_a_call_that_fits_is_left_alone() -> None:
-    assert input_repair.check("get_weather", {"city": "Rome"}, OFFERED) is None
-    assert input_repair.repair("get_weather", {"city": "Rome"}, OFFERED) is None
+    assert input_repair.check("get_weather", {"city": "Rome"}, OFFERS) is None
+    assert input_repair.repair("get_weather", {"city": "Rome"}, OFFERS) is None
 
 
 def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
@@ -124,35 +124,35 @@ def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
 
 
 def test_a_broken_or_distant_schema_refuses_nothing() -> None:
-    offered = input_repair.parse_offers([
+    offers = input_repair.parse_offers([
         {"name": "a", "input_schema": {"type": "no such type"}}, {"name": "b", "input_schema": {"$ref": "https://example.invalid/x"}},
         {"name": "c", "input_schema": ["no object"]}, {"name": "d"}, {"nameless": 1}, "no object",
     ])  # fmt: skip
-    assert list(offered) == ["a", "b", "c", "d"]
-    assert all(input_repair.check(name, {"x": 1}, offered) is None for name in offered)
+    assert list(offers) == ["a", "b", "c", "d"]
+    assert all(input_repair.check(name, {"x": 1}, offers) is None for name in offers)
 
 
 def test_input_that_is_not_json_is_invalid_and_not_repaired() -> None:
-    trouble = input_repair.check("get_weather", None, OFFERED, has_input=False)
+    trouble = input_repair.check("get_weather", None, OFFERS, has_input=False)
     assert trouble.code == "invalid_input"
-    assert input_repair.repair("get_weather", None, OFFERED, has_input=False) is None
+    assert input_repair.repair("get_weather", None, OFFERS, has_input=False) is None
 
 
 def test_the_model_receives_the_places_and_the_tools_but_no_values() -> None:
-    trouble = input_repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
-    result = trouble.message(OFFERED)
+    trouble = input_repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERS)
+    result = trouble.message(OFFERS)
     assert "/city" in result and "get_weather, delete_file" in result and "Do not repeat" in result
     assert "4711" not in result and "hunter2" not in result
     assert (
-        input_repair.check("nope", {}, OFFERED)
-        .message(OFFERED)
+        input_repair.check("nope", {}, OFFERS)
+        .message(OFFERS)
         .startswith("no_such_tool: there is no tool named “nope”.")
     )
 
 
 def test_the_same_mistake_has_the_same_fingerprint() -> None:
-    one, two = (input_repair.check("get_weather", {"city": n}, OFFERED) for n in (1, 2))
-    assert one.fingerprint == two.fingerprint != input_repair.check("get_weather", {}, OFFERED).fingerprint
+    one, two = (input_repair.check("get_weather", {"city": n}, OFFERS) for n in (1, 2))
+    assert one.fingerprint == two.fingerprint != input_repair.check("get_weather", {}, OFFERS).fingerprint
 
 
 JSON = st.recursive(
@@ -163,7 +163,7 @@ JSON = st.recursive(
 SCHEMAS = st.recursive(
     st.sampled_from([{"type": "object"}, {"type": "array"}, {"type": "string"}, {"type": "object", "additionalProperties": False}]),
     lambda inner: st.builds(
-        lambda props, closed: {"type": "object", "properties": props} | ({"additionalProperties": False} if closed else {}),
+        lambda props, is_closed: {"type": "object", "properties": props} | ({"additionalProperties": False} if is_closed else {}),
         st.dictionaries(st.sampled_from("abc/~"), inner, max_size=3), st.booleans(),
     ),
     max_leaves=4,
@@ -173,14 +173,14 @@ SCHEMAS = st.recursive(
 @draw(300)
 @given(SCHEMAS, JSON)
 def test_a_repaired_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
-    offered = input_repair.parse_offers([{"name": "t", "input_schema": against}])
-    trouble, repaired = input_repair.check("t", value, offered), input_repair.repair("t", value, offered)
-    if repaired is None:
+    offers = input_repair.parse_offers([{"name": "t", "input_schema": against}])
+    trouble, repair = input_repair.check("t", value, offers), input_repair.repair("t", value, offers)
+    if repair is None:
         return
     assert trouble is not None
-    assert not input_repair.find_errors(against, repaired.input)
-    assert diff(value, repaired.input)
-    assert input_repair.fits(value, repaired.input, trouble.findings)
+    assert not input_repair.find_errors(against, repair.input)
+    assert diff(value, repair.input)
+    assert input_repair.fits(value, repair.input, trouble.findings)
 
 
 def list_values(value: Any) -> Counter[str]:
@@ -202,7 +202,7 @@ VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.sampled_from(["", "5", "-1", "0.5", "true", "x", '{"A":1}', '{"dry_run":true}', "[1]"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4), max_leaves=8,
 )  # fmt: skip
-CLOSED = st.recursive(
+CLOSED_SCHEMAS = st.recursive(
     st.sampled_from([{}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "string"}, {"type": "array"}]),
     lambda inner: st.builds(
         lambda props: {"type": "object", "properties": props, "additionalProperties": False},
@@ -212,8 +212,8 @@ CLOSED = st.recursive(
 
 
 @draw(500)
-@given(CLOSED, VALUES)
+@given(CLOSED_SCHEMAS, VALUES)
 def test_every_value_of_the_input_survives_a_repair(against: Any, value: Any) -> None:
-    repaired = input_repair.repair("t", value, input_repair.parse_offers([{"name": "t", "input_schema": against}]))
-    if repaired is not None:
-        assert list_values(repaired.input) == list_values(value)
+    repair = input_repair.repair("t", value, input_repair.parse_offers([{"name": "t", "input_schema": against}]))
+    if repair is not None:
+        assert list_values(repair.input) == list_values(value)

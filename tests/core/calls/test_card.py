@@ -18,11 +18,11 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     created: list[str] = []
     replace = lifecycle.Card.replace
 
-    def counted(self: lifecycle.Card, **changes: Any) -> lifecycle.Card:
+    def count_changes(self: lifecycle.Card, **changes: Any) -> lifecycle.Card:
         created.append(",".join(changes))
         return replace(self, **changes)
 
-    monkeypatch.setattr(lifecycle.Card, "replace", counted)
+    monkeypatch.setattr(lifecycle.Card, "replace", count_changes)
     yield created
 
 

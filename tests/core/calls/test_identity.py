@@ -14,11 +14,11 @@ from toolcards.core.runs.run_state import RunState
 
 ARGS = {"target": "production", "force": True}
 TEXT = '{"force": true, "target": "production"}'
-JUDGED = [f.InputReady("c", "deploy", ARGS, True, source="ops"), f.PolicyDecided("c", "ask")]
-ASKED = [*JUDGED, f.ApprovalRequested("c", id="a1", opener="gate", votable=True, args_sha256="0" * 64)]
-APPROVED = [*ASKED, f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"))]
-CLAIMED = [*APPROVED, f.ApprovalChanged("c", "claimed", id="a1")]
-ALLOWED = [JUDGED[0], f.PolicyDecided("c", "allow"), f.PermitChanged("c", "issued", "alw_1")]
+DECISION = [f.InputReady("c", "deploy", ARGS, True, source="ops"), f.PolicyDecided("c", "ask")]
+QUESTION = [*DECISION, f.ApprovalRequested("c", id="a1", opener="gate", votable=True, args_sha256="0" * 64)]
+APPROVAL = [*QUESTION, f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"))]
+CLAIM = [*APPROVAL, f.ApprovalChanged("c", "claimed", id="a1")]
+ALLOWED = [DECISION[0], f.PolicyDecided("c", "allow"), f.PermitChanged("c", "issued", "alw_1")]
 
 REPEATS: dict[str, list[Any]] = {
     "its start": [f.InputStarted("c", "deploy")],
@@ -55,7 +55,7 @@ CONTRADICTIONS: dict[str, list[Any]] = {
 }
 
 
-def shown(card: Card) -> tuple[Any, ...]:
+def list_shown_fields(card: Card) -> tuple[Any, ...]:
     """What a person decides on."""
     return (
         card.tool,
@@ -73,27 +73,29 @@ def card_of(board: RunState, ordinal: int = 1) -> Card:
     return board.cards[ordinal]
 
 
-@pytest.mark.parametrize("before", [ASKED, APPROVED, CLAIMED, ALLOWED], ids=["asked", "approved", "claimed", "allowed"])
+@pytest.mark.parametrize(
+    "before", [QUESTION, APPROVAL, CLAIM, ALLOWED], ids=["asked", "approved", "claimed", "allowed"]
+)
 @pytest.mark.parametrize("facts", REPEATS.values(), ids=REPEATS.keys())
 def test_news_of_the_same_input_changes_nothing(before: list[Any], facts: list[Any]) -> None:
     if before is ALLOWED and isinstance(facts[0], f.ApprovalRequested):
         pytest.skip("what a rule allowed may still be asked about where the agent runs")
     board = play(*before)
-    known = shown(card_of(board))
+    fields_before = list_shown_fields(card_of(board))
     play(*facts, board=board)
     assert len(board.cards) == 1
-    assert shown(card_of(board)) == known
+    assert list_shown_fields(card_of(board)) == fields_before
     assert card_of(board).anomalies == ()
 
 
-@loop_over("before", [ASKED, APPROVED, ALLOWED], ids=["asked", "approved", "allowed"])
+@loop_over("before", [QUESTION, APPROVAL, ALLOWED], ids=["asked", "approved", "allowed"])
 @loop_over("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
 def test_another_input_ends_the_question_and_is_a_new_attempt(before: list[Any], facts: list[Any]) -> None:
     board = play(*before)
-    known = shown(card_of(board))[:6]
+    fields_before = list_shown_fields(card_of(board))[:6]
     play(*facts, board=board)
     old, new = card_of(board), card_of(board, 2)
-    assert shown(old)[:6] == known
+    assert list_shown_fields(old)[:6] == fields_before
     assert (old.state, old.soft, old.cause) == ("output-error", True, "superseded")
     assert [code for code, _ in old.anomalies] == ["changed-after-decision"]
     assert not old.unclaimed
@@ -104,7 +106,7 @@ def test_another_input_ends_the_question_and_is_a_new_attempt(before: list[Any],
 
 @pytest.mark.parametrize("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
 def test_a_running_call_continues_during_another_attempt(facts: list[Any]) -> None:
-    board = play(*CLAIMED, *facts)
+    board = play(*CLAIM, *facts)
     assert (card_of(board).state, card_of(board).running) == ("approval-responded", True)
     assert [code for code, _ in card_of(board).anomalies] == ["changed-after-decision"]
     play(f.OutputReady("c", "done"), board=board)
@@ -120,7 +122,7 @@ def test_a_running_call_continues_during_another_attempt(facts: list[Any]) -> No
 def test_what_is_reported_of_a_call_that_runs_begins_no_other(
     value: dict[str, Any], codes: list[str], after: list[Any]
 ) -> None:
-    board = play(*CLAIMED, *after, f.InputReady("c", "", value, True, report=True), f.OutputReady("c", "done"))
+    board = play(*CLAIM, *after, f.InputReady("c", "", value, True, report=True), f.OutputReady("c", "done"))
     assert len(board.cards) == 1
     card = card_of(board)
     assert card.input == ARGS
@@ -129,12 +131,12 @@ def test_what_is_reported_of_a_call_that_runs_begins_no_other(
 
 
 def test_a_report_of_another_input_ends_a_question_that_waits() -> None:
-    board = play(*APPROVED, f.InputReady("c", "", ARGS | {"cwd": "/"}, True, report=True))
+    board = play(*APPROVAL, f.InputReady("c", "", ARGS | {"cwd": "/"}, True, report=True))
     assert [card.cause for card in board.cards.values()] == ["superseded", None]
 
 
 def test_text_that_began_before_the_decision_continues_after_it() -> None:
-    board = play(f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), *ASKED, f.InputDelta("c", TEXT[9:]))
+    board = play(f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), *QUESTION, f.InputDelta("c", TEXT[9:]))
     assert len(board.cards) == 1
     play(f.InputReady("c"), board=board)
     assert len(board.cards) == 1
@@ -143,15 +145,15 @@ def test_text_that_began_before_the_decision_continues_after_it() -> None:
 
 def test_what_was_written_under_the_old_call_is_the_input_of_the_new_one() -> None:
     pieces = [f.InputDelta("c", '{"target":'), f.InputDelta("c", '"staging"}'), f.InputReady("c")]
-    board = play(*ASKED, f.InputStarted("c", "deploy"), *pieces)
+    board = play(*QUESTION, f.InputStarted("c", "deploy"), *pieces)
     assert card_of(board, 2).input == {"target": "staging"}
 
 
 def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it() -> None:
     edited = {"target": "staging"}
-    answered = f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"), input=edited, has_input=True)
+    approval = f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"), input=edited, has_input=True)
     for news in (ARGS, edited):
-        board = play(*ASKED, answered, f.InputReady("c", "deploy", news, True))
+        board = play(*QUESTION, approval, f.InputReady("c", "deploy", news, True))
         assert (len(board.cards), card_of(board).input) == (1, edited)
 
 
@@ -164,7 +166,7 @@ def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it()
     ],
     ids=lambda fact: fact.type,
 )  # fmt: skip
-@loop_over("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
+@loop_over("before", [ALLOWED, APPROVAL], ids=["by a rule", "by a person"])
 def test_the_right_to_run_dies_with_the_call(before: list[Any], end: Any) -> None:
     board = play(*before)
     assert card_of(board).unclaimed
@@ -174,7 +176,7 @@ def test_the_right_to_run_dies_with_the_call(before: list[Any], end: Any) -> Non
     assert card_of(board).permit is None or card_of(board).permit.state == "void"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
+@pytest.mark.parametrize("before", [ALLOWED, APPROVAL], ids=["by a rule", "by a person"])
 def test_a_result_without_a_claim_is_ungoverned(before: list[Any]) -> None:
     board = play(*before, f.OutputReady("c", 1))
     assert [code for code, _ in card_of(board).anomalies] == ["ungoverned"]

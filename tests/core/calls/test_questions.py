@@ -42,6 +42,6 @@ def test_other_tools_ask_nothing() -> None:
 
 def test_answers_are_added_to_the_questions_and_several_are_one_text() -> None:
     value = {"questions": [COLOR]}
-    answered = add_answers(value, {"Which color?": ["Red", "Blue"]})
-    assert answered == {"questions": [COLOR], "answers": {"Which color?": "Red, Blue"}}
-    assert read_questions("AskUserQuestion", answered) == () and "answers" not in value
+    answered_input = add_answers(value, {"Which color?": ["Red", "Blue"]})
+    assert answered_input == {"questions": [COLOR], "answers": {"Which color?": "Red, Blue"}}
+    assert read_questions("AskUserQuestion", answered_input) == () and "answers" not in value

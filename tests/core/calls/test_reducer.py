@@ -90,8 +90,8 @@ def test_preliminary_outputs_run_on_until_the_last() -> None:
     completed = card_after(READY, half, half, OK)
     assert (completed.preliminary, completed.hard, completed.output) == (False, True, "done")
     assert card_after(READY, half, f.OutputFailed("c", "no")).state is S.OUTPUT_ERROR
-    stopped = card_after(READY, half, f.RunEnded(outcome="aborted"))
-    assert (stopped.soft, stopped.output) == (True, "half")
+    stopped_card = card_after(READY, half, f.RunEnded(outcome="aborted"))
+    assert (stopped_card.soft, stopped_card.output) == (True, "half")
 
 
 def test_an_automatic_denial_flashes_no_form() -> None:

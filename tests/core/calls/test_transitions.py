@@ -108,14 +108,14 @@ def test_the_board_does_what_the_page_says(text: str, column: str, expected: str
         assert bool(board.context.held) == (expected == "buffer")
         return
     assert after is not None
-    known = before.anomalies if before else ()
+    old_anomalies = before.anomalies if before else ()
     if expected == "gone":
         assert after.removed
         assert board.find("c") is None
     elif expected in {"=", "!"}:
         assert before is not None
         assert (after.state, after.soft, after.preliminary) == (before.state, before.soft, before.preliminary)
-        assert bool(after.anomalies[len(known) :]) == (expected == "!")
+        assert bool(after.anomalies[len(old_anomalies) :]) == (expected == "!")
     else:
         _is_at(after, expected.rstrip("+"))
         assert [code for code, _ in after.anomalies] == (["ran-without-approval"] if expected[-1] == "+" else [])

@@ -154,7 +154,7 @@ def test_a_pattern_over_commands_covers_every_segment():
 
 
 # ---------------------------------------------------------------- budget, explanations
-def named(prefix, rules):
+def prefix_ids(prefix, rules):
     return replace(rules, rules=tuple(replace(rule, id=prefix + rule.id) for rule in rules.rules))
 
 

@@ -58,8 +58,8 @@ def test_with_too_little_work_it_is_never_milder(document, call, limit):
     if decision.code != "over_budget":
         assert (decision.effect, decision.code) == (effect, code)
     else:
-        left = {
+        possible_effects = {
             rule["effect"] for rule in document["rules"] if rule.get("enabled", True) and rule.get("mode") != "monitor"
         }
-        assert left and STRICT.index(decision.effect) >= max(STRICT.index(effect), 1)
+        assert possible_effects and STRICT.index(decision.effect) >= max(STRICT.index(effect), 1)
         assert not decision.liftable

@@ -20,15 +20,15 @@ WORDS = ["push", "push", "x", "-f", "-C", "--no-pager", "-o", "git push", "'git 
 rest = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 words = st.builds("{} {}".format, st.sampled_from(PROGRAMS), rest).map(str.strip)
 joins = st.sampled_from([" && ", " | ", "; ", "\n"])
-plain = st.lists(words, min_size=1, max_size=3).flatmap(lambda said: joins.map(lambda join: join.join(said)))
+plain = st.lists(words, min_size=1, max_size=3).flatmap(lambda parts: joins.map(lambda join: join.join(parts)))
 odd = plain.map(lambda line: f"{line} 2>&1") | plain.map(lambda line: f"echo $({line})") | st.text(max_size=20)
 lines = words | plain | odd
 argv = words.map(str.split)
-NAMED = ["git", "git push", "git push", "git x", "git push x", "git push -f", "git -C push", "push", "rm", "$X", "a; b"]
-heads = st.sampled_from(NAMED) | words
-wanted = heads | st.lists(heads, min_size=1, max_size=3)
+NAMES = ["git", "git push", "git push", "git x", "git push x", "git push -f", "git -C push", "push", "rm", "$X", "a; b"]
+heads = st.sampled_from(NAMES) | words
+command_values = heads | st.lists(heads, min_size=1, max_size=3)
 commands = st.fixed_dictionaries(
-    {"path": st.sampled_from([*["/command"] * 3, "/other", "/list/*"]), "op": st.just("cmd"), "value": wanted},
+    {"path": st.sampled_from([*["/command"] * 3, "/other", "/list/*"]), "op": st.just("cmd"), "value": command_values},
     optional={"quant": st.sampled_from(["any", "all"])},
 )  # fmt: skip
 patterns = st.fixed_dictionaries(
@@ -72,7 +72,7 @@ def test_all_rules_answer_as_if_each_were_asked(document, question):
 @draw(200)
 @given(st.lists(words, max_size=3), words | lines | argv)
 def test_no_rule_that_matches_is_missing(more, command):
-    entries = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
+    entries = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMES, *more]]
     rules = [{"effect": "ask", "match": {"args": [one]}} for one in entries]
     policy, question = compiled(add_ids({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
     could = {rule.id for rule in policy.candidates(EvaluationContext(question))}
@@ -85,8 +85,8 @@ def test_no_rule_that_matches_is_missing(more, command):
 
 @draw(200)
 @given(st.lists(heads, min_size=1, max_size=5), lines)
-def test_several_words_are_found_as_if_each_were_looked_for(given, line):
-    every = tuple(parse_prefix(text) for text in given)
+def test_several_words_are_found_as_if_each_were_looked_for(names, line):
+    every = tuple(parse_prefix(text) for text in names)
     together, each = CommandOperand(every), [CommandOperand((words,)) for words in every]
     script = read_line(line)
     assert together.match_widely(script) == max(one.match_widely(script) for one in each)

@@ -72,8 +72,8 @@ def test_a_rule_that_allows_names_the_server_too():
 def test_an_exception_of_a_strict_rule_is_spelled_and_one_of_an_allow_looks_alike():
     strict = parse({"default": "allow", "rules": [{"effect": "deny", "unless": [{"tool": "ls"}]}]})
     mild = parse({"default": "deny", "rules": [{"effect": "allow", "unless": [{"tool": "rm"}]}]})
-    for tool, spelled in (("ls", True), ("LS", False), ("ls ", False), ("mcp__x__ls", False)):
-        assert (decide(strict, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == spelled
+    for tool, is_spelled in (("ls", True), ("LS", False), ("ls ", False), ("mcp__x__ls", False)):
+        assert (decide(strict, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == is_spelled
     for tool, passes in (("ls", True), ("rm", False), ("RM", False), ("r\u217f", False), ("mcp__x__rm", False)):
         assert (decide(mild, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == passes
 

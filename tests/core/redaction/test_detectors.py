@@ -144,9 +144,9 @@ TEXTS: dict[str, str] = {
 @loop_over("value", VALUES.values(), ids=VALUES)
 def test_a_secret_in_a_value_is_hidden_however_deep_it_is(value: Any) -> None:
     for given_value in (value, {"deep": [[value]]}):
-        shown = HIDE.value(given_value)
-        assert S not in json.dumps(shown)
-        assert HIDE.value(shown) == shown
+        masked_text = HIDE.value(given_value)
+        assert S not in json.dumps(masked_text)
+        assert HIDE.value(masked_text) == masked_text
 
 
 def test_nothing_is_lost_where_two_names_look_alike() -> None:
@@ -157,10 +157,10 @@ def test_nothing_is_lost_where_two_names_look_alike() -> None:
 
 @loop_over("text", TEXTS.values(), ids=TEXTS)
 def test_a_secret_in_a_text_is_hidden_in_a_string_in_a_string_too(text: str) -> None:
-    for written in (text, f"it said:\n{text}\nand ended", json.dumps({"a": text}), json.dumps(json.dumps([text]))):
-        shown = HIDE.text(written)
-        assert S not in shown and S.upper() not in shown, shown
-        assert HIDE.text(shown) == shown
+    for variant in (text, f"it said:\n{text}\nand ended", json.dumps({"a": text}), json.dumps(json.dumps([text]))):
+        masked_text = HIDE.text(variant)
+        assert S not in masked_text and S.upper() not in masked_text, masked_text
+        assert HIDE.text(masked_text) == masked_text
 
 
 ORDINARY = (
@@ -230,17 +230,17 @@ STREAMED = {
 def test_a_secret_that_is_cut_in_two_shows_in_neither_piece(text: str) -> None:
     text = f"before {text}\nafter"
     for cut in range(1, len(text)):
-        shown = _streamed(text, [cut])
+        masked_text = _streamed(text, [cut])
         parts = [S[at : at + 4] for at in range(len(S) - 3)]
-        assert not any(part in shown for part in parts), (text[:cut], shown)
-        assert shown.startswith("before ") and shown.endswith("\nafter")
+        assert not any(part in masked_text for part in parts), (text[:cut], masked_text)
+        assert masked_text.startswith("before ") and masked_text.endswith("\nafter")
 
 
 @loop_over("size", [1, 2, 3, 5])
 @loop_over("text", STREAMED.values(), ids=STREAMED)
 def test_a_secret_in_small_pieces_shows_in_none(text: str, size: int) -> None:
-    shown = _streamed(text, list(range(size, len(text), size)))
-    assert not any(S[at : at + 5] in shown for at in range(len(S) - 4)), shown
+    masked_text = _streamed(text, list(range(size, len(text), size)))
+    assert not any(S[at : at + 5] in masked_text for at in range(len(S) - 4)), masked_text
 
 
 @example("if token == 'COLLATE':", [21])  # cut before the colon that makes it a name
@@ -268,12 +268,12 @@ class Counting:
     """RE2, and how many characters it has read; and how many places were looked at."""
 
     def __init__(self, real: Any) -> None:
-        self.real, self.read, self.looks = real, 0, 0
+        self.real, self.read_length, self.looks = real, 0, 0
 
     def search(self, work: bytes, place: int = 0) -> Any:
         match = self.real.search(work, place)
         self.looks += 1
-        self.read += (match.end() if match else len(work)) - place
+        self.read_length += (match.end() if match else len(work)) - place
         return match
 
 
@@ -297,8 +297,8 @@ def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(detectors, "FIND", counting)
         list(detectors.find_secrets(work, work.decode("latin-1"), growing=True))
         monkeypatch.undo()
-        counts.append(counting.read)
-        assert counting.read <= 12 * len(work) and counting.looks <= len(work)
+        counts.append(counting.read_length)
+        assert counting.read_length <= 12 * len(work) and counting.looks <= len(work)
     assert counts[2] <= 2.2 * counts[1] + 2_000 and counts[1] <= 2.2 * counts[0] + 2_000
 
 
@@ -312,10 +312,10 @@ def test_masking_keeps_no_long_names_in_memory(form: str) -> None:
             HIDE.text(form.format(f"{number}{'a' * 50_000}"))
             HIDE.value({form.format(f"{number}{'b' * 50_000}").partition("=")[0]: "x"})
         gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 2_000_000  # of 10,000,000 characters
+    assert kept_bytes < 2_000_000  # of 10,000,000 characters
 
 
 @pytest.mark.slow

@@ -58,21 +58,21 @@ def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
         for ordinal, routed in scrub.before.route(fact):
             scrub.read(ordinal, routed, len(places) + 1)
             places.append((ordinal, len(places) + 1))
-    told = scrub.mask_facts()
-    after, _ = fold_facts(places, told)
+    masked_facts = scrub.mask_facts()
+    after, _ = fold_facts(places, masked_facts)
     assert find_difference(scrub.before, after) == ""
     again = LogMasker(hide)
-    for (ordinal, seq), fact in zip(places, told, strict=True):
+    for (ordinal, seq), fact in zip(places, masked_facts, strict=True):
         again.read(ordinal, fact, seq)
-    assert list(map(f.dump, again.mask_facts())) == list(map(f.dump, told))
+    assert list(map(f.dump, again.mask_facts())) == list(map(f.dump, masked_facts))
     for old, new in zip(scrub.before.cards.values(), after.cards.values(), strict=True):
         assert hide.value(new.input) == new.input and (old.has_input == new.has_input)
 
 
 def test_reading_a_long_run_is_quick() -> None:
-    scrub, begun = LogMasker(Redactor(b"key")), time.perf_counter()
+    scrub, start = LogMasker(Redactor(b"key")), time.perf_counter()
     scrub.read(1, f.InputStarted("a", "bash"), 1)
     for seq in range(2, 20_000):
         scrub.read(1, f.InputDelta("a", "password"), seq)
     scrub.mask_facts()
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - start < 5

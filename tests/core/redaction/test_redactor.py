@@ -83,10 +83,10 @@ TEXTS = [
 
 @loop_over("text", TEXTS)
 def test_the_secret_is_hidden_and_hiding_again_changes_nothing(text: str) -> None:
-    shown = HIDE.text(text)
-    assert S not in shown
-    assert "‹secret " in shown
-    assert HIDE.text(shown) == shown
+    masked_text = HIDE.text(text)
+    assert S not in masked_text
+    assert "‹secret " in masked_text
+    assert HIDE.text(masked_text) == masked_text
 
 
 @loop_over(
@@ -119,8 +119,8 @@ def test_secrets_inside_values_are_hidden(value: object) -> None:
 
 
 def test_numbers_booleans_and_nothing_under_weak_names_stay() -> None:
-    given = {"token": 12, "password": None, "secret": True, "pass": 3, "cookie": ""}
-    assert HIDE.value(given) is given
+    fields = {"token": 12, "password": None, "secret": True, "pass": 3, "cookie": ""}
+    assert HIDE.value(fields) is fields
 
 
 def test_masks_tell_kind_and_length_and_which_is_which() -> None:
@@ -139,17 +139,17 @@ def test_a_card_is_hidden_everywhere_and_is_the_same_card_without_secrets() -> N
         output_message=text, detail={"password": S}, denied=text, error=CardError(text),
         approval=CardApproval(reason=text, request_reason=text, reply_to={"token": S}, args_sha256="f" * 64),
     )  # fmt: skip
-    shown = HIDE.card(card)
-    assert S not in repr(shown)
-    assert shown.approval and shown.approval.args_sha256 == "f" * 64  # votes are bound to the original
+    masked_card = HIDE.card(card)
+    assert S not in repr(masked_card)
+    assert masked_card.approval and masked_card.approval.args_sha256 == "f" * 64  # votes are bound to the original
 
 
 def test_a_secret_in_pieces_is_hidden_in_every_piece() -> None:
     text = f"hello PASSWORD={S} and ghp_{LONG} bye"
     stream = StreamRedactor(HIDE)
-    shown = "".join(stream.text(text[at : at + 4]) for at in range(0, len(text), 4))
-    assert S[4:] not in shown and LONG[4:] not in shown
-    assert shown.startswith("hello PASSWORD=") and shown.endswith(" bye")
+    masked_text = "".join(stream.text(text[at : at + 4]) for at in range(0, len(text), 4))
+    assert S[4:] not in masked_text and LONG[4:] not in masked_text
+    assert masked_text.startswith("hello PASSWORD=") and masked_text.endswith(" bye")
 
 
 @loop_over(
@@ -165,9 +165,9 @@ def test_a_secret_in_pieces_is_hidden_in_every_piece() -> None:
     ids=lambda text: text[:12].strip(),
 )  # fmt: skip
 def test_work_is_bounded_whatever_comes(text: str) -> None:
-    begun = time.process_time()
+    start = time.process_time()
     HIDE.text(text)
-    assert time.process_time() - begun < 2
+    assert time.process_time() - start < 2
 
 
 _bits = st.sampled_from(
@@ -187,14 +187,14 @@ _values = st.recursive(
 
 @given(_texts)
 def test_hiding_text_twice_changes_nothing(text: str) -> None:
-    shown = HIDE.text(text)
-    assert HIDE.text(shown) == shown
+    masked_text = HIDE.text(text)
+    assert HIDE.text(masked_text) == masked_text
 
 
 @given(_values)
 def test_hiding_a_value_twice_changes_nothing(value: object) -> None:
-    shown = HIDE.value(value)
-    assert HIDE.value(shown) == shown
+    masked_value = HIDE.value(value)
+    assert HIDE.value(masked_value) == masked_value
 
 
 @given(

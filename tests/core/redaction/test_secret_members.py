@@ -12,14 +12,14 @@ LONG = "aB3dE5gH7jK9" * 4
 
 def test_the_schema_of_a_secret_field_stays_readable_but_its_values_do_not():
     schema = {"type": "string", "title": "Your password", "default": "hunter2hunter2"}
-    shown = HIDE.value({"type": "object", "properties": {"password": schema, "size": {"type": "string"}}})
-    field = shown["properties"]["password"]
-    assert (field["type"], field["title"], shown["properties"]["size"]) == (
+    masked_value = HIDE.value({"type": "object", "properties": {"password": schema, "size": {"type": "string"}}})
+    field = masked_value["properties"]["password"]
+    assert (field["type"], field["title"], masked_value["properties"]["size"]) == (
         "string",
         "Your password",
         {"type": "string"},
     )
-    assert "hunter2" not in str(shown)
+    assert "hunter2" not in str(masked_value)
     token = f"ghp_{LONG[:36]}"
     assert token not in str(HIDE.value({"type": "object", "properties": {token: {"type": "string"}}}))
     nested = {"type": "object", "properties": {"a": {"type": "string", "title": token}}}

@@ -34,5 +34,5 @@ def test_these_names_tell(name: str) -> None:
 
 @loop_over("name", PLAIN_NAMES.split())
 def test_these_names_do_not_tell(name: str) -> None:
-    given = {name: "north", "n": {name: 12}}
-    assert HIDE.value(given) is given
+    fields = {name: "north", "n": {name: 12}}
+    assert HIDE.value(fields) is fields

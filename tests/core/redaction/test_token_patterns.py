@@ -55,7 +55,7 @@ TOKENS = {
 
 @loop_over("token", TOKENS.values(), ids=TOKENS)
 def test_a_token_of_a_large_provider_is_known_wherever_it_stands(token: str) -> None:
-    for written in (
+    for variant in (
         token,
         f"use {token}, please",
         f'"{token}"',
@@ -63,9 +63,9 @@ def test_a_token_of_a_large_provider_is_known_wherever_it_stands(token: str) -> 
         f"(see {token})",
         f"a\\n{token}\\nb",
     ):
-        shown = HIDE.text(written)
-        assert token[12:] not in shown and token[-6:] not in shown, shown
-        assert "‹secret " in shown
+        masked_text = HIDE.text(variant)
+        assert token[12:] not in masked_text and token[-6:] not in masked_text, masked_text
+        assert "‹secret " in masked_text
 
 
 @given(st.data())
@@ -73,10 +73,10 @@ def test_every_shape_is_hidden_as_its_own_kind(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(SHAPES))
     size = max(shape.enough, 24)
     token = data.draw(st.from_regex(re.compile(rf"{shape.prefix}{shape.body}{{{size}}}", re.ASCII), fullmatch=True))
-    shown = HIDE.text(f"use {token} now")
+    masked_text = HIDE.text(f"use {token} now")
     body = token[re.match(shape.prefix, token, re.ASCII).end() :]
     if not shape.plain or not re.fullmatch(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", body):
-        assert token not in shown and "‹secret " in shown
+        assert token not in masked_text and "‹secret " in masked_text
 
 
 @pytest.mark.parametrize("end", ["--", "-abc", "_", ".x.y"])

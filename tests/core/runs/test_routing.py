@@ -37,10 +37,10 @@ def test_an_automatic_question_after_our_denial_is_no_oddity() -> None:
 
 def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
     fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
-    answered = f.ApprovalAnswered("c", True, id="apr_1", by=f.Actor("human", "ann"))
+    approval = f.ApprovalAnswered("c", True, id="apr_1", by=f.Actor("human", "ann"))
     echo = (f.ApprovalRequested("c", "aitxt-1", automatic=True), f.ApprovalAnswered("", True, "aitxt-1"))
-    claimed = f.ApprovalChanged("c", "claimed", id="apr_1")
-    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, answered, *echo, claimed, f.OutputReady("c", 1))
+    claim = f.ApprovalChanged("c", "claimed", id="apr_1")
+    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, approval, *echo, claim, f.OutputReady("c", 1))
     assert card.approval is not None and card.approval.by == f.Actor("human", "ann")
     assert (card.state, card.anomalies) == ("output-available", ())
 
@@ -64,8 +64,8 @@ def test_the_report_of_a_denial_to_the_model_is_not_an_anomaly(echo: Any) -> Non
 )
 def test_a_denial_without_a_reason_is_also_reported_as_a_result(result: Any, odd: list[str]) -> None:
     fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
-    answered = f.ApprovalAnswered("c", False, id="apr_1", by=f.Actor("human", "ann"))
-    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, answered, f.OutputReady("c", result))
+    denial = f.ApprovalAnswered("c", False, id="apr_1", by=f.Actor("human", "ann"))
+    (card,) = route_facts(READY, f.PolicyDecided("c", "ask"), fact, denial, f.OutputReady("c", result))
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", odd)
 
 
@@ -84,10 +84,10 @@ def test_a_call_whose_approval_came_before_its_stream_is_one_call() -> None:
 # ---------------------------------------------------------------- one call id in several turns (AG-UI, TanStack)
 
 
-def turn(message: str, city: str, *, lost: bool = False) -> list[Any]:
+def turn(message: str, city: str, *, is_lost: bool = False) -> list[Any]:
     text = f'{{"city":"{city}"}}'
     start = f.InputStarted("call_0", "weather", reusable=True, message_id=message)
-    result = [] if lost else [f.OutputReady("call_0", city, message_id=f"result-{message}" if message else "")]
+    result = [] if is_lost else [f.OutputReady("call_0", city, message_id=f"result-{message}" if message else "")]
     return [start, f.InputDelta("call_0", text), f.InputReady("call_0"), *result]
 
 
@@ -110,7 +110,7 @@ def test_a_stream_that_is_read_again_repeats_no_call(messages: tuple[str, ...]) 
 
 
 def test_an_id_of_a_later_message_is_another_call_after_an_end_without_result() -> None:
-    facts = [f.RunStarted(scope="r"), *turn("m1", "A", lost=True), f.RunEnded(outcome="aborted", scope="r")]
+    facts = [f.RunStarted(scope="r"), *turn("m1", "A", is_lost=True), f.RunEnded(outcome="aborted", scope="r")]
     cards = route_facts(*facts, f.RunStarted(scope="s"), *turn("m2", "B"))
     assert cities(cards) == [("A", None), ("B", "B")] and cards[0].cause == "aborted"
 
@@ -119,7 +119,7 @@ def test_the_stream_of_a_call_that_was_denied_before_it_came_is_no_other_call() 
     """The gate answers faster than the mirrored stream arrives."""
     ready = f.InputReady("call_0", "weather", {"city": "A"}, True)
     denied = (f.PolicyDecided("call_0", "deny", reason="No."), f.OutputDenied("call_0", "No.", by=f.Actor("rule")))
-    cards = route_facts(ready, *denied, *turn("m1", "A", lost=True), *turn("m2", "B"))
+    cards = route_facts(ready, *denied, *turn("m1", "A", is_lost=True), *turn("m2", "B"))
     assert [(card.state, card.input) for card in cards] == [
         ("output-denied", {"city": "A"}), ("output-available", {"city": "B"}),
     ]  # fmt: skip
@@ -127,8 +127,8 @@ def test_the_stream_of_a_call_that_was_denied_before_it_came_is_no_other_call() 
 
 def test_a_continuation_announces_the_same_call_again() -> None:
     """TanStack repeats a call after its approval, perhaps in another message."""
-    asked, answered = f.ApprovalRequested("call_0", "a"), f.ApprovalAnswered("", True, "a")
-    (card,) = route_facts(f.RunStarted(scope="r"), *turn("m1", "A", lost=True), asked, answered, *turn("m2", "A"))
+    question, approval = f.ApprovalRequested("call_0", "a"), f.ApprovalAnswered("", True, "a")
+    (card,) = route_facts(f.RunStarted(scope="r"), *turn("m1", "A", is_lost=True), question, approval, *turn("m2", "A"))
     assert (card.state, card.output) == ("output-available", "A")
 
 
@@ -138,7 +138,7 @@ def test_a_continuation_announces_the_same_call_again() -> None:
 @pytest.mark.parametrize("scope", ["r", "r2", ""])
 def test_the_end_of_an_unknown_scope_may_end_the_current_one(scope: str) -> None:
     board = RunState()
-    for fact in (f.RunStarted(scope="r"), *turn("m1", "A", lost=True), f.RunEnded(scope=scope, or_current=True)):
+    for fact in (f.RunStarted(scope="r"), *turn("m1", "A", is_lost=True), f.RunEnded(scope=scope, or_current=True)):
         for ordinal, part in board.route(fact):
             board.record(ordinal, part)
     assert (board.status, board.context.scopes) == ("finished", [])

@@ -59,8 +59,8 @@ def test_our_own_question_is_cancelled_when_the_run_ends_however_it_ends(outcome
 def test_an_approved_but_unused_permit_dies_with_the_run_and_a_claimed_one_is_unknown() -> None:
     approved = [READY, OURS, f.ApprovalAnswered("c", True, by=ALICE)]
     assert card_after(*approved, f.RunEnded()).approval.state == "cancelled"  # type: ignore[union-attr]
-    claimed = card_after(*approved, f.ApprovalChanged("c", "claimed", id="a1"), f.RunEnded())
-    assert claimed.approval and claimed.approval.state == "unknown"
+    claimed_card = card_after(*approved, f.ApprovalChanged("c", "claimed", id="a1"), f.RunEnded())
+    assert claimed_card.approval and claimed_card.approval.state == "unknown"
 
 
 def test_an_answer_that_a_person_gave_stays_on_a_card_that_was_stopped_later() -> None:

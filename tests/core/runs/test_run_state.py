@@ -156,16 +156,16 @@ def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
 def test_a_stored_board_is_the_same_board_and_continues_the_same_way(story: list[Any]) -> None:
     half = len(story) // 2
     board, _ = live(story[:half])
-    stored = RunState(
+    stored_state = RunState(
         RunContext(**asdict(board.context)), [load_card(dump_card(card)) for card in board.cards.values()]
     )
-    assert stored.cards == board.cards
+    assert stored_state.cards == board.cards
     for fact in story[half:]:
         routed = board.route(fact)
-        assert stored.route(fact) == routed
+        assert stored_state.route(fact) == routed
         for ordinal, part in routed:
-            assert stored.record(ordinal, part) == board.record(ordinal, part)
-    assert stored.status == board.status
+            assert stored_state.record(ordinal, part) == board.record(ordinal, part)
+    assert stored_state.status == board.status
 
 
 @QUICK

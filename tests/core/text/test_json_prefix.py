@@ -22,16 +22,18 @@ values = st.recursive(
 )
 
 
-def spelled(value: Any, chance: random.Random) -> str:
+def write_randomly(value: Any, chance: random.Random) -> str:
     """Return one of the many JSON texts of the value."""
     space = chance.choice(["", " ", "\n\t", "  "])
     if isinstance(value, dict):
         items = list(value.items())
         chance.shuffle(items)
-        inner = f",{space}".join(f"{spelled(k, chance)}{space}:{space}{spelled(v, chance)}" for k, v in items)
+        inner = f",{space}".join(
+            f"{write_randomly(k, chance)}{space}:{space}{write_randomly(v, chance)}" for k, v in items
+        )
         return f"{{{space}{inner}{space}}}"
     if isinstance(value, list):
-        return f"[{space}{f'{space},'.join(spelled(item, chance) for item in value)}{space}]"
+        return f"[{space}{f'{space},'.join(write_randomly(item, chance) for item in value)}{space}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=chance.random() < 0.5)
     return json.dumps(value)
@@ -39,14 +41,14 @@ def spelled(value: Any, chance: random.Random) -> str:
 
 @given(values, st.randoms(use_true_random=False))
 def test_every_beginning_of_every_spelling_is_a_beginning(value: Any, chance: random.Random) -> None:
-    text = spelled(value, chance)
+    text = write_randomly(value, chance)
     assert all(is_json_prefix(text[:length], value) for length in range(len(text) + 1)), text
     assert is_json_prefix(text + " \n", value)
 
 
 @given(values, values, st.randoms(use_true_random=False))
 def test_the_whole_text_of_another_value_is_not(value: Any, other: Any, chance: random.Random) -> None:
-    text = spelled(other, chance)
+    text = write_randomly(other, chance)
     if not is_same_json(value, other) and not isinstance(other, (int, float)):  # a number may go on
         assert not is_json_prefix(text, value)
 

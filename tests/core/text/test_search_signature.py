@@ -30,10 +30,10 @@ def test_a_text_has_the_bits_of_each_text_in_it(before: str, needle: str, after:
 
 @given(TEXTS, TEXTS)
 def test_a_match_of_a_call_is_always_a_candidate(text: str, query: str) -> None:
-    stored = build_call_text(json.dumps({"input": text}), (text,))
-    is_match = any(needle in stored for needle in list_needles(query))
+    stored_text = build_call_text(json.dumps({"input": text}), (text,))
+    is_match = any(needle in stored_text for needle in list_needles(query))
     bits = list_needle_bits(query)
-    assert not is_match or not bits or any(each <= compute_bits(stored) for each in bits)
+    assert not is_match or not bits or any(each <= compute_bits(stored_text) for each in bits)
 
 
 def test_ordinary_texts_leave_most_bits_unset() -> None:

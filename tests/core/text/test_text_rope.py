@@ -22,5 +22,5 @@ def test_a_rope_is_its_pieces(pieces: list[str], size: int) -> None:
 
 def test_a_rope_handed_out_never_changes() -> None:
     old = Rope("a")
-    left, right = old.plus("b"), old.plus("c")
-    assert [str(old), str(left), str(right), str(left.plus("d"))] == ["a", "ab", "ac", "abd"]
+    left_rope, right_rope = old.plus("b"), old.plus("c")
+    assert [str(old), str(left_rope), str(right_rope), str(left_rope.plus("d"))] == ["a", "ab", "ac", "abd"]

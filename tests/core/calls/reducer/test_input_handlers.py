@@ -28,16 +28,16 @@ def test_rule_8_numbers_that_mean_the_same_void_no_approval_but_true_is_not_one(
 
 
 @pytest.mark.parametrize(
-    ("old", "segment", "meant"),
+    ("old", "segment", "expected_value"),
     [
         ('{"a": 1}', '{"a": 2}', {"a": 2}),  # the segment alone
         ('{"a": ', "2}", {"a": 2}),  # both joined
         ('{"a": 1}', '{"a"', '{"a"'),  # the raw segment
     ],
 )
-def test_rule_8_a_segment_counts_alone_then_joined_then_raw(old: str, segment: str, meant: Any) -> None:
+def test_rule_8_a_segment_counts_alone_then_joined_then_raw(old: str, segment: str, expected_value: Any) -> None:
     card = card_after(START, delta(old), f.InputReady("c"), START, delta(segment), f.InputReady("c"))
-    assert card.shown_input == meant
+    assert card.shown_input == expected_value
     assert card.state is S.INPUT_AVAILABLE
 
 

@@ -133,12 +133,12 @@ def test_all_findings_come_at_once():
 
 
 @pytest.mark.parametrize(
-    ("given", "pointer"),
+    ("terms", "pointer"),
     [({"quorums": 2}, "/quorums"), ({"quorum": 0}, "/quorum"), ({"allow_requester": 1}, "/allow_requester"), ([], "")],
 )
-def test_terms_of_the_default_that_are_wrong_are_refused_with_their_place(given, pointer):
+def test_terms_of_the_default_that_are_wrong_are_refused_with_their_place(terms, pointer):
     with pytest.raises(PolicyError) as error:
-        parse({"default_ask": given})
+        parse({"default_ask": terms})
     assert [finding.pointer for finding in error.value.findings] == ["/default_ask" + pointer]
 
 

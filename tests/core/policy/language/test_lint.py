@@ -10,7 +10,7 @@ from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 
 
-def found(*rules, **more):
+def find_codes(*rules, **more):
     return [(finding.pointer, finding.code) for finding in lint(parse({"rules": list(rules)}), **more)]
 
 
@@ -62,7 +62,7 @@ def test_unknown_tools_and_arguments():
     (finding,) = lint(parse({"rules": [rule]}), known_tools=["Bash", "ReadFile"])
     assert finding.pointer == "/rules/0/match/tool/0" and "Did you mean Bash" in finding.message
     schemas = {"bash": {"properties": {"command": {}}}}
-    assert found(rule, schemas=schemas) == [("/rules/0/match/args/0/path", "unknown_argument")]
+    assert find_codes(rule, schemas=schemas) == [("/rules/0/match/args/0/path", "unknown_argument")]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_rules_that_never_count_and_rules_said_twice():
         {"effect": effect, "match": {"tool": tool}}
         for effect, tool in (("allow", "git_push"), ("deny", "git_*"), ("ask", "git_push"))
     )
-    assert found(allow, deny) == [("/rules/0", "shadowed")]
-    assert found(allow, ask) == [("/rules/0", "shadowed")]
-    assert found(allow, {**deny, "unless": [{"env": "dev"}]}) == []
-    assert found(allow, {**deny, "match": {"tool": "git_*", "env": "prod"}}) == []
-    assert found(allow, allow) == [("/rules/1", "twin")]
+    assert find_codes(allow, deny) == [("/rules/0", "shadowed")]
+    assert find_codes(allow, ask) == [("/rules/0", "shadowed")]
+    assert find_codes(allow, {**deny, "unless": [{"env": "dev"}]}) == []
+    assert find_codes(allow, {**deny, "match": {"tool": "git_*", "env": "prod"}}) == []
+    assert find_codes(allow, allow) == [("/rules/1", "twin")]
     duplicate = lint(parse({"rules": [{"id": "pushes", **allow}, allow]}))[-1]
     assert duplicate.message == "This is a duplicate of pushes."
 

@@ -63,7 +63,7 @@ def test_an_unknown_tool_requires_approval_whatever_its_name(tool, server):
 
 
 def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
-    for effect_, tool, claimed, kind, expected in [
+    for effect_, tool, claimed_kind, kind, expected in [
         ("deny", "Read", "execute", "read", "deny"), ("deny", "Read", "execute", "execute", "deny"),
         ("allow", "Read", "execute", ["read"], "ask"), ("allow", "Read", "execute", ["execute"], "ask"),
         ("allow", "Read", "execute", ["read", "execute"], "allow"), ("deny", "run_it", "", "other", "deny"),
@@ -71,7 +71,7 @@ def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
         ("allow", "run_it", "", ["execute", "other"], "allow"), ("allow", "Bash", "", "execute", "allow"),
     ]:  # fmt: skip
         policy = parse({"default": "ask", "rules": [{"effect": effect_, "match": {"kind": kind}}]})
-        request = PolicyRequest.for_tool(tool, claimed_kind=claimed)
+        request = PolicyRequest.for_tool(tool, claimed_kind=claimed_kind)
         assert decide(policy, request).effect == expected, (effect_, tool, kind)
 
 

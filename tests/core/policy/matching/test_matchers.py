@@ -157,7 +157,7 @@ def test_table(op, value, expected, answer):
     assert matchers.match_value(matcher, value, matcher.shape.prepare(expected)) is answer
 
 
-REFUSED = [
+REFUSED_VALUES = [
     ("eq", float("nan")), ("in", "a"), ("in", []), ("prefix", 1), ("prefix", []), ("glob", [1]), ("re2", "(?=x)"),
     ("re2", "(a"), ("re2", r"(a)\1"),
     ("re2", "a" * 2000), ("re2", "\udc00"), ("exists", "x"), ("type", "int"), ("len_gt", -1), ("len_gt", True),
@@ -172,7 +172,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@loop_over(("op", "expected"), REFUSED)
+@loop_over(("op", "expected"), REFUSED_VALUES)
 def test_values_that_an_operator_cannot_use_are_refused(op, expected):
     with pytest.raises(ValueError):
         MATCHERS[op].shape.prepare(expected)

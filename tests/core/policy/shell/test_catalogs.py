@@ -129,7 +129,7 @@ def test_the_decision_says_why():
         assert decision.effect is Effect.ASK and why in decision.reason
 
 
-MARKED = [
+MARKED_CATALOGS = [
     {"command": "secret-word x"},
     {"command": "/opt/secret-word/ls"},
     {"command": "ls secret-word; awk -f secret-word"},
@@ -145,7 +145,7 @@ MARKED = [
 ]
 
 
-@loop_over("payload", MARKED)
+@loop_over("payload", MARKED_CATALOGS)
 @loop_over("effect", ["allow", "ask", "deny"])
 def test_reasons_hold_nothing_that_the_agent_wrote(payload, effect):
     """They are stored in the clear, and stand on pages as our words."""

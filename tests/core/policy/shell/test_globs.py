@@ -9,7 +9,7 @@ from toolcards.core.policy.shell.globs import is_glob, may_expand_to, starts_wit
 from toolcards.core.policy.shell.parser import parse_line
 
 
-def judged(effect, words, line, default):
+def judge_line(effect, words, line, default):
     match = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": words}]}
     policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": match | {"tool": ["Bash"]}}]})
     return decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).effect
@@ -69,7 +69,7 @@ def test_a_pattern_may_be_a_name(word, target, same):
     ],
 )
 def test_a_deny_sees_what_a_pattern_may_name(denied, line, answer):
-    assert judged("deny", denied, line, "allow") is answer
+    assert judge_line("deny", denied, line, "allow") is answer
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_a_deny_sees_what_a_pattern_may_name(denied, line, answer):
     ],
 )
 def test_a_value_that_becomes_several_words_is_not_the_command_that_a_rule_spells_out(words, line):
-    assert judged("allow", words, line, "ask") is Effect.ASK
-    assert judged("allow", words, line.replace("a*", "'a*'"), "ask") is Effect.ALLOW
+    assert judge_line("allow", words, line, "ask") is Effect.ASK
+    assert judge_line("allow", words, line.replace("a*", "'a*'"), "ask") is Effect.ALLOW

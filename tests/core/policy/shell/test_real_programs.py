@@ -79,7 +79,7 @@ def changed(trace):
     return {name for name in trace.wrote if not name.startswith(".git/index")}
 
 
-def missing(line, trace):
+def list_missing_dangers(line, trace):
     """Give what the reader did not say of a danger that is real."""
     script = read_line(line)
     if not script.doubt:
@@ -92,12 +92,12 @@ def missing(line, trace):
 
 def test_every_danger_that_is_real_is_known(workshops):
     traces = run_all(workshops, read_lines("proofs"))
-    proven = [(line, trace) for line, trace in traces if trace.ran or changed(trace)]
-    assert not [(line, wrong) for line, trace in proven for wrong in missing(line, trace)]
-    tried = [line for line, _ in traces if shutil.which(line.split()[0])]
-    if len(tried) < len(traces) / 3:
+    dangers = [(line, trace) for line, trace in traces if trace.ran or changed(trace)]
+    assert not [(line, wrong) for line, trace in dangers for wrong in list_missing_dangers(line, trace)]
+    installed_lines = [line for line, _ in traces if shutil.which(line.split()[0])]
+    if len(installed_lines) < len(traces) / 3:
         pytest.skip("too few of the programs are installed")
-    assert len(proven) > len(tried) / 2, "most lines of lines/proofs.txt should do what they are there for"
+    assert len(dangers) > len(installed_lines) / 2, "most lines of lines/proofs.txt should do what they are there for"
 
 
 def here(line):

@@ -224,7 +224,7 @@ def test_decisions_keep_no_long_commands_and_tools_in_memory(decide_one):
         for number in range(400):
             decide_one(f"{number}{'a' * 20_000}")
         gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 3_000_000  # of 8,000,000 characters: some caches hold the last 64
+    assert kept_bytes < 3_000_000  # of 8,000,000 characters: some caches hold the last 64

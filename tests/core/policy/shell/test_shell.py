@@ -15,7 +15,7 @@ def cmd(op, value):
     return {"tool": "Bash", "args": [{"path": "/command", "op": op, "value": value}]}
 
 
-def judged(effect, op, value, line, default):
+def judge_line(effect, op, value, line, default):
     policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": cmd(op, value)}]})
     return decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).effect
 
@@ -28,14 +28,14 @@ HARMFUL = read_lines("harmful")
 @loop_over(("line", "runs"), FELL)
 def test_no_rule_for_the_first_program_allows_what_it_runs(line, runs):
     first = line.split()[0]
-    assert judged("allow", "cmd", first, line, "ask") is Effect.ASK
-    assert judged("allow", "effect", "none", line, "ask") is Effect.ASK
+    assert judge_line("allow", "cmd", first, line, "ask") is Effect.ASK
+    assert judge_line("allow", "effect", "none", line, "ask") is Effect.ASK
 
 
 @loop_over(("line", "runs"), FELL)
 def test_no_deny_for_what_runs_is_passed(line, runs):
-    assert judged("deny", "cmd", runs, line, "allow") is not Effect.ALLOW
-    assert judged("deny", "effect", "runs", line, "allow") is not Effect.ALLOW
+    assert judge_line("deny", "cmd", runs, line, "allow") is not Effect.ALLOW
+    assert judge_line("deny", "effect", "runs", line, "allow") is not Effect.ALLOW
 
 
 @loop_over("line", [*HARMFUL, *(line for line, _ in FELL)])
@@ -47,7 +47,7 @@ def test_the_starter_policy_asks_about_what_does_more_than_look(line):
 def test_a_rule_that_names_only_the_program_does_not_allow_it(line):
     first = line.split()[0].strip("'\"") or "x"
     if len(line.split()) > 1 and first.isascii() and first.replace("-", "").isalnum():
-        assert judged("allow", "cmd", first, line, "ask") is Effect.ASK
+        assert judge_line("allow", "cmd", first, line, "ask") is Effect.ASK
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_rule_that_names_only_the_program_does_not_allow_it(line):
 )
 def test_a_program_that_does_what_is_piped_into_it_is_never_sure(program):
     line = f"cat x | {program}"
-    assert judged("deny", "cmd", "rm", line, "allow") is Effect.ASK
-    assert judged("allow", "cmd", ["cat", program], line, "ask") is Effect.ASK
-    assert judged("allow", "cmd", "python x.py", "python x.py", "ask") is Effect.ALLOW
+    assert judge_line("deny", "cmd", "rm", line, "allow") is Effect.ASK
+    assert judge_line("allow", "cmd", ["cat", program], line, "ask") is Effect.ASK
+    assert judge_line("allow", "cmd", "python x.py", "python x.py", "ask") is Effect.ALLOW
 
 
 def test_a_name_that_was_given_to_another_program_is_not_trusted():
     for line in ("hash -p /tmp/x ls; ls f", "alias ls=x; ls f", "printf -v PATH /tmp; ls f"):
-        assert judged("allow", "cmd", ["ls", "hash", "printf", "alias"], line, "ask") is Effect.ASK
-        assert judged("deny", "cmd", "rm", line, "allow") is Effect.ASK
+        assert judge_line("allow", "cmd", ["ls", "hash", "printf", "alias"], line, "ask") is Effect.ASK
+        assert judge_line("deny", "cmd", "rm", line, "allow") is Effect.ASK
