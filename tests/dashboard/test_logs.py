@@ -46,7 +46,7 @@ def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
 
         record = logging.LogRecord("django.request", logging.WARNING, "f", 1, "Forbidden", (), sys.exc_info())
     record.status_code = 403
-    named = logs.build_configuration(style="console", level="info")
-    refusal = named["filters"]["refused"]["()"]()
+    configuration = logs.build_configuration(style="console", level="info")
+    refusal = configuration["filters"]["refused"]["()"]()
     assert refusal(record) and record.exc_info is None
-    assert "refused" in named["handlers"]["console"]["filters"]
+    assert "refused" in configuration["handlers"]["console"]["filters"]

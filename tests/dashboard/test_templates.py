@@ -39,9 +39,9 @@ def test_tables_that_can_scroll_are_reached_by_keyboard_and_have_a_name() -> Non
     ]
     assert len(tables) > 15
     assert not [
-        found
-        for found in tables
-        if not all(part in found[1] for part in ('tabindex="0"', 'role="region"', "aria-label="))
+        table
+        for table in tables
+        if not all(part in table[1] for part in ('tabindex="0"', 'role="region"', "aria-label="))
     ]
 
 

@@ -26,18 +26,18 @@ pytestmark = pytest.mark.django_db
 def test_changes_in_the_django_admin_are_recorded(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     group = Group.objects.get(name="approver")
-    sent = in_admin(bea, groups=[group.pk], is_active="", username="beatrix")
-    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", sent).status_code == 302
+    response = in_admin(bea, groups=[group.pk], is_active="", username="beatrix")
+    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", response).status_code == 302
     assert read_last("person.changed").details == {
         "person": "bea", "name": {"was": "bea", "is": "beatrix"}, "active": {"was": True, "is": False},
     }  # fmt: skip
     assert read_details("person.groups")[-2:] == [
         {"person": "beatrix", "was": ["viewer"], "is": []}, {"person": "beatrix", "was": [], "is": ["approver"]},
     ]  # fmt: skip
-    sent = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
-    assert admin.post(f"/admin/auth/user/{bea.pk}/password/", sent).status_code == 302
+    response = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
+    assert admin.post(f"/admin/auth/user/{bea.pk}/password/", response).status_code == 302
     assert read_last("person.password").details == {"person": "beatrix", "how": "set"}
-    assert admin.post("/admin/auth/user/add/", sent | {"username": "carl"}).status_code == 302
+    assert admin.post("/admin/auth/user/add/", response | {"username": "carl"}).status_code == 302
     assert read_last("person.created").details["person"] == "carl" and read_last("person.created").actor == "a-admin"
     own = {"old_password": PASSWORD, "new_password1": PASSWORD + "!", "new_password2": PASSWORD + "!"}
     assert admin.get("/admin/password_change/")["Location"] == "/settings/password/"
@@ -247,9 +247,9 @@ def test_changed_notifications_are_recorded_without_secrets(admin: Client) -> No
     changed = read_last("notify.changed").details
     assert changed["severity"] == {"was": "low", "is": "high"} and changed["url"]["was"] != changed["url"]["is"]
     assert "zone" not in changed
-    for what in ("rotate", "switch", "remove"):
-        admin.post(f"{at}{what}/")
-        assert read_last(f"notify.{what}").actor == "a-admin"
+    for action in ("rotate", "switch", "remove"):
+        admin.post(f"{at}{action}/")
+        assert read_last(f"notify.{action}").actor == "a-admin"
     assert read_last("notify.switch").details["enabled"] == {"was": True, "is": False}
     rows = str(list(AuditRow.objects.values_list("detail", flat=True)))
     assert path not in rows and hook.secret not in rows

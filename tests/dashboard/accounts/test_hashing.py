@@ -33,9 +33,9 @@ def holding(places: HashingSlots, count: int) -> tuple[list[threading.Thread], t
 
 def full(places: HashingSlots) -> tuple[list[threading.Thread], threading.Event]:
     threads, leave, _ = holding(places, places._most)
-    waited = threading.Event()
+    wait_event = threading.Event()
     while places._inside < places._most:
-        waited.wait(0.01)
+        wait_event.wait(0.01)
     return threads, leave
 
 
@@ -72,21 +72,21 @@ def real_hasher(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("real_hasher")
 def test_hashes_are_django_s_own() -> None:
-    stored = make_password(PASSWORD)
-    assert stored.startswith("pbkdf2_sha256$") and check_password(PASSWORD, stored)
+    stored_hash = make_password(PASSWORD)
+    assert stored_hash.startswith("pbkdf2_sha256$") and check_password(PASSWORD, stored_hash)
 
 
 @pytest.fixture
 def crowd(real_hasher: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     places = HashingSlots(places=1, queue=2)
     monkeypatch.setattr(hashing, "hashing_slots", places)
-    held: list[Any] = []
+    slots: list[Any] = []
 
     def come() -> None:
-        held.append(full(places))
+        slots.append(full(places))
 
     yield come
-    for threads, leave in held:
+    for threads, leave in slots:
         leave.set()
         for thread in threads:
             thread.join(PATIENCE)

@@ -40,17 +40,17 @@ def test_a_name_that_is_not_there_is_slowed_down_alike(bea: User) -> None:
 
 
 def test_who_guesses_a_name_does_not_keep_its_owner_out(bea: User) -> None:
-    known, other = Client(), Client()
-    assert sign_in(known).status_code == 302
-    known.post("/logout/")
+    known_browser, other_browser = Client(), Client()
+    assert sign_in(known_browser).status_code == 302
+    known_browser.post("/logout/")
     for n in range(60):
         for _ in range(PAIR.size + 1):
             sign_in(Client(), password="wrong", address=f"10.0.0.{n}")
     for _ in range(PAIR.size + 1):
         sign_in(Client(), password="wrong")
     assert sign_in(Client()).status_code == 429
-    assert sign_in(other, address="192.0.2.9").status_code == 302  # from an address without failures
-    assert sign_in(known).status_code == 302  # from the attacker's own address, with a browser that is known
+    assert sign_in(other_browser, address="192.0.2.9").status_code == 302  # from an address without failures
+    assert sign_in(known_browser).status_code == 302  # from the attacker's own address, with a browser that is known
 
 
 def test_a_wrong_old_password_is_slowed_down_for_that_session_alone(bea: User) -> None:

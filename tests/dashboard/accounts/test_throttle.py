@@ -32,14 +32,14 @@ def throttle(clock: Clock) -> Throttle:
 
 def guess(throttle: Throttle, times: int, name: str = "admin", address: str = "10.0.0.1", device: str = "") -> int:
     """Fail that often in a row; return how many attempts were let through."""
-    passed = 0
+    pass_count = 0
     for _ in range(times):
         try:
             throttle.admit(name, address, device)
         except TooManyAttempts:
             continue
-        passed += 1
-    return passed
+        pass_count += 1
+    return pass_count
 
 
 def test_one_address_guesses_one_name_a_few_times_only(throttle: Throttle, clock: Clock) -> None:
@@ -89,14 +89,14 @@ def test_a_success_forgives_the_failures_of_that_name_from_there_and_no_others(t
 
 @pytest.mark.parametrize("victims", [1, 1000])
 def test_signing_in_as_oneself_opens_no_way_to_guess_at_others(throttle: Throttle, victims: int) -> None:
-    passed = 0
+    pass_count = 0
     for n in range(1000):
         try:
             throttle.admit("mallory", "10.0.0.1").succeed()
         except TooManyAttempts:
             break
-        passed += guess(throttle, 1, f"victim-{n % victims}")
-    assert passed == (PAIR if victims == 1 else ADDRESS).size
+        pass_count += guess(throttle, 1, f"victim-{n % victims}")
+    assert pass_count == (PAIR if victims == 1 else ADDRESS).size
 
 
 def test_an_attempt_that_was_not_made_costs_nothing(throttle: Throttle) -> None:
@@ -146,11 +146,11 @@ steps = st.lists(st.tuples(st.sampled_from(["fail", "succeed", "refund", "wait"]
 @given(steps)
 def test_no_order_of_attempts_keeps_a_fresh_address_out_or_lets_one_guess_on(moves: list[tuple[str, int]]) -> None:
     clock = Clock()
-    throttle, failed, waited = Throttle(clock), 0, 0.0
+    throttle, failed, seconds_waited = Throttle(clock), 0, 0.0
     for move, whose in moves:
         if move == "wait":
             clock.now += 7.0 * whose
-            waited += 7.0 * whose
+            seconds_waited += 7.0 * whose
             continue
         try:
             attempt: Any = throttle.admit(f"name-{whose}", "10.0.0.1")
@@ -161,5 +161,5 @@ def test_no_order_of_attempts_keeps_a_fresh_address_out_or_lets_one_guess_on(mov
             failed += 1
         else:
             getattr(attempt, move)()
-    assert failed <= ADDRESS.size + waited / ADDRESS.refill + 1
+    assert failed <= ADDRESS.size + seconds_waited / ADDRESS.refill + 1
     throttle.admit("name-0", "10.0.0.99")

@@ -13,7 +13,7 @@ from toolcards.models import Approval
 pytestmark = pytest.mark.django_db
 
 
-def shown(client: Client) -> dict[str, str]:
+def read_hidden_fields(client: Client) -> dict[str, str]:
     """What the list's hidden fields say of the waiting call."""
     row = Approval.objects.select_related("call").get(state="pending")
     page = client.get(address("approval")).content.decode()
@@ -24,14 +24,14 @@ def shown(client: Client) -> dict[str, str]:
 @pytest.mark.parametrize(("action", "state"), [("approve", "approved"), ("deny", "denied")])
 def test_actions_answer_through_the_gate(admin: Client, a_call: Any, action: str, state: str) -> None:
     a_call("approval-requested", tool="Edit")
-    admin.post(address("approval"), {"action": action, **shown(admin)})
+    admin.post(address("approval"), {"action": action, **read_hidden_fields(admin)})
     row = Approval.objects.get()
     assert (row.state, row.by_kind, row.by_name) == (state, "human", "a-admin")
 
 
 def test_what_changed_since_the_list_was_shown_is_not_answered(admin: Client, a_call: Any) -> None:
     a_call("approval-requested", tool="Edit")
-    old = shown(admin)
+    old = read_hidden_fields(admin)
     old[f"rev-{old['_selected_action']}"] = "0"
     answer = admin.post(address("approval"), {"action": "approve", **old}, follow=True)
     assert Approval.objects.get().state == "pending"

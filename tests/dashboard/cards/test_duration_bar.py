@@ -22,8 +22,8 @@ def parts_of(card: Card) -> list[str]:
 
 def test_a_waiting_call_shows_that_it_waits_wide_and_without_a_length() -> None:
     card = a_card(S.APPROVAL_REQUESTED, times=Milestones(started=10.0, available=12.0, requested=12.0))
-    written, waiting = duration_bar.compute_segments(card)
-    assert (written.part, written.description) == ("write", "writing 2.0 s")
+    input_segment, waiting = duration_bar.compute_segments(card)
+    assert (input_segment.part, input_segment.description) == ("write", "writing 2.0 s")
     assert (waiting.part, waiting.description) == ("wait", "waiting") and waiting.width >= 50
 
 

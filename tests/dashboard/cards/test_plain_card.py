@@ -75,14 +75,18 @@ def test_other_states_are_drawn_by_the_template(state: ToolCallState) -> None:
     assert not is_plain(view)
 
 
-def asking(**more: Any) -> CardApproval:
+def build_approval(**more: Any) -> CardApproval:
     fields: dict[str, Any] = {"id": "apr_1", "votable": True, "args_sha256": "ab" * 32, "expires_at": 1.9e9}
     return CardApproval(**(fields | more))
 
 
-ASKING: dict[str, dict[str, Any]] = {
+WAITING_APPROVALS: dict[str, dict[str, Any]] = {
     "nothing special": {},
-    "hostile": {"input": {HOSTILE: HOSTILE}, "tool": CardTool(HOSTILE, "execute"), "approval": asking(id="apr_<&\"'>")},
+    "hostile": {
+        "input": {HOSTILE: HOSTILE},
+        "tool": CardTool(HOSTILE, "execute"),
+        "approval": build_approval(id="apr_<&\"'>"),
+    },
     "no input": {"has_input": False, "input": None},
     "one line": {"input": "x"},
     "long": {"input": {"text": "x" * 50_000}},
@@ -91,34 +95,37 @@ ASKING: dict[str, dict[str, Any]] = {
         "input": {"command": "sudo rm -rf / --no-preserve-root"},
         "tool": CardTool(f"bash{HOSTILE}", "execute"),
     },
-    "no time limit": {"approval": asking(expires_at=0)},
-    "half a second": {"approval": asking(expires_at=1_900_000_000.5)},
-    "nearly half a second": {"approval": asking(expires_at=1_900_000_000.4999998)},
-    "no digest": {"approval": asking(args_sha256="")},
-    "hostile digest": {"approval": asking(args_sha256=HOSTILE)},
-    "quorum": {"approval": asking(have=1, terms={"need": 3})},
-    "reason always": {"approval": asking(terms={"reason": "always"})},
-    "reason to deny": {"approval": asking(terms={"reason": "on_deny"})},
-    "everything may change": {"approval": asking(terms={"editable": [""]})},
-    "hostile parts may change": {"approval": asking(terms={"editable": ["/a", HOSTILE]}), "input": {"a": HOSTILE}},
-    "grants": {"approval": asking(terms={"grants": ["run", "until"], "editable": [""]})},
-    "one grant": {"approval": asking(terms={"grants": ["until", HOSTILE]})},
-    "decision": {"decision": WHY, "approval": asking(request_reason=WHY.reason)},
+    "no time limit": {"approval": build_approval(expires_at=0)},
+    "half a second": {"approval": build_approval(expires_at=1_900_000_000.5)},
+    "nearly half a second": {"approval": build_approval(expires_at=1_900_000_000.4999998)},
+    "no digest": {"approval": build_approval(args_sha256="")},
+    "hostile digest": {"approval": build_approval(args_sha256=HOSTILE)},
+    "quorum": {"approval": build_approval(have=1, terms={"need": 3})},
+    "reason always": {"approval": build_approval(terms={"reason": "always"})},
+    "reason to deny": {"approval": build_approval(terms={"reason": "on_deny"})},
+    "everything may change": {"approval": build_approval(terms={"editable": [""]})},
+    "hostile parts may change": {
+        "approval": build_approval(terms={"editable": ["/a", HOSTILE]}),
+        "input": {"a": HOSTILE},
+    },
+    "grants": {"approval": build_approval(terms={"grants": ["run", "until"], "editable": [""]})},
+    "one grant": {"approval": build_approval(terms={"grants": ["until", HOSTILE]})},
+    "decision": {"decision": WHY, "approval": build_approval(request_reason=WHY.reason)},
 }
 ASKING_MORE: dict[str, dict[str, Any]] = {
-    "a reason of its own": {"approval": asking(request_reason="Please"), "decision": WHY},
-    "a proposed change": {"approval": asking(has_edited=True, edited={"command": "ls"})},
-    "an escalation": {"approval": asking(escalated=(("group:admins", 1.8e9),))},
-    "answered elsewhere": {"approval": asking(votable=False)},
+    "a reason of its own": {"approval": build_approval(request_reason="Please"), "decision": WHY},
+    "a proposed change": {"approval": build_approval(has_edited=True, edited={"command": "ls"})},
+    "an escalation": {"approval": build_approval(escalated=(("group:admins", 1.8e9),))},
+    "answered elsewhere": {"approval": build_approval(votable=False)},
     "questions": {"tool": CardTool("AskUserQuestion"), "input": {"questions": [{"question": "Why?", "options": []}]}},
-    "a time beyond all calendars": {"approval": asking(expires_at=1e30)},
-    "an agent that is away": {"approval": asking(away=True)},
+    "a time beyond all calendars": {"approval": build_approval(expires_at=1e30)},
+    "an agent that is away": {"approval": build_approval(away=True)},
 }
 
 
-@loop_over("name", ASKING)
+@loop_over("name", WAITING_APPROVALS)
 def test_a_card_that_asks_has_the_bytes_of_its_template(name: str) -> None:
-    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **ASKING[name]))
+    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **WAITING_APPROVALS[name]))
     assert is_plain(view)
     assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)
 
@@ -131,7 +138,7 @@ def test_a_card_that_asks_for_more_is_drawn_by_the_template(name: str) -> None:
 
 
 ANN = Actor("human", f"ann{HOSTILE}")
-ANSWERED: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
+ANSWERED_CALLS: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
     "approved": (S.APPROVAL_RESPONDED, {}),
     "approved with words": (
         S.APPROVAL_RESPONDED,
@@ -149,9 +156,9 @@ ANSWERED: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
 
 
 @loop_over("full", [False, True])
-@loop_over("name", ANSWERED)
+@loop_over("name", ANSWERED_CALLS)
 def test_an_answered_card_has_the_bytes_of_its_template(name: str, full: bool) -> None:
-    state, fields = ANSWERED[name]
+    state, fields = ANSWERED_CALLS[name]
     call, view = view_of(a_card(state, **fields), full=full)
     assert is_plain(view)
     assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)

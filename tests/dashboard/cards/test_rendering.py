@@ -58,11 +58,12 @@ def test_a_call_that_the_client_owes_does_not_spin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "null"), (0, "0"), ("", "&quot;&quot;"), (False, "false"), ([], "[]"), ({}, "{}")]
+    ("value", "expected_text"),
+    [(None, "null"), (0, "0"), ("", "&quot;&quot;"), (False, "false"), ([], "[]"), ({}, "{}")],
 )
-def test_empty_results_are_results(value: Any, shown: str) -> None:
+def test_empty_results_are_results(value: Any, expected_text: str) -> None:
     html = html_of(a_card(S.OUTPUT_AVAILABLE, output=value))
-    assert f'<pre class="text">{shown}'.replace("&quot;", '"') in html.replace("&quot;", '"')
+    assert f'<pre class="text">{expected_text}'.replace("&quot;", '"') in html.replace("&quot;", '"')
 
 
 def test_the_vote_form_holds_what_the_person_saw() -> None:
@@ -221,10 +222,10 @@ def hostile_card(state: ToolCallState, text: str) -> Card:
 def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> None:
     for full in (False, True):
         html = html_of(hostile_card(state, text), full=full)
-        seen = Inert()
-        seen.feed(html)
-        assert not seen.tags & {"script", "img", "iframe", "style"}
-        assert not [name for name in seen.attributes if name.startswith("on") or name == "style"]
+        reader = Inert()
+        reader.feed(html)
+        assert not reader.tags & {"script", "img", "iframe", "style"}
+        assert not [name for name in reader.attributes if name.startswith("on") or name == "style"]
         assert not set("\x00\x1b\u202e\u200b\u2060\ud800\U000e0041") & set(html)
         html.encode()  # can be sent
 
@@ -236,16 +237,16 @@ def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None
 
 
 def test_each_revision_is_drawn_once() -> None:
-    kept = rendering.CardCache()
+    cache = rendering.CardCache()
     call = call_of(a_card(S.INPUT_AVAILABLE))
-    assert kept.get_html(call) == kept.get_html(call) and kept.renders == 1
+    assert cache.get_html(call) == cache.get_html(call) and cache.renders == 1
 
 
 def test_only_so_many_cards_are_kept() -> None:
-    kept = rendering.CardCache(size=3)
+    cache = rendering.CardCache(size=3)
     for _ in range(5):
-        kept.get_html(call_of(a_card(S.INPUT_AVAILABLE)))
-    assert len(kept._html_by_key) == 3
+        cache.get_html(call_of(a_card(S.INPUT_AVAILABLE)))
+    assert len(cache._html_by_key) == 3
 
 
 def test_other_threads_get_the_interpreter_between_two_cards(monkeypatch: pytest.MonkeyPatch) -> None:

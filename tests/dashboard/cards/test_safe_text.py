@@ -9,7 +9,7 @@ from tests.support.tables import loop_over
 
 
 @loop_over(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\x00", "U+0000"), ("\ud800", "U+D800"), ("\U000e0041", "U+E0041"),
         ("\ufeff", "U+FEFF"), ("\x85", "U+0085"), ("\u2028", "U+2028"), ("\u2800", "U+2800"), ("\u115f", "U+115F"),
@@ -21,9 +21,9 @@ from tests.support.tables import loop_over
         ("\U0003ffff", "U+3FFFF"), ("\x0b", "U+000B"), ("\r", "U+000D"), ("\x9b", "U+009B"), ("\u2066", "U+2066"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
-    assert safe_text.mark_html(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
-    assert safe_text.mark_text(f"a{text}b") == f"a{shown}b"
+def test_what_cannot_be_seen_is_drawn(text: str, expected_text: str) -> None:
+    assert safe_text.mark_html(f"a{text}b") == f'a<span class="mark">{expected_text}</span>b'
+    assert safe_text.mark_text(f"a{text}b") == f"a{expected_text}b"
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,8 @@ def test_a_high_risk_is_denied_together_and_never_approved_together(ann: Client,
     for number in range(2):
         a_call("approval-requested", tool="delete_file", input={"path": f"{number}.txt"}, call_id=f"d{number}")
     page = ann.get("/approvals/").content.decode()
-    shown = page[page.index('id="batch"') : page.index('class="pane"')]
-    assert "cannot be approved together" in shown and 'value="approve"' not in shown and 'value="deny"' in shown
+    html = page[page.index('id="batch"') : page.index('class="pane"')]
+    assert "cannot be approved together" in html and 'value="approve"' not in html and 'value="deny"' in html
     picks = tickets(page)
     answer = send(ann, "approve", picks)
     assert answer.status_code == 422 and "approve this call on its own card" in answer.content.decode()

@@ -32,10 +32,10 @@ class ChangeWhileOthersWait(Command):
 
     def __init__(self, change: Callable[[], object]) -> None:
         super().__init__()
-        self.change, self.begun = change, threading.Event()
+        self.change, self.start_event = change, threading.Event()
 
     def apply(self, tx: Any) -> None:
-        self.begun.set()
+        self.start_event.set()
         deadline = time.monotonic() + PATIENCE
         while not group_commit.WRITER._queue and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -78,7 +78,7 @@ def test_a_vote_that_waits_while_its_session_ends_does_not_count(
     fields = {"decision": "approve", "rev": card.rev, "args_sha256": card.approval.args_sha256}
     changing = ChangeWhileOthersWait(lambda: CHANGES[change](person))
     group_commit.WRITER.enqueue(changing)
-    assert changing.begun.wait(PATIENCE)
+    assert changing.start_event.wait(PATIENCE)
     status = WAYS[way](client, pk, fields)
     if change == "nothing":
         assert status in (200, 303) and Vote.objects.count() == 1

@@ -34,10 +34,10 @@ def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatc
     monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
     for number in range(5):
         a_call("output-denied", call_id=f"call-{number}")
-    seen, url = [], "/approvals/history/"
+    shown_calls, url = [], "/approvals/history/"
     while url:
         answer = ann.get(url)
-        seen += [row.approval.call.call_id for row in answer.context["answered"]]
+        shown_calls += [row.approval.call.call_id for row in answer.context["answered"]]
         after = answer.context["next"]
         url = f"/approvals/history/?after={after}" if after else ""
-    assert seen == [f"call-{number}" for number in (4, 3, 2, 1, 0)]
+    assert shown_calls == [f"call-{number}" for number in (4, 3, 2, 1, 0)]

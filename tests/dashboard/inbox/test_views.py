@@ -73,16 +73,16 @@ def test_the_same_answer_again_is_fine_and_another_answer_shows_who_was_first(
     ann: Client, a_call: Any, a_person: Any
 ) -> None:
     call = a_call("approval-requested")
-    sent = form(call)
-    assert ann.post(address(call), sent, headers=HTMX).status_code == 200
-    assert ann.post(address(call), sent, headers=HTMX).status_code == 200
+    form_data = form(call)
+    assert ann.post(address(call), form_data, headers=HTMX).status_code == 200
+    assert ann.post(address(call), form_data, headers=HTMX).status_code == 200
     ben = Client()
     ben.force_login(a_person("approver", "ben"))
-    late = ben.post(address(call), sent | {"decision": "deny"}, headers=HTMX)
+    late = ben.post(address(call), form_data | {"decision": "deny"}, headers=HTMX)
     assert late.status_code == 409
     card = late.content.decode()
     assert "data-told" in card and "Already approved by ann" in card and 'data-state="approval-responded"' in card
-    plain = ben.post(address(call), sent | {"decision": "deny"})
+    plain = ben.post(address(call), form_data | {"decision": "deny"})
     assert plain.status_code == 409 and "Already approved by ann" in plain.content.decode()
     assert "<article" in plain.content.decode() and Vote.objects.count() == 1
 
@@ -116,9 +116,9 @@ def test_a_form_that_makes_no_sense_is_422(ann: Client, a_call: Any, wrong: dict
 
 
 def test_unknown_approvals_are_404(ann: Client, db: None) -> None:
-    sent = {"decision": "approve", "rev": 1, "args_sha256": "0" * 64}
+    form_data = {"decision": "approve", "rev": 1, "args_sha256": "0" * 64}
     for headers in (HTMX, {}):
-        assert ann.post("/approvals/apr_nothing/vote", sent, headers=headers).status_code == 404
+        assert ann.post("/approvals/apr_nothing/vote", form_data, headers=headers).status_code == 404
     assert ann.get("/approvals/apr_nothing/").status_code == 404
 
 
@@ -160,12 +160,12 @@ def test_hostile_words_of_agents_and_people_are_escaped(ann: Client, a_call: Any
 @pytest.mark.django_db(transaction=True)
 def test_of_two_people_at_the_same_moment_one_wins(a_call: Any, a_person: Any) -> None:
     call = a_call("approval-requested")
-    url, sent, got = address(call), form(call), []
+    url, form_data, statuses = address(call), form(call), []
     gun = threading.Barrier(2)
 
     def answer(client: Client, decision: str) -> None:
         gun.wait()
-        got.append(client.post(url, sent | {"decision": decision}, headers=HTMX).status_code)
+        statuses.append(client.post(url, form_data | {"decision": decision}, headers=HTMX).status_code)
         connection.close()
 
     people = []
@@ -177,7 +177,7 @@ def test_of_two_people_at_the_same_moment_one_wins(a_call: Any, a_person: Any) -
         person.start()
     for person in people:
         person.join()
-    assert sorted(got) == [200, 409] and Vote.objects.count() == 1
+    assert sorted(statuses) == [200, 409] and Vote.objects.count() == 1
 
 
 # ---------------------------------------------------------------- who may open what

@@ -16,16 +16,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 async def test_a_socket_without_a_sign_in_is_closed_with_its_code() -> None:
-    async with watching(None, "/ws/me/") as opened:
-        assert await close_code(opened) == 4401
+    async with watching(None, "/ws/me/") as live_socket:
+        assert await close_code(live_socket) == 4401
 
 
 async def test_who_has_no_role_may_not_watch(django_user_model: Any) -> None:
     client = Client()
     nobody = await sync_to_async(django_user_model.objects.create_user)("nobody", password="x")
     await sync_to_async(client.force_login)(nobody)
-    async with watching(client, "/ws/me/") as opened:
-        assert await close_code(opened) == 4403
+    async with watching(client, "/ws/me/") as live_socket:
+        assert await close_code(live_socket) == 4403
 
 
 @pytest.mark.usefixtures("frequent_checks")
@@ -44,7 +44,7 @@ async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str
             person.groups.clear()
 
     path = "/ws/me/"
-    async with watching(signed_in, path) as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, path) as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         await sync_to_async(end)()
-        assert await close_code(opened) == (4403 if ending == "lose the role" else 4401)
+        assert await close_code(live_socket) == (4403 if ending == "lose the role" else 4401)

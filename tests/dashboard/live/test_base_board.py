@@ -22,19 +22,19 @@ def test_what_is_rendered_is_what_a_board_without_turns_would_show_in_the_end(
 ) -> None:
     repeated = RepeatedCards()
     latest: dict[int, tuple[str, int]] = {}
-    shown: dict[int, tuple[str, int]] = {}
+    versions: dict[int, tuple[str, int]] = {}
     for number, changes in enumerate(ticks, 1):
         calls = [call(pk, state, number) for pk, state in changes]
         latest |= {each.pk: (each.state, each.seq) for each in calls}
         chosen_calls = repeated.select(calls)
         growing = [
-            each for each in chosen_calls if each.state in GROWING and shown.get(each.pk, ("",))[0] == each.state
+            each for each in chosen_calls if each.state in GROWING and versions.get(each.pk, ("",))[0] == each.state
         ]
         assert len(growing) <= MOST_REPEATS or not calls
-        shown |= {each.pk: (each.state, each.seq) for each in chosen_calls}
-        assert {pk: state for pk, (state, _) in shown.items()} == {pk: state for pk, (state, _) in latest.items()}
-    shown |= {each.pk: (each.state, each.seq) for each in repeated.select([])}
-    assert shown == latest and not repeated
+        versions |= {each.pk: (each.state, each.seq) for each in chosen_calls}
+        assert {pk: state for pk, (state, _) in versions.items()} == {pk: state for pk, (state, _) in latest.items()}
+    versions |= {each.pk: (each.state, each.seq) for each in repeated.select([])}
+    assert versions == latest and not repeated
 
 
 def test_calls_that_grow_take_turns_and_a_new_one_does_not_wait() -> None:
@@ -43,6 +43,6 @@ def test_calls_that_grow_take_turns_and_a_new_one_does_not_wait() -> None:
     assert repeated.select(calls) == calls
     turns = [{each.pk for each in repeated.select(calls)} for _ in range(3)]
     assert [len(turn) for turn in turns] == [MOST_REPEATS] * 3 and set().union(*turns) == {each.pk for each in calls}
-    ended, new = call(3, "output-available"), call(99)
-    assert {3, 99} <= {each.pk for each in repeated.select([*calls[:2], ended, new])}
+    ended_call, new = call(3, "output-available"), call(99)
+    assert {3, 99} <= {each.pk for each in repeated.select([*calls[:2], ended_call, new])}
     assert repeated and repeated.select([]) and not repeated

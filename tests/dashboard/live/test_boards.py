@@ -26,40 +26,40 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def test_everybody_knows_how_many_wait(
     signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any
 ) -> None:
-    async with watching(signed_in, "/ws/me/") as opened:
-        assert 'data-waiting-count="0"' in await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        assert 'data-waiting-count="0"' in await live_socket.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
-        assert "Approval needed: bash" in await text_with(opened, 'data-waiting-count="1"')
+        assert "Approval needed: bash" in await text_with(live_socket, 'data-waiting-count="1"')
         await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
-        await text_with(opened, 'data-waiting-count="0"')
+        await text_with(live_socket, 'data-waiting-count="0"')
 
 
 @pytest.mark.parametrize("board", ["now", "approvals"])
 async def test_what_waits_comes_and_stays_with_its_answer(
     signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any, board: str
 ) -> None:
-    async with watching(signed_in, f"/ws/me/?board={board}") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, f"/ws/me/?board={board}") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
-        assert 'hx-swap="place"' in await text_with(opened, 'value="approve"')
+        assert 'hx-swap="place"' in await text_with(live_socket, 'value="approve"')
         await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
-        result = await text_with(opened, 'data-state="output-denied"')
+        result = await text_with(live_socket, 'data-state="output-denied"')
         assert 'hx-swap="renew"' in result and 'value="approve"' not in result and "csrfmiddlewaretoken" not in result
 
 
 async def test_the_calls_board_keeps_to_its_filters(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
-    async with watching(signed_in, "/ws/me/?board=calls&tool=wanted") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/?board=calls&tool=wanted") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         await sync_to_async(a_call)(call_id="no", tool="other")
         await sync_to_async(a_call)(call_id="yes", tool="wanted")
-        assert 'data-call-id="no"' not in await text_with(opened, 'data-call-id="yes"')
+        assert 'data-call-id="no"' not in await text_with(live_socket, 'data-call-id="yes"')
 
 
 async def test_the_runs_board_draws_its_rows_again(signed_in: Client, a_run: Callable[..., Run]) -> None:
-    async with watching(signed_in, "/ws/me/?board=runs") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/?board=runs") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         await sync_to_async(a_run)("newest-run")
-        await text_with(opened, "newest-run")
+        await text_with(live_socket, "newest-run")
 
 
 def test_what_did_not_change_is_not_said_again(db: None) -> None:
@@ -104,8 +104,8 @@ async def draw_page(client: Client) -> str:
 
 async def read_calls(client: Client, address: str) -> list[str]:
     """Return the calls of the first message."""
-    async with watching(client, address) as opened:
-        first = await opened.receive_from(timeout=PATIENCE)
+    async with watching(client, address) as live_socket:
+        first = await live_socket.receive_from(timeout=PATIENCE)
     assert 'id="waiting-line"' in first
     return re.findall(r'data-call-id="(c\d)"', first)
 
@@ -128,14 +128,14 @@ async def test_a_call_that_was_answered_after_the_page_was_drawn_is_sent_with_it
     call = await sync_to_async(a_call)("approval-requested", call_id="c1")
     address = await draw_page(signed_in)
     await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
-    async with watching(signed_in, address) as opened:
-        first = await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, address) as live_socket:
+        first = await live_socket.receive_from(timeout=PATIENCE)
     assert 'data-state="output-denied"' in first and 'hx-swap="renew"' in first
 
 
-@pytest.mark.parametrize("shown", ["", "x", "1-1", "1-1.x_2.3", "9" * 30 + "-1.1", "1-1.1_" * 5_000, "²-1.1"])
+@pytest.mark.parametrize("shown_calls", ["", "x", "1-1", "1-1.x_2.3", "9" * 30 + "-1.1", "1-1.1_" * 5_000, "²-1.1"])
 async def test_a_broken_list_of_shown_calls_is_as_good_as_none(
-    signed_in: Client, a_call: Callable[..., ToolCall], shown: str
+    signed_in: Client, a_call: Callable[..., ToolCall], shown_calls: str
 ) -> None:
     await sync_to_async(a_call)("approval-requested", call_id="c1")
-    assert await read_calls(signed_in, f"/ws/me/?board=approvals&shown={quote(shown)}") == ["c1"]
+    assert await read_calls(signed_in, f"/ws/me/?board=approvals&shown={quote(shown_calls)}") == ["c1"]

@@ -25,25 +25,25 @@ piece = f.InputDelta
 def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCall]) -> None:
     value, completed = a_call("approval-requested", call_id="a"), a_call("output-error", call_id="b")
     looks = ChangeReader()
-    seen = {call.pk: call for call in looks._fetch({value.run_id, completed.run_id}, asked_only=False)}
-    assert set(seen) == {value.pk, completed.pk}
-    for call in ToolCall.objects.filter(pk__in=seen).select_related("run"):
+    calls_by_pk = {call.pk: call for call in looks._fetch({value.run_id, completed.run_id}, asked_only=False)}
+    assert set(calls_by_pk) == {value.pk, completed.pk}
+    for call in ToolCall.objects.filter(pk__in=calls_by_pk).select_related("run"):
         fields = [field.attname for field in ToolCall._meta.concrete_fields]
-        assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
-        assert rendering.render_uncached(seen[call.pk]) == rendering.render_uncached(call)
+        assert [getattr(calls_by_pk[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
+        assert rendering.render_uncached(calls_by_pk[call.pk]) == rendering.render_uncached(call)
     assert not looks._fetch({value.run_id, completed.run_id}, asked_only=False)
 
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
     size = 2 * SMALL_TEXT
-    begun = {
+    inputs = {
         "long": "l" * size,
         "odd": "\ud800" * size,
         "late": "x" * size,
         "vast": "v" * (queries.MAX_CACHED_TEXT + 1),
     }
     run = a_run(
-        "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
+        "streams", *[fact for call in inputs for fact in (f.InputStarted(call, "Bash"), piece(call, inputs[call]))]
     )
     forgetful, mindful, lagged = ChangeReader(), ChangeReader(), set()
     for number in range(40):
@@ -55,13 +55,15 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
         there = {call.pk: call for call in ToolCall.objects.all()}
         lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
         for looks in (forgetful, mindful):
-            seen = looks._fetch({run.pk}, asked_only=False)
-            assert len(seen) == (4 if number == 0 or number > 30 else 3)
-            assert [str(call.as_card().text) for call in seen] == [str(there[call.pk].as_card().text) for call in seen]
-    assert lagged == set(begun)
+            calls = looks._fetch({run.pk}, asked_only=False)
+            assert len(calls) == (4 if number == 0 or number > 30 else 3)
+            assert [str(call.as_card().text) for call in calls] == [
+                str(there[call.pk].as_card().text) for call in calls
+            ]
+    assert lagged == set(inputs)
     # The odd text is in its card, the vast one is not cached.
     assert set(mindful._texts._texts) == {(run.pk, 1), (run.pk, 3)}
-    group_commit.execute(RecordFacts(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
+    group_commit.execute(RecordFacts(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in inputs]))
     mindful._fetch({run.pk}, asked_only=False)
     assert not mindful._texts._texts
 
@@ -78,8 +80,8 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
         committed_cards.clear()  # as if another process had written them
         assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
         with django_assert_max_num_queries(3):  # the calls, the run's name, the log
-            seen = looks._fetch({run.pk}, asked_only=False)
-            assert len(seen) == 30 and all(rendering.render_uncached(call) for call in seen)
+            calls = looks._fetch({run.pk}, asked_only=False)
+            assert len(calls) == 30 and all(rendering.render_uncached(call) for call in calls)
 
 
 def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:

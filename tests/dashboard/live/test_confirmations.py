@@ -37,27 +37,27 @@ async def test_a_browser_that_stops_confirming_gets_what_it_missed_in_one_frame(
     signed_in: Client, a_run: Callable[..., Run], source: Any
 ) -> None:
     await sync_to_async(a_run)("slow", f.InputReady("c0", "Read", {"path": "a"}, False))
-    async with watching(signed_in, "/ws/runs/slow/") as opened:
-        await text_with(opened, 'data-call-id="c0"')
-        await opened.send_to(text_data="ok")
+    async with watching(signed_in, "/ws/runs/slow/") as live_socket:
+        await text_with(live_socket, 'data-call-id="c0"')
+        await live_socket.send_to(text_data="ok")
         await change(source, 1)
-        unconfirmed = [await opened.receive_from(timeout=PATIENCE) for _ in range(MAX_UNCONFIRMED)]
-        assert await opened.receive_nothing(timeout=0.5) and "c6" not in "".join(unconfirmed)
-        await opened.send_to(text_data="ok")
-        late = await opened.receive_from(timeout=PATIENCE)
-        missing = [
+        unconfirmed = [await live_socket.receive_from(timeout=PATIENCE) for _ in range(MAX_UNCONFIRMED)]
+        assert await live_socket.receive_nothing(timeout=0.5) and "c6" not in "".join(unconfirmed)
+        await live_socket.send_to(text_data="ok")
+        late = await live_socket.receive_from(timeout=PATIENCE)
+        missing_frames = [
             number for number in range(1, CHANGES + 1) if f'data-call-id="c{number}"' not in "".join(unconfirmed)
         ]
-        assert missing and all(f'data-call-id="c{number}"' in late for number in missing)
+        assert missing_frames and all(f'data-call-id="c{number}"' in late for number in missing_frames)
 
 
 async def test_a_browser_that_never_confirms_is_sent_all_frames(
     signed_in: Client, a_run: Callable[..., Run], source: Any
 ) -> None:
     await sync_to_async(a_run)("slow", f.InputReady("c0", "Read", {"path": "a"}, False))
-    async with watching(signed_in, "/ws/runs/slow/") as opened:
+    async with watching(signed_in, "/ws/runs/slow/") as live_socket:
         await change(source, 1)
-        await text_with(opened, f'data-call-id="c{CHANGES}"')
+        await text_with(live_socket, f'data-call-id="c{CHANGES}"')
 
 
 async def test_a_lost_confirmation_holds_frames_back_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,13 +55,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
     await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
-    async with watching(signed_in, "/ws/runs/busy/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/runs/busy/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         before, shown_text = rendering.card_cache.renders, asyncio.get_running_loop().time()
         for number in range(60):
             await say(source, "busy", f.InputDelta("c1", f"{number} "))
         frames = 1
-        while "58 59" not in await opened.receive_from(timeout=PATIENCE):
+        while "58 59" not in await live_socket.receive_from(timeout=PATIENCE):
             frames += 1
         looks = (asyncio.get_running_loop().time() - shown_text) / hub.TICK_SECONDS + hub.BURST
         assert frames <= looks and rendering.card_cache.renders - before <= looks
@@ -71,11 +71,11 @@ async def test_a_request_for_approval_does_not_wait_for_the_tick(
     signed_in: Client, a_call: Callable[..., ToolCall], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "TICK_SECONDS", 10 * PATIENCE)
-    async with watching(signed_in, "/ws/me/?board=approvals") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/?board=approvals") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         for number in range(2 * hub.BURST):  # more than may follow each other at once
             call = await sync_to_async(a_call)("approval-requested", call_id=f"c{number}", run=f"run{number}")
-            assert f'id="c-{call.public_id}"' in await text_with(opened, call.public_id)
+            assert f'id="c-{call.public_id}"' in await text_with(live_socket, call.public_id)
 
 
 def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
@@ -93,25 +93,25 @@ class SlowBrowser:
 
     def __init__(self, client: Client, path: str) -> None:
         self.scope = socket(client, path).scope
-        self.reads, self.stuck, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.reads, self.stuck, self.leave_event = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.reads.set()
-        self.got: list[str] = []
+        self.messages: list[str] = []
 
     async def receive(self) -> dict[str, Any]:
-        if not self.got:
-            self.got.append("")
+        if not self.messages:
+            self.messages.append("")
             return {"type": "websocket.connect"}
-        await self.gone.wait()
+        await self.leave_event.wait()
         return {"type": "websocket.disconnect", "code": 1001}
 
     async def send(self, message: dict[str, Any]) -> None:
         if not self.reads.is_set():
             self.stuck.set()
             await self.reads.wait()
-        self.got.append(message.get("text", ""))
+        self.messages.append(message.get("text", ""))
 
     def has(self, expected: str) -> bool:
-        return any(expected in text for text in self.got)
+        return any(expected in text for text in self.messages)
 
 
 async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing_more_happens(
@@ -131,7 +131,7 @@ async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing
     browser.reads.set()
     await until_true(lambda: browser.has(f'data-call-id="{many[-1].call_id}"'))
     assert all(browser.has(f'data-call-id="{fact.call_id}"') for fact in many[-PAGE:])
-    browser.gone.set()
+    browser.leave_event.set()
     await asyncio.wait_for(serving, PATIENCE)
 
 
@@ -139,8 +139,8 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
     signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await sync_to_async(a_run)("shaky", f.InputStarted("c1", "Bash"))
-    async with watching(signed_in, "/ws/runs/shaky/") as opened:
-        await text_with(opened, 'data-state="input-streaming"')
+    async with watching(signed_in, "/ws/runs/shaky/") as live_socket:
+        await text_with(live_socket, 'data-state="input-streaming"')
         board, failed = hub.get_hub().boards["run", run.pk, "", 0], []
 
         def away(calls: Any) -> dict[str, str]:
@@ -150,13 +150,13 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
 
         monkeypatch.setattr(board, "render_changed_cards", away)
         await say(source, "shaky", f.InputReady("c1", "Bash", {}, True))
-        await text_with(opened, 'data-state="input-available"')
+        await text_with(live_socket, 'data-state="input-available"')
         assert failed
 
 
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
-    async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         ours_now = hub.get_hub()
         assert ours_now._task is not None and doorbell._listeners
     async with asyncio.timeout(PATIENCE):
@@ -174,8 +174,8 @@ async def test_earlier_calls_of_a_run_are_no_news_for_a_new_watcher(
     async with watching(signed_in, "/ws/me/") as me:  # the hub is there, and knows nothing of runs that are over
         await me.receive_from(timeout=PATIENCE)
         key = ("run", run.pk, "", 0)
-        async with watching(signed_in, "/ws/runs/long/") as opened:
-            await text_with(opened, "old2")
+        async with watching(signed_in, "/ws/runs/long/") as live_socket:
+            await text_with(live_socket, "old2")
             looked: list[str] = []
             board = hub.get_hub().boards[key]
             board.render_changed_cards = lambda calls: looked.extend(call.call_id for call in calls) or {}  # type: ignore[method-assign]
@@ -191,8 +191,8 @@ async def test_an_approval_is_news_for_the_inbox_even_if_its_run_is_opened_meanw
         await inbox.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)  # the ring comes late
         call = await sync_to_async(a_call)("approval-requested", run="asks")
-        async with watching(signed_in, "/ws/runs/asks/") as opened:
-            await text_with(opened, call.call_id)
+        async with watching(signed_in, "/ws/runs/asks/") as live_socket:
+            await text_with(live_socket, call.call_id)
             await text_with(inbox, f'data-call-id="{call.call_id}"')
 
 
@@ -201,11 +201,11 @@ async def test_a_lost_ring_costs_a_heartbeat(
     signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sync_to_async(a_run)("quiet", f.InputStarted("c1", "Bash"))
-    async with watching(signed_in, "/ws/runs/quiet/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/runs/quiet/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
-        await text_with(opened, 'data-state="input-available"')
+        await text_with(live_socket, 'data-state="input-available"')
 
 
 @pytest.mark.usefixtures("frequent_checks")
@@ -221,9 +221,9 @@ async def test_runs_that_ring_do_not_hide_one_whose_ring_was_lost(
             doorbell.ring({busy.pk})
             await asyncio.sleep(0.02)
 
-    async with watching(signed_in, "/ws/runs/quiet/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/runs/quiet/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         ringing = asyncio.create_task(ring_on())
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
-        await text_with(opened, 'data-state="input-available"', seconds=10)
+        await text_with(live_socket, 'data-state="input-available"', seconds=10)
         ringing.cancel()

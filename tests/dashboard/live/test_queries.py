@@ -32,13 +32,13 @@ def _draw_facts(rng: random.Random) -> list[Any]:
     for _ in range(rng.randint(1, 4)):
         call, value = f"c{rng.randint(1, 4)}", rng.choice(ODD_VALUES)
         sample: Any = rng.choice([fact for fact in SAMPLES if type(fact).__name__.startswith(("Input", "Output"))])
-        made = [
+        call_facts = [
             f.InputDelta(call, rng.choice(["text ", "\ud83d", SECRET, "long " * SMALL_TEXT])),
             f.InputReady(call, "Bash", {"command": value}, True),
             f.OutputReady(call, value),
             replace(sample, call_id=call),
         ]
-        facts.append(rng.choice(made))
+        facts.append(rng.choice(call_facts))
     return facts
 
 
@@ -52,7 +52,7 @@ def _draw(calls: list[ToolCall]) -> list[tuple[Any, ...]]:
 def test_cards_of_this_process_look_like_those_of_another_and_never_go_backwards(source: Any, seed: int) -> None:
     rng = random.Random(seed)
     run, near, far = 0, ChangeReader(), ChangeReader()
-    shown: dict[int, tuple[int, int]] = {}
+    versions: dict[int, tuple[int, int]] = {}
     reads_without_rows = 0
     for number in range(30):
         run = group_commit.execute(RecordFacts(source, "run", _draw_facts(rng)))
@@ -64,9 +64,9 @@ def test_cards_of_this_process_look_like_those_of_another_and_never_go_backwards
         committed_cards.clear()
         assert _draw(far._fetch({run}, asked_only=False)) == from_writer
         for ordinal, rev, seq, _ in from_writer:
-            assert shown.get(ordinal, (0, 0)) < (seq, rev)
-            shown[ordinal] = seq, rev
-    assert shown == {call.ordinal: (call.seq, call.rev) for call in ToolCall.objects.filter(run=run)}
+            assert versions.get(ordinal, (0, 0)) < (seq, rev)
+            versions[ordinal] = seq, rev
+    assert versions == {call.ordinal: (call.seq, call.rev) for call in ToolCall.objects.filter(run=run)}
     assert reads_without_rows > 5
 
 
@@ -74,14 +74,16 @@ def test_a_version_of_this_process_is_not_opened(
     a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
     run = a_run("own", f.InputReady("c1", "Bash", {"command": "ls"}, True))
-    opened = []
+    openings = []
     for place in (ToolCall._meta.get_field("card"), ToolCall._meta.get_field("text")):
-        read = place.from_db_value
-        monkeypatch.setattr(place, "from_db_value", lambda *arguments, read=read: opened.append(1) or read(*arguments))
+        load = place.from_db_value
+        monkeypatch.setattr(
+            place, "from_db_value", lambda *arguments, load=load: openings.append(1) or load(*arguments)
+        )
     queries._prepare_columns.cache_clear()
     (call,) = ChangeReader()._fetch({run.pk}, asked_only=False)
-    assert "ls" in rendering.render(call) and not opened
+    assert "ls" in rendering.render(call) and not openings
     committed_cards.clear()
     (call,) = ChangeReader()._fetch({run.pk}, asked_only=False)
-    assert "ls" in rendering.render_uncached(call) and opened
+    assert "ls" in rendering.render_uncached(call) and openings
     queries._prepare_columns.cache_clear()

@@ -20,24 +20,24 @@ from toolcards.gate.writer import group_commit
 from toolcards.models import Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SHOWN = re.compile(r'data-call-id="(c\d)"|<div class="body [a-z]+">(\w+)')
+CARD_PATTERN = re.compile(r'data-call-id="(c\d)"|<div class="body [a-z]+">(\w+)')
 
 
 async def read_first(client: Client, address: str) -> list[str]:
     """Return the calls and texts of the first message, and the header."""
-    async with watching(client, address) as opened:
-        first = await opened.receive_from(timeout=PATIENCE)
-    return [call or text for call, text in SHOWN.findall(first)] + ["head"] * first.count('id="run-head"')
+    async with watching(client, address) as live_socket:
+        first = await live_socket.receive_from(timeout=PATIENCE)
+    return [call or text for call, text in CARD_PATTERN.findall(first)] + ["head"] * first.count('id="run-head"')
 
 
 async def test_the_socket_of_a_page_sends_what_came_after_the_page_was_drawn(
     signed_in: Client, a_run: Callable[..., Run], source: Any
 ) -> None:
     facts = f.InputReady("c1", "Read", {}, True), f.InputReady("c2", "Read", {}, True), f.TextDelta(text="Hello")
-    drawn = (await sync_to_async(a_run)("drawn", *facts)).seq
+    drawn_seq = (await sync_to_async(a_run)("drawn", *facts)).seq
     page = await sync_to_async(lambda: signed_in.get("/runs/drawn/").content.decode())()
     address = re.search(r'hx-ws:connect="(/ws/runs/drawn/[^"]*)"', page)[1].replace("&amp;", "&")
-    assert f"since={drawn}" in address
+    assert f"since={drawn_seq}" in address
     assert await read_first(signed_in, address) == ["head"]
     assert await read_first(signed_in, "/ws/runs/drawn/") == ["c1", "c2", "Hello", "head"]
     more = [f.OutputReady("c1", 0), f.InputReady("c3", "Read", {}, True)]
@@ -56,4 +56,4 @@ def test_text_before_a_new_call_comes_with_it(a_run: Callable[..., Run], source:
     group_commit.execute(RecordFacts(source, "said", more))
     calls = list(ToolCall.objects.filter(run=run, call_id="c2").select_related("run", "run__source"))
     frame = board.render_changes(BoardNews(calls=calls, runs=frozenset({run.pk})))
-    assert [call or text for call, text in SHOWN.findall(frame.text)] == ["Hello", "c2"]
+    assert [call or text for call, text in CARD_PATTERN.findall(frame.text)] == ["Hello", "c2"]

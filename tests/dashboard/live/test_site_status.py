@@ -18,31 +18,31 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_in: Client) -> None:
     throw = sync_to_async(gate.set_kill_switch)
-    async with watching(signed_in, "/ws/me/") as opened:
-        assert "data-killswitch" not in await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        assert "data-killswitch" not in await live_socket.receive_from(timeout=PATIENCE)
         await throw("ben", True, "a <b>drill</b>")
-        result = await text_with(opened, "data-killswitch")
+        result = await text_with(live_socket, "data-killswitch")
         assert "by ben" in result and "a &lt;b&gt;drill&lt;/b&gt;" in result and 'hx-target="#standing"' in result
         await throw("ben", False)
-        assert "data-killswitch" not in await text_with(opened, 'hx-target="#standing"')
+        assert "data-killswitch" not in await text_with(live_socket, 'hx-target="#standing"')
 
 
 @pytest.mark.usefixtures("frequent_checks")
 async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
     signed_in: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)
         await sync_to_async(gate.set_kill_switch)("another process", True)
-        await text_with(opened, "data-killswitch")
+        await text_with(live_socket, "data-killswitch")
 
 
 @pytest.mark.usefixtures("frequent_checks")
 async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Client) -> None:
-    async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         await sync_to_async(gate.break_glass)("ben", "a fire", 60)
-        assert "a fire" in await text_with(opened, "data-breakglass")
+        assert "a fire" in await text_with(live_socket, "data-breakglass")
         await BreakGlass.objects.aupdate(until=time.time())  # nothing rings for the clock
-        assert "data-breakglass" not in await text_with(opened, 'hx-target="#standing"')
+        assert "data-breakglass" not in await text_with(live_socket, 'hx-target="#standing"')

@@ -22,48 +22,48 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 async def test_the_first_push_is_the_whole_board(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
     await sync_to_async(lambda: [a_call(call_id=f"c{n}", run="a/b") for n in range(3)])()
-    async with watching(signed_in, "/ws/runs/a%2Fb/") as opened:
-        first = await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/runs/a%2Fb/") as live_socket:
+        first = await live_socket.receive_from(timeout=PATIENCE)
     assert re.findall(r'data-call-id="(c\d)"', first) == ["c0", "c1", "c2"] and 'id="run-head"' in first
 
 
 async def test_each_change_is_pushed_with_its_state(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
     await sync_to_async(a_run)("live", f.InputStarted("c1", "Bash"))
-    async with watching(signed_in, "/ws/runs/live/") as opened:
-        await text_with(opened, 'data-state="input-streaming"')
+    async with watching(signed_in, "/ws/runs/live/") as live_socket:
+        await text_with(live_socket, 'data-state="input-streaming"')
         await say(source, "live", f.InputDelta("c1", '{"command": "ls"'))
-        assert "{&quot;command&quot;: &quot;ls&quot;" in await text_with(opened, "characters so far")
+        assert "{&quot;command&quot;: &quot;ls&quot;" in await text_with(live_socket, "characters so far")
         await say(source, "live", f.InputReady("c1", "Bash", {"command": "ls"}, True))
-        await text_with(opened, 'data-state="input-available"')
+        await text_with(live_socket, 'data-state="input-available"')
         await say(source, "live", f.OutputReady("c1", 0))
-        await text_with(opened, 'data-state="output-available"')
+        await text_with(live_socket, 'data-state="output-available"')
 
 
 async def test_a_card_of_a_step_that_was_reset_goes(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
     await sync_to_async(a_run)("again", f.StepStarted(), f.InputReady("c1", "Bash", {}, True, per_step=True))
-    async with watching(signed_in, "/ws/runs/again/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/runs/again/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         await say(source, "again", f.StepReset())
-        await text_with(opened, "data-removed")
+        await text_with(live_socket, "data-removed")
 
 
 async def test_a_socket_of_an_unknown_run_is_closed_with_its_code(signed_in: Client) -> None:
-    async with watching(signed_in, "/ws/runs/nothing/") as opened:
-        assert await close_code(opened) == 4404
+    async with watching(signed_in, "/ws/runs/nothing/") as live_socket:
+        assert await close_code(live_socket) == 4404
 
 
 @pytest.mark.parametrize("origin", [b"", ORIGIN, b"https://evil.example"])
 async def test_an_unknown_socket_address_has_its_own_close_code(origin: bytes) -> None:
-    opened = socket(None, "/ws/agents/", origin)  # mistyped: it is neither the key nor the page that is wrong
-    assert (await opened.connect(timeout=PATIENCE))[0]
-    assert await close_code(opened) == 4404
+    live_socket = socket(None, "/ws/agents/", origin)  # mistyped: it is neither the key nor the page that is wrong
+    assert (await live_socket.connect(timeout=PATIENCE))[0]
+    assert await close_code(live_socket) == 4404
 
 
 async def test_a_server_that_stops_asks_the_page_to_reconnect(signed_in: Client) -> None:
-    async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=PATIENCE)
+    async with watching(signed_in, "/ws/me/") as live_socket:
+        await live_socket.receive_from(timeout=PATIENCE)
         shutdown.begin()
-        assert await close_code(opened) == 1012
+        assert await close_code(live_socket) == 1012
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_only_our_own_pages_open_sockets(settings: Any, origin: str, host: str, 
 
 
 async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:
-    opened = socket(signed_in, "/ws/me/", origin=b"http://evil.example")
-    assert (await opened.connect(timeout=PATIENCE))[0] is False
+    live_socket = socket(signed_in, "/ws/me/", origin=b"http://evil.example")
+    assert (await live_socket.connect(timeout=PATIENCE))[0] is False

@@ -159,7 +159,7 @@ async def test_a_socket_of_the_page_gets_the_numbers(signed_in: Client, a_call: 
     from asgiref.sync import sync_to_async
 
     await sync_to_async(a_call)("output-available", tool="one", call_id="a")
-    async with watching(signed_in, "/ws/me/?board=tools&range=24h&sort=calls") as opened:
-        await text_with(opened, "1 call counted")
+    async with watching(signed_in, "/ws/me/?board=tools&range=24h&sort=calls") as live_socket:
+        await text_with(live_socket, "1 call counted")
         await sync_to_async(a_call)("output-available", tool="one", call_id="b")
-        assert "<tr id=" in await text_with(opened, "2 calls counted")
+        assert "<tr id=" in await text_with(live_socket, "2 calls counted")

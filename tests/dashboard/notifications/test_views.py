@@ -14,7 +14,7 @@ from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
 from toolcards.notifications import subscriptions
 
-WANTED = {"name": "ops", "format": "webhook", "url": "https://example.com/hook", "severity": "low", "zone": "UTC"}
+WEBHOOK_FORM = {"name": "ops", "format": "webhook", "url": "https://example.com/hook", "severity": "low", "zone": "UTC"}
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +34,11 @@ def test_only_admins_see_and_change_notifications(client: Client, a_person: Call
     assert client.get("/settings/notify/").status_code == 302
     client.force_login(a_person("approver"))
     assert client.get("/settings/notify/").status_code == 403
-    assert client.post("/settings/notify/", WANTED).status_code == 403
+    assert client.post("/settings/notify/", WEBHOOK_FORM).status_code == 403
 
 
 def test_a_new_webhook_shows_its_secret_once(admin: Client) -> None:
-    answer = admin.post("/settings/notify/", WANTED)
+    answer = admin.post("/settings/notify/", WEBHOOK_FORM)
     webhook = Webhook.objects.get()
     assert webhook.secret in answer.content.decode() and "no-store" in answer["Cache-Control"]
     assert webhook.secret not in admin.get(f"/settings/notify/{webhook.pk}/").content.decode()
@@ -48,11 +48,11 @@ def test_a_new_webhook_shows_its_secret_once(admin: Client) -> None:
 
 
 def test_the_recipients_of_escalations_are_set_on_the_page_and_stay(admin: Client) -> None:
-    admin.post("/settings/notify/", WANTED | {"escalated_to": "group:lead,  ann\n"})
+    admin.post("/settings/notify/", WEBHOOK_FORM | {"escalated_to": "group:lead,  ann\n"})
     webhook = Webhook.objects.get()
     assert webhook.wanted_escalations == ["group:lead", "ann"]
     assert 'value="group:lead, ann"' in admin.get(f"/settings/notify/{webhook.pk}/").content.decode()
-    admin.post(f"/settings/notify/{webhook.pk}/", WANTED)
+    admin.post(f"/settings/notify/{webhook.pk}/", WEBHOOK_FORM)
     assert Webhook.objects.get().wanted_escalations == []
     row = AuditRow.objects.get(act="notify.changed")
     assert row.details["escalated_to"] == {"was": ["group:lead", "ann"], "is": []}
@@ -64,15 +64,15 @@ def test_the_recipients_of_escalations_are_set_on_the_page_and_stay(admin: Clien
     {"events": ["no.such.event"]}, {"severity": "enormous"}, {"name": ""},
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(admin: Client, change: dict[str, Any]) -> None:
-    assert admin.post("/settings/notify/", WANTED | change).status_code == 422
+    assert admin.post("/settings/notify/", WEBHOOK_FORM | change).status_code == 422
     assert not Webhook.objects.exists()
 
 
 def test_settings_can_be_changed_switched_and_removed(admin: Client) -> None:
-    admin.post("/settings/notify/", WANTED)
+    admin.post("/settings/notify/", WEBHOOK_FORM)
     pk = Webhook.objects.get().pk
     assert (
-        admin.post(f"/settings/notify/{pk}/", WANTED | {"severity": "high", "events": ["run.failed"]}).status_code
+        admin.post(f"/settings/notify/{pk}/", WEBHOOK_FORM | {"severity": "high", "events": ["run.failed"]}).status_code
         == 302
     )
     assert Webhook.objects.get().wanted_events == ["run.failed"]

@@ -34,8 +34,8 @@ def test_a_tried_call_without_the_argument_of_a_rule_has_nothing_there(admin: Cl
     for args, actual in (("{}", "nothing"), ('{"file_path": ""}', "an empty text"), ('{"file_path": "/a"}', "/a")):
         answer = admin.post("/policy/try/", {"tool": "Edit", "args": args})
         trial = answer.context["results"][1]["trial"]
-        tried = [rule for rule in (*trial.winners, trial.nearest) if rule is not None and rule.rule == "no-edit"]
-        assert [clause.value for clause in tried[0].clauses if "file_path" in clause.condition] == [actual]
+        trial_rules = [rule for rule in (*trial.winners, trial.nearest) if rule is not None and rule.rule == "no-edit"]
+        assert [clause.value for clause in trial_rules[0].clauses if "file_path" in clause.condition] == [actual]
 
 
 def test_trying_says_what_is_wrong_with_the_arguments(admin: Client, first: PolicyVersion) -> None:

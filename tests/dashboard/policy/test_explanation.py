@@ -39,8 +39,8 @@ def test_why_shows_that_a_person_or_no_one_decided(admin: Client, a_call: Any) -
     why = " ".join(admin.get(f"/calls/{no.public_id}/why/").content.decode().split())
     assert "Denied by a-admin. </b> Not this file." in why and "</b> No rule matches" not in why
     assert "<code>Edit</code> a.py</p>" in why
-    seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
-    assert "Not evaluated by policy" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
+    seen_call = a_call("output-available", tool="Edit", call_id="seen", run="seen")
+    assert "Not evaluated by policy" in admin.get(f"/calls/{seen_call.public_id}/why/").content.decode()
     assert admin.get("/calls/999-9/why/").status_code == 404
 
 

@@ -28,15 +28,15 @@ def group(
     *,
     seconds: float = 1.0,
     soft: bool = False,
-    asked: bool = False,
+    was_asked: bool = False,
 ) -> CountedCalls:
-    return CountedCalls(name, state, soft, asked, is_open=False, microseconds=round(seconds * 1e6))
+    return CountedCalls(name, state, soft, was_asked, is_open=False, microseconds=round(seconds * 1e6))
 
 
 def test_each_end_counts_once_under_its_own_name() -> None:
     groups = [
         group(), group(state="output-error"), group(state="output-error", soft=True),
-        group(state="output-denied", asked=True), group("edit"),
+        group(state="output-denied", was_asked=True), group("edit"),
         CountedCalls("bash", "input-streaming", False, False, True),
     ]  # fmt: skip
     bash, edit = compute_statistics(groups)
@@ -45,7 +45,7 @@ def test_each_end_counts_once_under_its_own_name() -> None:
 
 
 def test_a_call_that_waited_for_a_person_or_never_ended_has_no_duration() -> None:
-    groups = [group(seconds=100, asked=True), group(state="output-denied"), group(state="output-error", soft=True)]
+    groups = [group(seconds=100, was_asked=True), group(state="output-denied"), group(state="output-error", soft=True)]
     (row,) = compute_statistics(groups)
     assert row.durations == [] and row.p50 == row.p95 == "" and row.histogram == []
 
@@ -59,7 +59,7 @@ def test_the_bars_of_a_histogram_hold_every_duration() -> None:
 
 @pytest.mark.parametrize("order", call_statistics.SORT_ORDERS)
 def test_the_rows_are_sorted_by_each_column(order: str) -> None:
-    most = [group("most", "output-error"), group("most", "output-denied", asked=True), group("most", seconds=9)]
+    most = [group("most", "output-error"), group("most", "output-denied", was_asked=True), group("most", seconds=9)]
     rows = compute_statistics([group("least"), *most, group("least", seconds=0.1)], order)
     assert [row.name for row in rows] == ["most", "least"]
 
@@ -130,8 +130,8 @@ def test_the_tools_page_counts_calls_and_leads_to_them(viewer: Client, a_call: C
     html = viewer.get("/calls/tools/").content.decode()
     assert 'href="/calls/?tool=mcp__a%26b%3Ci%3E"' in html and "<i>" not in html
     assert "50 %" in html and "2 calls counted" in html
-    found = viewer.get("/calls/?tool=mcp__a%26b%3Ci%3E").content.decode()
-    assert set(re.findall(r'data-call-id="(\w+)"', found)) == {"one", "two"}
+    page = viewer.get("/calls/?tool=mcp__a%26b%3Ci%3E").content.decode()
+    assert set(re.findall(r'data-call-id="(\w+)"', page)) == {"one", "two"}
 
 
 @pytest.mark.django_db

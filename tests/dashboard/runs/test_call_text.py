@@ -80,9 +80,9 @@ def test_secrets_are_masked_and_removed_calls_are_missing(viewer: Client, a_run:
         "r", f.StepStarted(), f.InputReady("c", "Bash", {"password": "hunter2-secret"}, True), f.StepReset(),
         f.InputReady("d", "Bash", {"password": "hunter2-secret"}, True),
     )  # fmt: skip
-    removed, shown = ToolCall.objects.filter(run=run).order_by("ordinal")
-    assert viewer.get(f"/calls/{run.pk}-{removed.ordinal}/{name}").status_code == 404
-    assert "hunter2" not in fetch(viewer, shown, name)
+    removed_call, shown_call = ToolCall.objects.filter(run=run).order_by("ordinal")
+    assert viewer.get(f"/calls/{run.pk}-{removed_call.ordinal}/{name}").status_code == 404
+    assert "hunter2" not in fetch(viewer, shown_call, name)
 
 
 # ---------------------------------------------------------------- the curl command

@@ -123,5 +123,5 @@ def test_a_picture_is_served_as_what_its_bytes_prove_and_may_do_nothing(
     assert answer.content == base64.b64decode(PNG)
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "sandbox" in answer.headers["Content-Security-Policy"]
-    for missing in ("in/1", "in/99999999999", "out/0", "other/0"):
-        assert viewer.get(f"/calls/{call.public_id}/pictures/{missing}/").status_code == 404
+    for missing_path in ("in/1", "in/99999999999", "out/0", "other/0"):
+        assert viewer.get(f"/calls/{call.public_id}/pictures/{missing_path}/").status_code == 404

@@ -106,12 +106,12 @@ async def test_text_comes_live(signed_in: Client, a_run: Callable[..., Run], sou
         group_commit.execute(RecordFacts(source, "live", list(facts)))
 
     await sync_to_async(a_run)("live", *make_call("c1"))
-    async with watching(signed_in, "/ws/runs/live/") as opened:
-        await text_with(opened, 'data-call-id="c1"')
+    async with watching(signed_in, "/ws/runs/live/") as live_socket:
+        await text_with(live_socket, 'data-call-id="c1"')
         await sync_to_async(push)(f.TextDelta(text="Next I "))
-        assert 'data-ordinal="1.5"' in await text_with(opened, "Next I")
+        assert 'data-ordinal="1.5"' in await text_with(live_socket, "Next I")
         await sync_to_async(push)(f.TextDelta(text="push."))
-        await text_with(opened, "Next I push.")
+        await text_with(live_socket, "Next I push.")
     async with watching(signed_in, "/ws/runs/live/") as newcomer:
         await text_with(newcomer, "Next I push.")
 

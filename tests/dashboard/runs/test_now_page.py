@@ -95,10 +95,10 @@ def test_a_tile_keeps_its_place_until_its_run_has_ended_and_another_begins() -> 
 
 def test_a_tile_whose_run_is_gone_is_filled_and_no_other_moves() -> None:
     order = TileOrder()
-    ended = list(range(20, 4, -1))
-    assert order.arrange([], [], [], ended) == [13, 14, 15, 16, 17, 18, 19, 20]  # the newest
-    assert order.arrange([], [], [], [22, 21, *ended[:6]]) == [21, 22, 15, 16, 17, 18, 19, 20]
-    assert order.arrange([], [23], [], [22, 21, *ended[:5]]) == [21, 22, 23, 16, 17, 18, 19, 20]
+    ended_runs = list(range(20, 4, -1))
+    assert order.arrange([], [], [], ended_runs) == [13, 14, 15, 16, 17, 18, 19, 20]  # the newest
+    assert order.arrange([], [], [], [22, 21, *ended_runs[:6]]) == [21, 22, 15, 16, 17, 18, 19, 20]
+    assert order.arrange([], [23], [], [22, 21, *ended_runs[:5]]) == [21, 22, 23, 16, 17, 18, 19, 20]
     assert order.arrange([], [], [], [18, 16]) == [16, 18]  # the others were deleted
 
 
@@ -115,8 +115,8 @@ def test_no_run_that_waits_is_hidden_by_others_and_failed_ones_go_before_finishe
     assert order.arrange([], list(range(30, 10, -1)), [], []) == list(range(11, 19))
     waiting = [5, 4, 3, 2, 1]
     assert set(order.arrange(waiting, list(range(30, 10, -1)), [], [])[:5]) == set(waiting)
-    shown = order.arrange([], [9], [8, 3], [17, 16, 15, 14, 13, 12, 11, 10])
-    assert {9, 8, 3} <= set(shown) and len(shown) == 8
+    tile_runs = order.arrange([], [9], [8, 3], [17, 16, 15, 14, 13, 12, 11, 10])
+    assert {9, 8, 3} <= set(tile_runs) and len(tile_runs) == 8
 
 
 def test_the_first_page_shows_each_run_with_its_current_call(viewer: Client, a_run: Callable[..., Run]) -> None:
@@ -141,9 +141,9 @@ def test_calls_that_the_database_counts_by_minute_are_those_of_each_call(a_run: 
         StartedCall(call.started_at, call.state, call.requested_at is not None)
         for call in ToolCall.objects.filter(started_at__gte=since)
     ]
-    counted = count_started_calls(since)
-    assert sum(call.calls for call in counted) == len(each) == 18
-    assert [(bar.calls, bar.failed) for bar in count_by_minute(counted)] == [
+    minute_counts = count_started_calls(since)
+    assert sum(call.calls for call in minute_counts) == len(each) == 18
+    assert [(bar.calls, bar.failed) for bar in count_by_minute(minute_counts)] == [
         (bar.calls, bar.failed) for bar in count_by_minute(each)
     ]
 

@@ -59,17 +59,19 @@ def test_what_waits_longest_stays_a_card(a_run: Callable[..., Run]) -> None:
 
 def test_text_takes_the_room_of_calls(a_run: Callable[..., Run]) -> None:
     facts = [fact for n in range(60) for fact in (f.TextDelta(text=f"before {n}"), *completed(f"c{n}"))]
-    run, shown = a_run("wordy", *facts), []
+    run, shown_cards = a_run("wordy", *facts), []
     texts, before = Narration(run.pk), 0
     texts.read()
     for _ in range(5):
         page = build_run_page(run, texts.blocks.values(), before=before)
         assert len(page.cards) + run_cards.BLOCK_LINES * len(page.blocks) <= PAGE + 1
-        shown[:0] = [item.ordinal if isinstance(item, run_cards.RunCard) else 0 for item in run_cards.interleave(page)]
+        shown_cards[:0] = [
+            item.ordinal if isinstance(item, run_cards.RunCard) else 0 for item in run_cards.interleave(page)
+        ]
         before = page.older
         if not before:
             break
-    assert [ordinal for ordinal in shown if ordinal] == list(range(1, 61)) and shown.count(0) == 60
+    assert [ordinal for ordinal in shown_cards if ordinal] == list(range(1, 61)) and shown_cards.count(0) == 60
 
 
 def test_text_alone_is_bounded_and_leaves_the_newest_call(a_run: Callable[..., Run]) -> None:

@@ -140,15 +140,15 @@ def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCa
         group_commit.execute(RecordFacts(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
         gate.vote(person, replace(make_ballot(call, "approve"), grant={"kind": "run"}))
     assert Grant.objects.count() == 2
-    seen = 0
+    link_count = 0
     for call in both:
         for page in pages_of(call):
             answer = viewer.get(page)
             assert answer.status_code == 200, page
             for link in links(answer.content.decode()):
-                seen += 1
+                link_count += 1
                 assert parse_qs(urlsplit(link).query).get("source"), (page, link)
-    assert seen > 40
+    assert link_count > 40
 
 
 def test_cards_of_two_runs_with_one_name_are_distinguishable(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
@@ -157,8 +157,8 @@ def test_cards_of_two_runs_with_one_name_are_distinguishable(viewer: Client, bot
         assert len(re.findall(r"<article [^>]*>", html)) == 2
         ids = re.findall(r'\sid="([^"]+)"', html)
         assert len(ids) == len(set(ids))
-        drawn = re.findall(r'data-run="([^"]+)".*? data-source="([^"]+)"', html)
-        assert sorted(drawn) == [(NAME, "a twin"), (NAME, "an agent")]
+        card_pairs = re.findall(r'data-run="([^"]+)".*? data-source="([^"]+)"', html)
+        assert sorted(card_pairs) == [(NAME, "a twin"), (NAME, "an agent")]
     for name, own in (("a twin", "IMPOSTOR"), ("an agent", "REAL")):
         html = viewer.get("/calls/", {"source": name, "run": NAME}).content.decode()
         assert html.count("<article") == 1 and own in html
@@ -201,8 +201,8 @@ async def test_a_socket_shows_the_run_of_the_source_that_it_names(
     viewer: Client, both: tuple[ToolCall, ToolCall]
 ) -> None:
     for call, own in zip(both, ("REAL", "IMPOSTOR"), strict=True):
-        async with watching(viewer, f"/ws{call.run.url}") as opened:
-            first = await text_with(opened, "<article")
+        async with watching(viewer, f"/ws{call.run.url}") as live_socket:
+            first = await text_with(live_socket, "<article")
         assert own in first and first.count("<article") == 1
 
 
@@ -210,8 +210,8 @@ async def test_a_socket_shows_the_run_of_the_source_that_it_names(
 async def test_a_socket_that_names_no_single_run_is_closed(
     viewer: Client, both: tuple[ToolCall, ToolCall], query: str, code: int
 ) -> None:
-    async with watching(viewer, f"/ws/runs/release%2F7/{query}") as opened:
-        assert await close_code(opened) == code
+    async with watching(viewer, f"/ws/runs/release%2F7/{query}") as live_socket:
+        assert await close_code(live_socket) == code
 
 
 async def test_a_page_that_is_open_stays_with_its_run_when_another_takes_the_name(
@@ -221,11 +221,11 @@ async def test_a_page_that_is_open_stays_with_its_run_when_another_takes_the_nam
     await sync_to_async(ask)(source, "REAL")
     html = (await sync_to_async(viewer.get)("/runs/release%2F7/")).content.decode()
     (path,) = [link for link in links(html) if link.startswith("/ws/")]
-    async with watching(viewer, path) as opened:
-        await text_with(opened, "run-head")
+    async with watching(viewer, path) as live_socket:
+        await text_with(live_socket, "run-head")
         await sync_to_async(ask)(twin, "IMPOSTOR")
         await sync_to_async(group_commit.execute)(RecordFacts(source, NAME, [f.InputReady("later", "Read", {}, True)]))
-        assert "IMPOSTOR" not in await text_with(opened, 'data-call-id="later"')
+        assert "IMPOSTOR" not in await text_with(live_socket, 'data-call-id="later"')
     async with watching(viewer, path) as again:  # as a browser does that lost its link
         assert "IMPOSTOR" not in await text_with(again, 'data-call-id="later"')
 
@@ -235,14 +235,14 @@ async def test_pushed_cards_name_their_source_as_those_in_the_page_do(
 ) -> None:
     await sync_to_async(policy)({"default": "ask"})
     await sync_to_async(ask)(source, "REAL")
-    async with watching(viewer, "/ws/me/?board=calls&source=a+twin") as opened:
+    async with watching(viewer, "/ws/me/?board=calls&source=a+twin") as live_socket:
         await sync_to_async(ask)(twin, "IMPOSTOR")
-        pushed = await text_with(opened, "<article")
+        pushed = await text_with(live_socket, "<article")
     cards = "".join(re.findall(r"<article.*?</article>", pushed, re.DOTALL))  # the badge names what waits anywhere
     assert 'data-source="a twin"' in cards and "IMPOSTOR" in cards and "REAL" not in cards
 
 
 async def test_strangers_learn_nothing_of_names(both: tuple[ToolCall, ToolCall]) -> None:
-    opened = socket(None, "/ws/runs/release%2F7/")
-    assert (await opened.connect())[0]
-    assert await close_code(opened) == 4401
+    live_socket = socket(None, "/ws/runs/release%2F7/")
+    assert (await live_socket.connect())[0]
+    assert await close_code(live_socket) == 4401

@@ -61,8 +61,8 @@ def test_the_form_is_offered_for_a_filter_that_is_not_saved_yet(viewer: Client) 
     assert "Save this filter" not in viewer.get("/calls/").content.decode()
     for path in ("/calls/?tool=bash", "/runs/?status=waiting"):
         assert "Save this filter" in viewer.get(path).content.decode()
-    saved = save(viewer, "Shell").content.decode()
-    assert "Save this filter" not in saved and "Rename" in saved and "Delete" in saved
+    saved_page = save(viewer, "Shell").content.decode()
+    assert "Save this filter" not in saved_page and "Rename" in saved_page and "Delete" in saved_page
 
 
 def test_a_saved_filter_is_renamed_and_deleted_on_its_page(viewer: Client) -> None:

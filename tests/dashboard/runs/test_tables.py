@@ -57,9 +57,9 @@ def test_runs_with_failures_do_not_add_queries(a_run: Callable[..., Run]) -> Non
 
 
 def test_the_first_waiting_calls_are_cards_and_all_others_lines(a_call: Callable[..., Any]) -> None:
-    done = a_call("output-available", call_id="done", run="done")
+    done_call = a_call("output-available", call_id="done", run="done")
     waiting = [a_call("approval-requested", call_id=f"w{number}", run=f"w{number}") for number in range(MOST_CARDS + 2)]
-    listed_calls = choose_forms([done, *waiting])
+    listed_calls = choose_forms([done_call, *waiting])
     assert [call.row for call in listed_calls if call.form is CardForm.CARD] == waiting[:MOST_CARDS]
     assert {call.form for call in listed_calls} == {CardForm.CARD, CardForm.LISTED}
 

@@ -33,18 +33,18 @@ def test_a_key_is_checked_before_the_first_byte_of_the_body(
 
 def test_a_connection_ends_with_the_answer_to_a_body_that_was_not_read(server: Server) -> None:
     with Wire(server, post(DECIDE, HEAD, b"Content-Length: 8000000")) as wire:
-        heard = wire.rest()
-    assert heard.count(b"HTTP/1.1 401 ") == 1 and b"connection: close" in heard.lower()
+        response = wire.rest()
+    assert response.count(b"HTTP/1.1 401 ") == 1 and b"connection: close" in response.lower()
 
 
 def test_a_sender_that_asks_first_is_not_told_to_go_on(server: Server) -> None:
     asks = (b"Content-Length: 8000000", b"Expect: 100-continue")
     with Wire(server, post(DECIDE, HEAD, *asks)) as wire:
-        heard = wire.rest()
-    assert heard.startswith(b"HTTP/1.1 401 ") and b"100 Continue" not in heard
+        response = wire.rest()
+    assert response.startswith(b"HTTP/1.1 401 ") and b"100 Continue" not in response
     body = json.dumps({"run": "r", "call_id": "c", "tool": "t", "args": {}}).encode()
-    known = (b"Content-Length: %d" % len(body), b"Expect: 100-continue", b"Connection: close")
-    with Wire(server, post(DECIDE, WITH_KEY, *known)) as wire:
+    expected_lines = (b"Content-Length: %d" % len(body), b"Expect: 100-continue", b"Connection: close")
+    with Wire(server, post(DECIDE, WITH_KEY, *expected_lines)) as wire:
         assert wire.socket.recv(100).startswith(b"HTTP/1.1 100 Continue\r\n")
         wire.send(body)
         assert wire.answer()[0] == 200
@@ -113,11 +113,11 @@ def test_a_body_that_is_known_to_be_too_long_is_refused_at_once(server: Server) 
 # ---------------------------------------------------------------- memory
 
 
-def resident(server: Server, what: str = "VmRSS") -> int:
+def resident(server: Server, measure: str = "VmRSS") -> int:
     """Return the server's resident memory in MiB, now or (`VmHWM`) at its highest."""
     assert server.process is not None
     text = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(text.split(f"{what}:")[1].split()[0]) >> 10
+    return int(text.split(f"{measure}:")[1].split()[0]) >> 10
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
@@ -144,11 +144,11 @@ def test_sixty_strangers_with_long_bodies_make_it_hold_nothing_of_them(
             thread.start()
         for thread in threads:
             thread.join(PATIENCE)
-        grown = resident(server, "VmHWM") - before
+        growth = resident(server, "VmHWM") - before
         for wire in wires:
             wire.socket.close()
         assert lives(server)
-    assert grown < 40, f"{grown} MiB"
+    assert growth < 40, f"{growth} MiB"
 
 
 def test_nothing_of_a_stranger_s_body_is_written_to_disk(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_nothing_of_a_stranger_s_body_is_written_to_disk(tmp_path: Path) -> None
             for _ in range(40):
                 wire.send(b"x" * (1 << 18))
             assert server.process is not None
-            held = Path(f"/proc/{server.process.pid}/fd")
-            opened = [str(one.readlink()) for one in held.iterdir() if one.exists()] if held.exists() else []
-            assert not [name for name in opened if str(spool) in name]
+            folder = Path(f"/proc/{server.process.pid}/fd")
+            files = [str(one.readlink()) for one in folder.iterdir() if one.exists()] if folder.exists() else []
+            assert not [name for name in files if str(spool) in name]
             assert wire.answer()[0] == 413
     finally:
         os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)

@@ -26,20 +26,20 @@ BROKEN_OFF_HEADS = [
 
 def test_a_head_that_does_not_come_whole_is_cut_off(server: Server) -> None:
     with contextlib.ExitStack() as wires:  # all at once: each takes the whole time
-        opened = {data: wires.enter_context(Wire(server, data)) for data in BROKEN_OFF_HEADS}
-        heard = {data: wire.rest() for data, wire in opened.items()}
-    assert not [data for data, text in heard.items() if text and not text.startswith(ENDS)], heard
+        open_wires = {data: wires.enter_context(Wire(server, data)) for data in BROKEN_OFF_HEADS}
+        responses = {data: wire.rest() for data, wire in open_wires.items()}
+    assert not [data for data, text in responses.items() if text and not text.startswith(ENDS)], responses
 
 
 @pytest.mark.parametrize("piece", [b"X-A: b\r\n", b"X"])
 def test_a_head_that_comes_in_drops_is_cut_off(server: Server, piece: bytes) -> None:
     with Wire(server, b"GET / HTTP/1.1\r\n" + HEAD) as wire:
         wire.socket.settimeout(0.05)
-        heard = b""
+        response = b""
         for _ in range(int(PATIENCE / 0.05)):
             wire.send(piece)
             try:
-                heard = wire.socket.recv(1 << 16)
+                response = wire.socket.recv(1 << 16)
                 break
             except TimeoutError:
                 continue
@@ -47,16 +47,16 @@ def test_a_head_that_comes_in_drops_is_cut_off(server: Server, piece: bytes) -> 
                 break
         else:
             raise AssertionError("it was never cut off")
-        assert not heard or heard.startswith(b"HTTP/1.1 408 ")
+        assert not response or response.startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_body_that_stops_coming_is_cut_off(server: Server) -> None:
     heads = {LOGIN: HEAD, DECIDE: WITH_KEY, b"/api/v1/runs/r/end": WITH_KEY}
     with contextlib.ExitStack() as wires:
         requests = {path: post(path, head, b"Content-Length: 1000") + b"{" for path, head in heads.items()}
-        opened = {path: wires.enter_context(Wire(server, data)) for path, data in requests.items()}
-        heard = {path: wire.answer() for path, wire in opened.items()}
-    assert {path: (status, body["error"]["code"]) for path, (status, body) in heard.items()} == dict.fromkeys(
+        open_wires = {path: wires.enter_context(Wire(server, data)) for path, data in requests.items()}
+        responses = {path: wire.answer() for path, wire in open_wires.items()}
+    assert {path: (status, body["error"]["code"]) for path, (status, body) in responses.items()} == dict.fromkeys(
         heads, (408, "too_slow")
     )
 
@@ -145,11 +145,11 @@ def test_an_address_has_only_so_many_connections_that_are_not_known(server: Serv
 def test_half_sent_requests_lock_no_one_of_their_address_out(tmp_path: Path, half: bytes) -> None:
     patient = {"head_seconds": 600, "body_seconds": 600}
     with Server(tmp_path, max_unauthenticated=5, **patient) as server, contextlib.ExitStack() as wires:
-        held = [wires.enter_context(Wire(server, half)) for _ in range(30)]
+        half_requests = [wires.enter_context(Wire(server, half)) for _ in range(30)]
         for _ in range(10):
             assert lives(server)
-            held.append(wires.enter_context(Wire(server, half)))
-        assert all(wire.rest().startswith(b"HTTP/1.1 429 ") for wire in held[:30])
+            half_requests.append(wires.enter_context(Wire(server, half)))
+        assert all(wire.rest().startswith(b"HTTP/1.1 429 ") for wire in half_requests[:30])
 
 
 def test_known_connections_are_not_counted(server: Server) -> None:
@@ -214,8 +214,8 @@ def test_behind_a_proxy_each_address_is_counted_by_itself(tmp_path: Path) -> Non
             until(lambda: status("198.51.100.7") == 429)
             assert status("198.51.100.8") == 200
             with Wire(server, asks("198.51.100.7")) as wire:
-                heard = wire.rest()
-            assert heard.startswith(b"HTTP/1.1 429 ") and b"retry-after: 5" in heard
+                response = wire.rest()
+            assert response.startswith(b"HTTP/1.1 429 ") and b"retry-after: 5" in response
             with Wire(
                 server, post(b"/ws/me/", HEAD + b"X-Forwarded-For: 198.51.100.7\r\n" + UPGRADE, method=b"GET")
             ) as wire:
@@ -271,11 +271,11 @@ def test_pipelined_requests_are_answered_in_order_and_only_so_many_wait(server: 
     health = post(b"/healthz", HEAD, method=b"GET")
     last = post(b"/api/v1/runs", HEAD, b"Connection: close", method=b"GET")
     with Wire(server, health * 5 + last) as wire:
-        heard = wire.rest()
-    assert heard.count(b"HTTP/1.1 200 ") == 5 and heard.count(b"HTTP/1.1 401 ") == 1
+        response = wire.rest()
+    assert response.count(b"HTTP/1.1 200 ") == 5 and response.count(b"HTTP/1.1 401 ") == 1
     with Wire(server, health * 5_000) as wire:
-        heard = wire.rest()
-    assert heard.count(b"HTTP/1.1 200 ") < 5_000 and lives(server)
+        response = wire.rest()
+    assert response.count(b"HTTP/1.1 200 ") < 5_000 and lives(server)
 
 
 def test_a_broken_request_behind_pipelined_ones_ends_the_connection_without_an_error(server: Server) -> None:
@@ -294,21 +294,21 @@ STRANGERS = [
 
 
 def test_a_socket_of_a_stranger_is_closed_though_it_never_answers(server: Server) -> None:
-    opened, heard = [], []
+    open_wires, responses = [], []
     with contextlib.ExitStack() as wires:
         for path, head in STRANGERS:
             origin = b"" if b"agent" in path else b"Origin: " + server.base.encode() + b"\r\n"
             head = head.replace(b"127.0.0.1", urlsplit(server.base).netloc.encode())
-            opened.append(wires.enter_context(Wire(server, post(path, head + origin + UPGRADE, method=b"GET"))))
-        for (path, _), wire in zip(STRANGERS, opened, strict=True):
+            open_wires.append(wires.enter_context(Wire(server, post(path, head + origin + UPGRADE, method=b"GET"))))
+        for (path, _), wire in zip(STRANGERS, open_wires, strict=True):
             code, text = (4404 if b"nothing" in path else 4401).to_bytes(2, "big"), b""
             while code not in text:
                 text += wire.socket.recv(1 << 16) or pytest.fail(f"{path!r} ended with {text!r}")
             wire.send(b"\x81\xff" + (1 << 20).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * (1 << 19))  # half a message
-            heard.append(text)
-        for wire in opened:
+            responses.append(text)
+        for wire in open_wires:
             wire.rest()
-    assert all(text.startswith(b"HTTP/1.1 101 ") for text in heard), heard
+    assert all(text.startswith(b"HTTP/1.1 101 ") for text in responses), responses
 
 
 def test_a_known_agent_s_first_message_may_be_long(server: Server) -> None:

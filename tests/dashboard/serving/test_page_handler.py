@@ -19,10 +19,10 @@ from dashboard.serving.page_handler import PageHandler
 
 pytestmark = pytest.mark.django_db(transaction=True)
 threads: list[int] = []
-opened: list[Any] = []  # the connections of requests, as Django's objects
+request_connections: list[Any] = []  # the connections of requests, as Django's objects
 raw: list[Any] = []  # the same, as the driver's
 entered = threading.Event()
-left = threading.Event()
+release = threading.Event()
 
 
 @allow_anyone
@@ -41,7 +41,7 @@ async def on_the_loop(request: Any) -> HttpResponse:
 @allow_anyone
 def slow(request: Any) -> HttpResponse:
     entered.set()
-    left.wait(10)
+    release.wait(10)
     return HttpResponse("slow")
 
 
@@ -58,7 +58,7 @@ def streaming(request: Any) -> StreamingHttpResponse:
 @allow_anyone
 def reading(request: Any) -> HttpResponse:
     connection.ensure_connection()
-    opened.append(connections[connection.alias])
+    request_connections.append(connections[connection.alias])
     raw.append(connection.connection)
     return HttpResponse("read")
 
@@ -73,10 +73,10 @@ urlpatterns = [
 def urls(settings: Any) -> None:
     settings.ROOT_URLCONF = __name__
     threads.clear()
-    opened.clear()
+    request_connections.clear()
     raw.clear()
     entered.clear()
-    left.clear()
+    release.clear()
 
 
 async def get(handler: PageHandler, page: str) -> tuple[int, dict[bytes, bytes], bytes]:
@@ -115,17 +115,17 @@ async def test_requests_on_one_thread_share_its_connection_to_sqlite() -> None:
     if connection.vendor == "sqlite":
         assert raw[0] is raw[1] is raw[2]
     else:  # it goes back to those that all threads share
-        assert opened[0].connection is None
+        assert request_connections[0].connection is None
 
 
 async def test_a_thread_that_ends_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_handler, "KEPT_THREADS", 0)
     assert (await get(PageHandler(), "/reading/"))[0] == 200
     for _ in range(1_000):
-        if opened[0].connection is None:
+        if request_connections[0].connection is None:
             break
         await asyncio.sleep(0.01)
-    assert opened[0].connection is None
+    assert request_connections[0].connection is None
 
 
 async def test_the_middleware_and_the_view_of_a_request_take_one_hop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ async def test_requests_at_the_same_time_have_threads_of_their_own() -> None:
     waiting = await start(handler, "/slow/")
     await asyncio.to_thread(entered.wait, 10)
     assert (await get(handler, "/blocking/"))[0] == 200
-    left.set()
+    release.set()
     assert (await waiting.receive_output(10))["status"] == 200
     await waiting.receive_output(10)
     await waiting.wait(10)
@@ -167,10 +167,10 @@ async def test_async_views_streams_and_failures_answer_as_with_django(settings: 
 
 async def test_a_thread_is_not_used_again_while_the_view_of_a_client_that_left_runs_on() -> None:
     handler = PageHandler()
-    gone = await start(handler, "/slow/")
+    left_request = await start(handler, "/slow/")
     await asyncio.to_thread(entered.wait, 10)
-    await gone.send_input({"type": "http.disconnect"})
+    await left_request.send_input({"type": "http.disconnect"})
     await asyncio.sleep(0.1)
     assert (await asyncio.wait_for(get(handler, "/blocking/"), 5))[0] == 200
-    left.set()
-    await gone.wait(10)
+    release.set()
+    await left_request.wait(10)

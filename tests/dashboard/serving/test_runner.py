@@ -22,13 +22,13 @@ def test_every_connection_is_probed_so_that_one_without_a_peer_ends() -> None:
                 assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 if not hasattr(socket, "TCP_KEEPIDLE"):
                     pytest.skip("not here: TCP_KEEPIDLE")
-                times = [accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KNOWN]
-                assert times == [PROBES[name] for name in KNOWN]
+                times = [accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEP_ALIVE_OPTIONS]
+                assert times == [PROBES[name] for name in KEEP_ALIVE_OPTIONS]
                 assert times[0] + times[1] * times[2] <= 60
             assert caller.fileno() >= 0
 
 
-KNOWN = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+KEEP_ALIVE_OPTIONS = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
 
 
 def is_in_use(address: tuple[str, int]) -> bool:

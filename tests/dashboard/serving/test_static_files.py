@@ -45,8 +45,8 @@ def test_compressed_files_are_the_files_and_our_own_are_as_small_as_possible(
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(content)
     storage = HashedStaticFilesStorage(tmp_path)
-    written = dict(storage.compress_files({"toolcards/a.js", "admin/a.js"}))
-    assert set(written) == {"toolcards/a.js", "admin/a.js"}
+    compressed_files = dict(storage.compress_files({"toolcards/a.js", "admin/a.js"}))
+    assert set(compressed_files) == {"toolcards/a.js", "admin/a.js"}
     own, admin = ((tmp_path / name).with_name("a.js.br").read_bytes() for name in ("toolcards/a.js", "admin/a.js"))
     assert brotli.decompress(own) == brotli.decompress(admin) == content
     assert own == brotli.compress(content) and len(own) < len(admin) < len(content) / 2

@@ -55,19 +55,19 @@ async def exchange(application: Application, request: bytes) -> bytes:
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(request)
-    expected, heard = request.count(b" HTTP/"), b""
-    while heard.count(b"HTTP/1.1 200 OK") < expected or not re.search(rb"\r\n\r\n(\{.*\})?$", heard):
+    expected, response = request.count(b" HTTP/"), b""
+    while response.count(b"HTTP/1.1 200 OK") < expected or not re.search(rb"\r\n\r\n(\{.*\})?$", response):
         piece = await reader.read(1 << 16)
-        heard += piece
+        response += piece
         if not piece:
             break
     writer.close()
     server.close()
-    return heard
+    return response
 
 
-def read_answer(heard: bytes) -> tuple[bytes, set[bytes], bytes]:
-    head, _, body = heard.partition(b"\r\n\r\n")
+def read_answer(response: bytes) -> tuple[bytes, set[bytes], bytes]:
+    head, _, body = response.partition(b"\r\n\r\n")
     status, *lines = head.split(b"\r\n")
     return status, set(lines), body
 
@@ -75,8 +75,8 @@ def read_answer(heard: bytes) -> tuple[bytes, set[bytes], bytes]:
 @pytest.mark.parametrize("request_bytes", REQUESTS, ids=lambda data: data[:30].decode().split("\r")[0])
 def test_the_bytes_are_those_of_uvicorn(request_bytes: bytes) -> None:
     ours, theirs = Application(is_offered=True), Application(is_offered=False)
-    heard, expected = (asyncio.run(exchange(application, request_bytes)) for application in (ours, theirs))
-    assert read_answer(heard) == read_answer(expected)
+    response, expected = (asyncio.run(exchange(application, request_bytes)) for application in (ours, theirs))
+    assert read_answer(response) == read_answer(expected)
     assert ours.whole_answers == (0 if request_bytes.startswith(b"HEAD") else request_bytes.count(b" HTTP/"))
 
 
@@ -85,5 +85,5 @@ def test_an_answer_with_headers_of_its_own_is_left_to_uvicorn() -> None:
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             await send_json(scope, send, CONTENT, {"X-Mine": "1"})
 
-    heard = asyncio.run(exchange(WithHeader(is_offered=True), REQUESTS[0]))
-    assert b"x-mine: 1" in read_answer(heard)[1]
+    response = asyncio.run(exchange(WithHeader(is_offered=True), REQUESTS[0]))
+    assert b"x-mine: 1" in read_answer(response)[1]

@@ -46,16 +46,16 @@ class Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written, self.closed, self.paused = b"", False, 0
+        self.output, self.is_closed, self.paused = b"", False, 0
 
     def write(self, data: Any) -> None:
-        self.written += data
+        self.output += data
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
     def is_closing(self) -> bool:
-        return self.closed
+        return self.is_closed
 
     def pause_reading(self) -> None:
         self.paused += 1
@@ -103,15 +103,15 @@ async def outcome(
     for piece in pieces:
         for _ in range(4):
             await asyncio.sleep(0)
-        if wire.closed:
+        if wire.is_closed:
             break
         protocol.data_received(piece)
     for _ in range(4):
         await asyncio.sleep(0)
-    closed, paused = wire.closed, not wire.closed and wire.paused > 0
+    is_closed, paused = wire.is_closed, not wire.is_closed and wire.paused > 0
     protocol.connection_lost(None)
     await asyncio.gather(*state.tasks)
-    return entries, wire.written, closed, paused
+    return entries, wire.output, is_closed, paused
 
 
 def agree(pieces: list[bytes], frames: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
@@ -145,9 +145,9 @@ WRONG = st.sampled_from([
 @given(frames=st.lists(st.one_of(USUAL, USUAL, RARE), max_size=8), last=st.lists(WRONG, max_size=1), data=st.data())
 def test_any_bytes_cut_anywhere_mean_the_same(frames: list[bytes], last: list[bytes], data: st.DataObject) -> None:
     frames += last + frames[:2]
-    sent = b"".join(frames)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=6)))
-    agree([sent[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)], frames)
+    wire_bytes = b"".join(frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(wire_bytes)), max_size=6)))
+    agree([wire_bytes[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(wire_bytes)], strict=True)], frames)
 
 
 def test_what_comes_behind_a_frame_that_breaks_the_rules_is_not_answered() -> None:
@@ -157,48 +157,50 @@ def test_what_comes_behind_a_frame_that_breaks_the_rules_is_not_answered() -> No
 
 def test_byte_by_byte_it_is_the_same() -> None:
     frames = [frame("añ€".encode()), frame(b"x" * 126), frame(b"p", PING), frame(b"half", 0x01), frame(b"s", 0x80)]
-    result, written, closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
+    result, output, is_closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
     assert result == ["añ€", "x" * 126, "halfs", "websocket.disconnect"]
-    assert written.endswith(b"\x8a\x01p") and not closed
+    assert output.endswith(b"\x8a\x01p") and not is_closed
 
 
 @pytest.mark.parametrize("cut", [0, 3, 9, 40])
 def test_frames_sent_before_the_handshake_was_answered_are_read_in_order(cut: int) -> None:
-    sent = frame(b"first") + frame(b"second") + frame(b"third")
-    result, *_ = agree([sent[cut:]], [sent[cut:]], early=sent[:cut])
+    wire_bytes = frame(b"first") + frame(b"second") + frame(b"third")
+    result, *_ = agree([wire_bytes[cut:]], [wire_bytes[cut:]], early=wire_bytes[:cut])
     assert result[:3] == ["first", "second", "third"]
 
 
 def test_a_text_inside_a_fragmented_message_is_refused() -> None:
     frames = [frame(b"half", 0x01), frame(b"whole"), frame(b"end", 0x80)]
-    result, _, closed, _ = agree([b"".join(frames)], frames)
-    assert "whole" not in result and closed
+    result, _, is_closed, _ = agree([b"".join(frames)], frames)
+    assert "whole" not in result and is_closed
 
 
 @pytest.mark.parametrize("cut", [0, 5, 11, 14])
 def test_what_comes_once_we_have_closed_is_not_told(cut: int) -> None:
-    sent = frame(b"late") + frame(b"\x0f\xa1", CLOSE)
-    pieces = [frame(b"bye"), sent[:cut], sent[cut:]]
-    result, _, closed, _ = agree(pieces, pieces)
-    assert "late" not in result and closed
+    wire_bytes = frame(b"late") + frame(b"\x0f\xa1", CLOSE)
+    pieces = [frame(b"bye"), wire_bytes[:cut], wire_bytes[cut:]]
+    result, _, is_closed, _ = agree(pieces, pieces)
+    assert "late" not in result and is_closed
 
 
 @pytest.mark.parametrize("cut", range(7))
 def test_a_ping_after_our_close_is_not_answered(cut: int) -> None:
-    sent = frame(b"bye") + frame(b"p", PING)
+    wire_bytes = frame(b"bye") + frame(b"p", PING)
     at = len(frame(b"bye")) + cut  # before or inside the ping
-    _, written, closed, _ = asyncio.run(outcome(WebSocketProtocol, [sent[:at], sent[at:], frame(b"\x0f\xa1", CLOSE)]))
-    assert written.endswith(b"\x88\x02\x0f\xa1") and closed
+    _, output, is_closed, _ = asyncio.run(
+        outcome(WebSocketProtocol, [wire_bytes[:at], wire_bytes[at:], frame(b"\x0f\xa1", CLOSE)])
+    )
+    assert output.endswith(b"\x88\x02\x0f\xa1") and is_closed
 
 
 async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
     peer, wire, headers = Peer(), Wire(), []
-    known = asyncio.Event()
+    sign_in_event = asyncio.Event()
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept"})
-        await known.wait()
+        await sign_in_event.wait()
         admit(scope)
         while headers[-1:] != ["websocket.disconnect"]:
             message = await receive()
@@ -210,15 +212,15 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
     protocol.connection_made(wire)
     protocol.data_received(REQUEST)
     await asyncio.sleep(0.01)
-    sent = frame(b"x" * 200_000)
-    protocol.data_received(sent[:60_000])
+    wire_bytes = frame(b"x" * 200_000)
+    protocol.data_received(wire_bytes[:60_000])
     assert wire.paused == 0
-    protocol.data_received(sent[60_000:100_000])
+    protocol.data_received(wire_bytes[60_000:100_000])
     assert wire.paused == 1
-    known.set()
+    sign_in_event.set()
     await asyncio.sleep(0.01)
     assert wire.paused == 0
-    protocol.data_received(sent[100_000:])
+    protocol.data_received(wire_bytes[100_000:])
     await asyncio.sleep(0.01)
     protocol.connection_lost(None)
     await asyncio.sleep(0.01)
@@ -258,8 +260,8 @@ def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> No
 def test_text_that_is_not_utf_8_ends_the_connection_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="uvicorn.error"):
         pieces = [frame(b"first"), frame(b"half \xc3", 0x01), frame(b"( of it", 0x80), frame(b"never read")]
-        entries, written, closed, _ = asyncio.run(outcome(WebSocketProtocol, pieces))
-    assert entries == ["first", "websocket.disconnect"] and closed
-    assert written.endswith(b"\x88\x02" + (1007).to_bytes(2, "big"))
+        entries, output, is_closed, _ = asyncio.run(outcome(WebSocketProtocol, pieces))
+    assert entries == ["first", "websocket.disconnect"] and is_closed
+    assert output.endswith(b"\x88\x02" + (1007).to_bytes(2, "big"))
     (record,) = [record for record in caplog.records if "UTF-8" in record.getMessage()]
     assert record.levelname == "INFO" and record.exc_info is None

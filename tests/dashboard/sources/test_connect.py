@@ -25,37 +25,37 @@ def admin(a_person: Any, client: Client) -> Client:
     return client
 
 
-def done(name: str) -> list[str]:
+def list_done_steps(name: str) -> list[str]:
     return [step.name for step in connect.list_steps(name) if step.at]
 
 
 def test_each_step_is_ticked_by_what_happened(source: Source, a_call: Callable[..., ToolCall]) -> None:
     AgentKey.objects.all().update(revoked_at="2026-01-01T00:00:00Z")
-    assert done(source.name) == [] and done("nobody") == []
+    assert list_done_steps(source.name) == [] and list_done_steps("nobody") == []
     AgentKey.objects.issue(source.name)
-    assert done(source.name) == ["key"]
+    assert list_done_steps(source.name) == ["key"]
     a_call("output-available")
-    assert done(source.name) == ["key", "event"]
+    assert list_done_steps(source.name) == ["key", "event"]
     a_call("approval-requested", call_id="asked")
-    assert done(source.name) == ["key", "event", "held"]
+    assert list_done_steps(source.name) == ["key", "event", "held"]
     a_call("output-denied", call_id="denied", run="run-2")
-    assert done(source.name) == ["key", "event", "held", "released"]
+    assert list_done_steps(source.name) == ["key", "event", "held", "released"]
 
 
 def test_an_approval_that_the_agent_has_not_used_is_no_release(source: Source, a_call: Callable[..., ToolCall]) -> None:
     a_call("approval-responded")
-    assert done(source.name) == ["key", "event", "held"]
+    assert list_done_steps(source.name) == ["key", "event", "held"]
 
 
 async def test_the_open_page_updates_its_checklist(
     signed_in: Client, source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
-    async with watching(signed_in, "/ws/me/?board=connect&source=an%20agent") as opened:
-        assert steps(await text_with(opened, 'id="steps"')) == ["key"]
+    async with watching(signed_in, "/ws/me/?board=connect&source=an%20agent") as live_socket:
+        assert steps(await text_with(live_socket, 'id="steps"')) == ["key"]
         await sync_to_async(a_call)("input-available")
-        await text_with(opened, 'data-step="event" data-done="yes"')
+        await text_with(live_socket, 'data-step="event" data-done="yes"')
         await sync_to_async(a_call)("approval-requested", call_id="asked", run="run-2")
-        await text_with(opened, 'data-step="held" data-done="yes"')
+        await text_with(live_socket, 'data-step="held" data-done="yes"')
 
 
 def steps(page: str) -> list[str]:
@@ -63,10 +63,10 @@ def steps(page: str) -> list[str]:
 
 
 async def test_a_key_that_is_made_rings_no_bell_and_is_ticked_all_the_same(signed_in: Client) -> None:
-    async with watching(signed_in, "/ws/me/?board=connect&source=shop") as opened:
-        await text_with(opened, 'data-step="key" data-done="no"')
+    async with watching(signed_in, "/ws/me/?board=connect&source=shop") as live_socket:
+        await text_with(live_socket, 'data-step="key" data-done="no"')
         await sync_to_async(AgentKey.objects.issue)("shop")
-        await text_with(opened, 'data-step="key" data-done="yes"')
+        await text_with(live_socket, 'data-step="key" data-done="yes"')
 
 
 def test_the_page_follows_the_source_that_the_command_makes(admin: Client) -> None:

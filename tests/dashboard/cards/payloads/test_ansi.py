@@ -40,8 +40,10 @@ def test_terminal_sequences_become_classes(text: str, html: str) -> None:
 def test_no_terminal_text_is_lost_or_becomes_markup(text: str) -> None:
     html = ansi.render_colors(text)
     assert {tag for tag, _ in list_elements(html)} <= {"span"}
-    kept = read_text(html).replace("U+001B", "\x1b").replace("U+0007", "\x07").replace("&lt;", "<").replace("&gt;", ">")
-    assert kept.replace("&amp;", "&") == " ".join(strip_sequences(text).split())
+    visible_text = (
+        read_text(html).replace("U+001B", "\x1b").replace("U+0007", "\x07").replace("&lt;", "<").replace("&gt;", ">")
+    )
+    assert visible_text.replace("&amp;", "&") == " ".join(strip_sequences(text).split())
 
 
 def test_a_failing_test_run_keeps_its_colors_in_the_card_and_none_in_its_preview() -> None:

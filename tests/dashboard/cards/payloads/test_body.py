@@ -71,9 +71,9 @@ def list_texts(value: Any) -> list[str]:
     max_leaves=8,
 ))  # fmt: skip
 def test_every_text_of_an_input_is_readable(value: Any) -> None:
-    shown = read_input(value)
+    shown_input = read_input(value)
     for text in list_texts(value):
-        assert " ".join(mark_text(text).split()) in shown
+        assert " ".join(mark_text(text).split()) in shown_input
 
 
 def test_a_long_value_is_cut_and_says_how_much_is_left() -> None:

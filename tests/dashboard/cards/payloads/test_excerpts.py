@@ -16,7 +16,7 @@ HIDDEN_COMMAND = "\nrm -rf ~/work\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "expected_text"),
     [
         ({"command": f"data:image/png;base64,{PNG}{HIDDEN_COMMAND}"}, "rm -rf ~/work"),
         (f"data:image/png;base64,{PNG};rm -rf ~", ";rm -rf ~"),
@@ -30,9 +30,9 @@ HIDDEN_COMMAND = "\nrm -rf ~/work\n"
         ("\x1b[;./a " + "x" * 70_000, "U+001B[;./a"),
     ],
 )
-def test_an_input_shows_what_a_picture_or_a_terminal_would_hide(arguments: Any, shown: str) -> None:
+def test_an_input_shows_what_a_picture_or_a_terminal_would_hide(arguments: Any, expected_text: str) -> None:
     for cap in (excerpts.MAX_CHARACTERS_WAITING, None):
-        assert shown in read_input(arguments, cap)
+        assert expected_text in read_input(arguments, cap)
 
 
 JSON_VALUES = st.recursive(

@@ -40,8 +40,8 @@ def test_an_input_of_another_shape_shows_all_its_fields(arguments: dict[str, Any
 def test_a_waiting_edit_shows_its_other_fields_with_the_patch() -> None:
     arguments = {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True, "sudo": "yes"}
     html = render_input(arguments, S.APPROVAL_REQUESTED)
-    shown = html.split('class="raw"')[0]
-    assert "replace_all" in shown and "sudo" in shown and "<del>" in shown
+    visible_html = html.split('class="raw"')[0]
+    assert "replace_all" in visible_html and "sudo" in visible_html and "<del>" in visible_html
 
 
 def test_a_unified_diff_is_a_patch() -> None:

@@ -85,9 +85,9 @@ def test_the_number_of_names_is_bounded_and_the_longest_bars_keep_theirs() -> No
         for n in range(400)
     ]
     bars = draw(*cards, first=0.0, last=20.0)
-    named = [bar.end for bar in bars if bar.name]
-    assert len(named) == MAX_NAMES
-    assert min(named) >= max(bar.end for bar in bars if not bar.name) - 0.1
+    named_ends = [bar.end for bar in bars if bar.name]
+    assert len(named_ends) == MAX_NAMES
+    assert min(named_ends) >= max(bar.end for bar in bars if not bar.name) - 0.1
 
 
 def test_bars_of_a_lane_that_agents_share_say_whose_they_are() -> None:

@@ -35,8 +35,8 @@ CALLS = st.lists(
 def test_every_call_is_in_one_lane_and_calls_of_a_row_follow_each_other(calls: list[TimedCall]) -> None:
     calls.sort(key=lambda each: find_start(each[1]))
     lanes = build_lanes(calls, "agent", 0.0, 60.0)
-    placed = [id(each[1]) for lane in lanes for _, each in lane.calls]
-    assert sorted(placed) == sorted(id(card) for _, card in calls)
+    call_ids = [id(each[1]) for lane in lanes for _, each in lane.calls]
+    assert sorted(call_ids) == sorted(id(card) for _, card in calls)
     for lane in lanes:
         assert len({(card.agent_path, card.lane) for _, (_, card) in lane.calls}) == 1
         ends: dict[int, float] = {}

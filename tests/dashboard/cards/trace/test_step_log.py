@@ -27,12 +27,12 @@ def test_events_after_the_last_line_are_not_decrypted(
     facts: list[Any] = []
     for number in range(calls):
         facts += [f.InputReady(f"c{number}", "Read", {}, True), f.OutputReady(f"c{number}", "text")]
-    run, read = a_run("r", *facts), []
+    run, decrypted_rows = a_run("r", *facts), []
     fact = Event.readable_fact.fget
-    monkeypatch.setattr(Event, "readable_fact", property(lambda event: read.append(event.seq) or fact(event)))
+    monkeypatch.setattr(Event, "readable_fact", property(lambda event: decrypted_rows.append(event.seq) or fact(event)))
     monkeypatch.setattr(step_log, "MAX_LINES", 9)
     trace = step_log.list_trace_lines(run)
-    assert (len(trace["steps"]), bool(trace["later"])) == (lines, cut) and len(read) <= 9 + 2
+    assert (len(trace["steps"]), bool(trace["later"])) == (lines, cut) and len(decrypted_rows) <= 9 + 2
     assert trace["earlier"] == ""
 
 
@@ -43,15 +43,15 @@ def test_the_pages_of_a_run_show_each_step_once(
     run = a_run("r", *[f.InputReady(f"c{number}", "Read", {}, True) for number in range(12)])
     everything = [line.html for line in step_log.list_trace_lines(run)["steps"]]
     monkeypatch.setattr(step_log, "MAX_LINES", 5)
-    seen, address, pages = [], f"{run.url}&tab=steps", 0
+    shown_steps, address, pages = [], f"{run.url}&tab=steps", 0
     while address:
         html = signed_in.get(address).content.decode()
         rows = re.findall("<tr data-phase.*?</tr>\n", html, re.DOTALL)
         assert 0 < len(rows) <= 5 and ('rel="prev"' in html) == (pages > 0)
-        seen += rows
+        shown_steps += rows
         later = re.search('href="([^"]*)" rel="next"', html)
         address, pages = unescape(later[1]) if later else "", pages + 1
-    assert seen == everything and pages > 2
+    assert shown_steps == everything and pages > 2
     assert "No more steps" in signed_in.get(f"{run.url}&tab=steps&skip=999").content.decode()
     assert "No steps" not in signed_in.get(f"{run.url}&tab=steps&skip=x").content.decode()
 

@@ -86,8 +86,8 @@ def test_slices_meet_every_call_once_and_add_up(a_call: Any, monkeypatch: pytest
     monkeypatch.setattr("dashboard.policy.simulation.past_calls.SLICE", 3)
     parts = split_span(ANY)
     assert [part.calls for part in parts] == [3, 3, 1]
-    met = [call.pk for part in parts for call in iterate_past_calls(part)]
-    assert met == [call.pk for call in iterate_past_calls(ANY)] and len(set(met)) == 7
+    call_ids = [call.pk for part in parts for call in iterate_past_calls(part)]
+    assert call_ids == [call.pk for call in iterate_past_calls(ANY)] and len(set(call_ids)) == 7
     whole, old, new = SimulationResult(), draft(), draft(PUSH)
     for part in parts:
         merge_results(whole, simulate(old, new, part))

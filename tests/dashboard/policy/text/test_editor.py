@@ -30,8 +30,8 @@ def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> Non
 def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
     policy_draft.ensure_first_version()
     before = policy_draft.load_draft()
-    said = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
-    answer = text(admin, said)
+    policy_text = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
+    answer = text(admin, policy_text)
     remark = answer.context["remarks"][0]
     assert (answer.status_code, remark.line, remark.finding.pointer) == (422, 7, "/rules/0/match/args/0/op")
     page = answer.content.decode()

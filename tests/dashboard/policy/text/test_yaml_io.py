@@ -28,6 +28,6 @@ def test_yaml_is_exported_and_imported(admin: Client) -> None:
     "a: b", " x ", "é", "\ufeff", "'", '"\\', 1, -2, 1.5, None, True, [], {}, [{}], {"a": [None]},
 ])  # fmt: skip
 def test_a_value_means_the_same_after_the_way_through_yaml(value: Any) -> None:
-    written = yaml_io.write_yaml({"a": value})
-    back = yaml_io.read_yaml(written).value
-    assert back == {"a": value} and type(back["a"]) is type(value) and "\u202e" not in written
+    yaml_text = yaml_io.write_yaml({"a": value})
+    back = yaml_io.read_yaml(yaml_text).value
+    assert back == {"a": value} and type(back["a"]) is type(value) and "\u202e" not in yaml_text
