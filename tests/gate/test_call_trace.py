@@ -67,13 +67,13 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     assert {(line["run"], line["attempt"]) for line in entries} == {("r", 1)} and all(
         "started" in line for line in entries
     )
-    resolve, repaired, _, _, decided, value, answered, claimed, executed = entries
-    assert repaired["repair"] == {"method": "tool name, field name"} and repaired["redactions"] == 1
-    assert resolve["bytes"] == len(json.dumps({"To": SECRET})) and resolve["in_sha"] != repaired["in_sha"]
-    assert (decided["policy_version"], decided["rule_ids"], decided["by"]) == (1, ["ask"], {"kind": "rule"})
-    assert (answered["approver"], answered["by"]) == ("ann", {"kind": "human"})
-    assert answered["latency_to_decide"] >= 0 and value["approval"] == claimed["approval"]
-    assert executed["out_sha"] == hashlib.sha256(f"sent to {SECRET}".encode()).hexdigest() and executed["ms"] >= 0
+    resolve, repair, _, _, decision, value, answer, permit_claim, execution = entries
+    assert repair["repair"] == {"method": "tool name, field name"} and repair["redactions"] == 1
+    assert resolve["bytes"] == len(json.dumps({"To": SECRET})) and resolve["in_sha"] != repair["in_sha"]
+    assert (decision["policy_version"], decision["rule_ids"], decision["by"]) == (1, ["ask"], {"kind": "rule"})
+    assert (answer["approver"], answer["by"]) == ("ann", {"kind": "human"})
+    assert answer["latency_to_decide"] >= 0 and value["approval"] == permit_claim["approval"]
+    assert execution["out_sha"] == hashlib.sha256(f"sent to {SECRET}".encode()).hexdigest() and execution["ms"] >= 0
     assert SECRET not in str(entries) and "sent to" not in str(entries)
 
 

@@ -50,9 +50,9 @@ class Process:
     def __init__(self) -> None:
         clock.reset()
         self.state, self.memories, self.names = clock._state, OrderedDict[Any, Any](), dict[Any, Any]()
-        self.stopped = False
+        self.is_stopped = False
 
-    def do(self, action: Callable[[], Any]) -> Any:
+    def perform(self, action: Callable[[], Any]) -> Any:
         """Do something in this process."""
         clock._state, run_cache._cache, run_cache._names = self.state, self.memories, self.names
         try:
@@ -62,7 +62,7 @@ class Process:
 
 
 @dataclass
-class Known:
+class RunModel:
     """What the model knows of a run: when its lease is over, and of its question, each on the clock that counts."""
 
     due: float  # worked seconds
@@ -86,12 +86,12 @@ class Days(RuleBasedStateMachine):
             for model in (Approval, ToolCall, Run):
                 model.objects.all().delete()
         Pulse.objects.all().delete()
-        self.real, self.ahead, self.worked, self.slipped = 1_700_000_000.0, 0.0, 0.0, 0.0
+        self.real, self.ahead, self.work_time, self.slipped = 1_700_000_000.0, 0.0, 0.0, 0.0
         clock.wall, clock.elapsed = lambda: self.real + self.ahead, lambda: self.real - 1_600_000_000.0
         self.processes = [Process(), Process()]
         for process in self.processes:
-            process.do(gate.sweep)
-        self.runs: dict[str, Known] = {}
+            process.perform(gate.sweep)
+        self.runs: dict[str, RunModel] = {}
 
     # ------------------------------------------------------------ time
 
@@ -99,20 +99,20 @@ class Days(RuleBasedStateMachine):
     def work(self, seconds: int) -> None:
         for _ in range(seconds):
             self.real += 1.0
-            self.worked += 1.0
+            self.work_time += 1.0
             for process in self.processes:
-                if not process.stopped:
-                    process.do(gate.sweep)
+                if not process.is_stopped:
+                    process.perform(gate.sweep)
         self._check()
 
     @rule(seconds=st.sampled_from([10.0, 120.0, 5_000.0]), wake=st.integers(0, 1))
     def sleep(self, seconds: float, wake: int) -> None:
         self.real += seconds
         self.slipped += SLIP
-        self.processes[wake].stopped = False
+        self.processes[wake].is_stopped = False
         for process in sorted(self.processes, key=lambda process: process is not self.processes[wake]):
-            if not process.stopped:
-                process.do(gate.sweep)
+            if not process.is_stopped:
+                process.perform(gate.sweep)
         self._check()
 
     @rule(which=st.integers(0, 1), seconds=st.sampled_from([0.0, 8.0, 130.0]))
@@ -126,16 +126,16 @@ class Days(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-3600.0, -20.0, 20.0, 3600.0]))
     def set_the_clock(self, seconds: float) -> None:
         for process in self.processes:  # one that starts afterwards can only go by the wall
-            if not process.stopped:
-                process.do(gate.sweep)
+            if not process.is_stopped:
+                process.perform(gate.sweep)
         self.ahead += seconds
         self.work(1)
 
     @rule()
     def stop_one(self) -> None:
-        self.processes[1].stopped = not self.processes[1].stopped
-        if not self.processes[1].stopped:
-            self.processes[1].do(gate.sweep)
+        self.processes[1].is_stopped = not self.processes[1].is_stopped
+        if not self.processes[1].is_stopped:
+            self.processes[1].perform(gate.sweep)
             self._check()
 
     # ------------------------------------------------------------ agents and people
@@ -146,96 +146,96 @@ class Days(RuleBasedStateMachine):
         request = gate.DecisionRequest(run=name, call_id="c", tool="bash", args={})
         decision = self._do(which, lambda: gate.decide(self.source, request))
         until = (self.real + DECIDE, self.real + self.ahead + DECIDE)
-        self.runs[name] = Known(self.worked + liveness.REQUEST_LEASE, *until, approval=decision["approval"]["id"])
+        self.runs[name] = RunModel(self.work_time + liveness.REQUEST_LEASE, *until, approval=decision["approval"]["id"])
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1), beats=st.booleans())
     def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
-        name, known = self._one(data)
+        name, run = self._one(data)
         work = run_commands.RecordHeartbeat(self.source, name) if beats else Leave(self.source, name)
         self._do(which, lambda: group_commit.execute(work))
         if not Run.objects.get(name=name).reason.startswith(liveness.LOST_REASON):  # else its run has ended
-            known.due = self.worked + (BEAT_LEASE if beats else GRACE)
+            run.due = self.work_time + (BEAT_LEASE if beats else GRACE)
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))
     def poll(self, data: Any, which: int) -> None:
-        _, known = self._one(data)
-        result = self._do(which, lambda: group_commit.execute(run_commands.FetchDecision(self.source, known.approval)))
-        row = Approval.objects.get(id=known.approval)
-        if row.state == "expired" and known.approved is None:
-            assert result["decision"] == "deny" and self.real >= known.until_real - 1
+        _, run = self._one(data)
+        result = self._do(which, lambda: group_commit.execute(run_commands.FetchDecision(self.source, run.approval)))
+        row = Approval.objects.get(id=run.approval)
+        if row.state == "expired" and run.approved is None:
+            assert result["decision"] == "deny" and self.real >= run.until_real - 1
         if result["decision"] == "ask":
-            assert self.real < known.until_real + 1, "a question whose time is over reads as open"
+            assert self.real < run.until_real + 1, "a question whose time is over reads as open"
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))
     def approve(self, data: Any, which: int) -> None:
-        _, known = self._one(data)
-        call = ToolCall.objects.get(approvals__id=known.approval)
-        if known.approved is not None:
+        _, run = self._one(data)
+        call = ToolCall.objects.get(approvals__id=run.approval)
+        if run.approved is not None:
             return
         try:
             self._do(which, lambda: gate.vote(self.person, self.ballot(call, "approve")))
         except RequestRefused:
             return
-        assert self.real < known.until_real + 1 and self.real + self.ahead < known.until_wall + 1, "approved too late"
-        known.approved, known.pauses = self.worked, [round(self.slipped)]
+        assert self.real < run.until_real + 1 and self.real + self.ahead < run.until_wall + 1, "approved too late"
+        run.approved, run.pauses = self.work_time, [round(self.slipped)]
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))
     def claim(self, data: Any, which: int) -> None:
-        name, known = self._one(data)
-        row = Approval.objects.get(id=known.approval)
-        if known.approved is None or row.claimed_at or row.state not in ("approved", "expired"):
+        name, run = self._one(data)
+        row = Approval.objects.get(id=run.approval)
+        if run.approved is None or row.claimed_at or row.state not in ("approved", "expired"):
             return
         body = {"call_id": "c", "args_sha256": row.args_sha256}
-        used = self.worked - known.approved
+        seconds_used = self.work_time - run.approved
         try:
             self._do(which, lambda: group_commit.execute(ClaimPermit(self.source, row.permit, body)))
         except RequestRefused as refused:
-            lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
-            assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
+            is_lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
+            assert is_lost or seconds_used >= USE - 1, f"a permit ended after {seconds_used} s of {USE}: {refused.code}"
             return
-        assert used < USE + 2 * PAUSE + self.slipped - known.pauses[0]
-        known.due = max(known.due, self.worked + liveness.REQUEST_LEASE)
+        assert seconds_used < USE + 2 * PAUSE + self.slipped - run.pauses[0]
+        run.due = max(run.due, self.work_time + liveness.REQUEST_LEASE)
 
     # ------------------------------------------------------------ what must hold
 
     def _check(self) -> None:
-        times = [process.do(clock.working) for process in self.processes if not process.stopped]
+        times = [process.perform(clock.working) for process in self.processes if not process.is_stopped]
         assert max(times) - min(times) <= PAUSE, "a gap was given back more than once"
         for row in Run.objects.all():
-            known = self.runs[row.name]
+            run = self.runs[row.name]
             if row.reason.startswith(liveness.LOST_REASON):
-                assert self.worked >= known.due - 1, f"{row.name} was lost {known.due - self.worked} s too early"
+                assert self.work_time >= run.due - 1, f"{row.name} was lost {run.due - self.work_time} s too early"
         for approval in Approval.objects.filter(state="expired", claimed_at=0):
-            known = next(known for known in self.runs.values() if known.approval == approval.pk)
-            if known.approved is None:
-                assert self.real >= known.until_real - 1, "a question expired too early"
+            run = next(run for run in self.runs.values() if run.approval == approval.pk)
+            if run.approved is None:
+                assert self.real >= run.until_real - 1, "a question expired too early"
             else:
-                assert self.worked - known.approved >= USE - 1, "a permit lapsed too early"
+                assert self.work_time - run.approved >= USE - 1, "a permit lapsed too early"
 
     def teardown(self) -> None:
         """Each agent that left, or stopped to beat, is noticed in the end."""
-        self.processes[0].stopped = False
-        for known in self.runs.values():
-            known.due = min(known.due, self.worked + liveness.POLL_LEASE)
+        self.processes[0].is_stopped = False
+        for run in self.runs.values():
+            run.due = min(run.due, self.work_time + liveness.POLL_LEASE)
         for name in self.runs:
             self._do(0, lambda name=name: group_commit.execute(Leave(self.source, name)))
         for _ in range(int((liveness.POLL_LEASE + 2 * GRACE) / 4)):
             self.real += 4.0
-            self.worked += 4.0
-            self.processes[0].do(gate.sweep)
+            self.work_time += 4.0
+            self.processes[0].perform(gate.sweep)
         running = Approval.objects.filter(state="claimed").values_list("run__name", flat=True)
         alive = Run.objects.active().exclude(name__in=list(running)).filter(alive_until__isnull=False)
         assert not alive.exists(), list(alive.values("name", "alive_until", "status"))
 
     def _do(self, which: int, action: Callable[[], Any]) -> Any:
         process = self.processes[which]
-        return (self.processes[0] if process.stopped else process).do(action)
+        return (self.processes[0] if process.is_stopped else process).perform(action)
 
-    def _one(self, data: Any) -> tuple[str, Known]:
+    def _one(self, data: Any) -> tuple[str, RunModel]:
         name = data.draw(st.sampled_from(sorted(self.runs)))
         return name, self.runs[name]
 

@@ -130,19 +130,19 @@ def test_an_import_that_hangs_denies_calls_and_holds_up_nothing(
     install: Any, agent: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "LOAD_LIMIT", 0.2)
-    go = threading.Event()
-    hooks.go = go  # type: ignore[attr-defined]
+    release = threading.Event()
+    hooks.go = release  # type: ignore[attr-defined]
     try:
         install(slow="from toolcards import hooks\nhooks.go.wait(60)\n" + GUARD, other=GUARD)
         assert ask(agent)["reason"]["code"] == "plugin_missing"
         assert [(one.name, one.state) for one in hooks.list_troubles()] == [("slow", "loading")]
-        go.set()
+        release.set()
         until = time.monotonic() + PATIENCE
         while hooks.list_troubles() and time.monotonic() < until:
             time.sleep(0.02)
         assert ask(agent, "again")["decision"] == "allow"
     finally:
-        go.set()
+        release.set()
         del hooks.go  # type: ignore[attr-defined]
 
 
@@ -150,9 +150,9 @@ class Hanging:
     """A plugin whose methods return when the test releases them."""
 
     def __init__(self, *events: str) -> None:
-        self.go = threading.Event()
+        self.release = threading.Event()
         for event in events:
-            setattr(self, event, lambda call: self.go.wait(3_600) and None)
+            setattr(self, event, lambda call: self.release.wait(3_600) and None)
 
 
 def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(
@@ -165,7 +165,7 @@ def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(
     assert ready(client)[1]["error"]["detail"]["reasons"] == [
         {"check": "plugins", "plugin": "slow", "reason": "hanging"}
     ]
-    guard.go.set()
+    guard.release.set()
     until = time.monotonic() + PATIENCE
     while hooks.list_troubles() and time.monotonic() < until:
         time.sleep(0.02)
@@ -174,17 +174,17 @@ def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(
 
 def test_a_watching_plug_in_that_hangs_takes_no_guard_down(agent: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "LIMIT", 0.1)
-    watcher, seen = Hanging("after", "settled"), []
+    watcher, events = Hanging("after", "settled"), []
     hooks.register(watcher, "watcher")
     payload = {"event": "tool.execute.settled", "call_id": "c"}
     codes = {hooks.observe(hooks.list_plugins()[0], payload) for _ in range(60)}
     assert codes == {"plugin_timeout"} and not hooks.list_troubles()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
-    hooks.register(type("Guard", (), {"before": lambda self, call: seen.append(call["call_id"])})(), "guard")
+    hooks.register(type("Guard", (), {"before": lambda self, call: events.append(call["call_id"])})(), "guard")
     # also where one plugin does both
-    watcher.before = lambda call: seen.append("both")  # type: ignore[attr-defined]
-    assert ask(agent)["decision"] == "allow" and seen == ["c", "both"]
-    watcher.go.set()
+    watcher.before = lambda call: events.append("both")  # type: ignore[attr-defined]
+    assert ask(agent)["decision"] == "allow" and events == ["c", "both"]
+    watcher.release.set()
 
 
 # ---------------------------------------------------------------- what a guard puts in place
@@ -192,13 +192,13 @@ def test_a_watching_plug_in_that_hangs_takes_no_guard_down(agent: Source, monkey
 DEEP: Any = "x"
 for _ in range(40):
     DEEP = [DEEP]
-PLACED: list[tuple[Any, str]] = [
+PLACED_PLUGINS: list[tuple[Any, str]] = [
     ({"x": "y" * 2_000_000}, "more than 262144 bytes"), (DEEP, "levels deep"), ({"x": [0] * 10_001}, "10000 values"),
     ({"x": 2**60}, "2^53-1"), ({"x": "\x00"}, "U+0000"), ({"x": "\ud800"}, "surrogate"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "why"), PLACED, ids=[why for _, why in PLACED])
+@pytest.mark.parametrize(("value", "why"), PLACED_PLUGINS, ids=[why for _, why in PLACED_PLUGINS])
 def test_an_input_that_a_guard_puts_in_place_obeys_the_limits(value: Any, why: str, agent: Source) -> None:
     hooks.register(type("Guard", (), {"before": lambda self, call: {"input": value}})(), "guard")
     decision = ask(agent)

@@ -133,11 +133,11 @@ def test_what_a_plugin_does_to_its_copy_does_not_count(policy: Any, source: Sour
 @pytest.mark.django_db
 def test_plugins_are_asked_before_policy_and_deny_beats_a_quiet_plugin(policy: Any, source: Source) -> None:
     policy({"default": "deny"})
-    heard: list[str] = []
-    hooks.register(Before(lambda call: heard.append(call["call_id"])), "quiet")
+    messages: list[str] = []
+    hooks.register(Before(lambda call: messages.append(call["call_id"])), "quiet")
     assert ask(source)["reason"]["code"] != "plugin_veto"
     assert ask(source)["decision"] == "deny"
-    assert heard == ["c1"]
+    assert messages == ["c1"]
 
 
 # ---------------------------------------------------------------- observers
@@ -192,15 +192,15 @@ def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("number", "told"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
+@pytest.mark.parametrize(("number", "delay"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
 def test_a_failure_reports_when_to_retry_if_that_is_known(
-    a_run: Any, source: Source, number: int | None, told: int | None
+    a_run: Any, source: Source, number: int | None, delay: int | None
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=number))
-    assert Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload["retry"] == {"safe": "yes", "after_ms": told}
+    assert Delivery.objects.get(event=h.EXECUTE_ERROR).decoded_payload["retry"] == {"safe": "yes", "after_ms": delay}
     card = ToolCall.objects.get().as_card()
-    assert card.error.after_ms == told and build_call_json(card, run="r", id="x")["error"]["after_ms"] == told
+    assert card.error.after_ms == delay and build_call_json(card, run="r", id="x")["error"]["after_ms"] == delay
 
 
 @pytest.mark.django_db
@@ -226,18 +226,18 @@ def test_a_later_snapshot_corrects_an_outcome_and_settles_nothing_twice(a_run: A
 
 @pytest.mark.django_db
 def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Source) -> None:
-    heard: list[Any] = []
+    messages: list[Any] = []
 
     class Hears:
         def corrected(self, call: Any) -> None:
-            heard.append((call["outcome"], "error" in call))
+            messages.append((call["outcome"], "error" in call))
 
     hooks.register(Hears(), "hears")
     a_run("r", f.InputReady("c", "t", {}, True), f.RunEnded(outcome="truncated"), f.OutputReady("c", "fine"))
     from toolcards.notifications import dispatcher
 
     dispatcher.send_due()
-    assert heard == [("ok", False)]
+    assert messages == [("ok", False)]
 
 
 @pytest.mark.django_db
@@ -325,26 +325,26 @@ def any_fact(dice: random.Random, call: str) -> f.AnyFact:
     ])()  # fmt: skip
 
 
-Heard = tuple[str, tuple[int, int], Any]
+HeardEvent = tuple[str, tuple[int, int], Any]
 
 
 class Listener:
     """Hears what a run's facts make hooks hear: the event, the call and attempt, its outcome or error."""
 
     def __init__(self) -> None:
-        self.board, self.sequencer, self.heard, self.seq = RunState(), ToolEventSequencer(), list[Heard](), 0
+        self.board, self.sequencer, self.events, self.seq = RunState(), ToolEventSequencer(), list[HeardEvent](), 0
         self.tail: list[LoggedFact] = []
         self.outcomes: dict[Any, str] = {}  # of each attempt, as reported last
 
     def take(self, fact: f.AnyFact) -> None:
         for ordinal, routed in self.board.route(fact):
-            self.written(ordinal, routed)
+            self.receive(ordinal, routed)
 
-    def written(self, ordinal: int, fact: f.AnyFact) -> None:
-        held = self.sequencer.release(ordinal, fact)
-        if held is not None:
+    def receive(self, ordinal: int, fact: f.AnyFact) -> None:
+        release = self.sequencer.release(ordinal, fact)
+        if release is not None:
             for event in END_EVENTS:
-                self.hear(event, None, held.card)
+                self.hear(event, None, release.card)
         self.seq += 1
         object.__setattr__(fact, "at", float(self.seq))
         before = self.board.cards.get(ordinal)
@@ -366,12 +366,12 @@ class Listener:
         if event == h.EXECUTE_SETTLED:
             self.outcomes[after.ordinal, h.get_attempt(after)] = h.get_outcome(after, before)
         detail = h.get_outcome(after, before) if event == h.EXECUTE_SETTLED else h.build_error(after, before)
-        self.heard.append((event, (after.ordinal, h.get_attempt(after)), detail))
+        self.events.append((event, (after.ordinal, h.get_attempt(after)), detail))
 
     def attempts(self) -> list[list[tuple[str, Any]]]:
         """Return the events of each attempt of each call, in order."""
         fields: dict[Any, list[tuple[str, Any]]] = {}
-        for event, key, detail in self.heard:
+        for event, key, detail in self.events:
             if event in h.TOOL_EVENTS:
                 fields.setdefault(key, []).append((event, detail))
         return list(fields.values())
@@ -422,16 +422,16 @@ def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scen
         player.body(texts_of(path))
     listener = Listener()
     for ordinal, fact in player.log:
-        listener.written(ordinal, fact)
+        listener.receive(ordinal, fact)
     assert listener.sequencer.pending is None or not player.board.context.ended
-    assert all(proper(events) for events in listener.attempts()), listener.heard
+    assert all(proper(events) for events in listener.attempts()), listener.events
     cards = listener.board.cards.values()
-    ended = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
-    assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.EXECUTE_SETTLED}
+    ended_ordinals = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
+    assert ended_ordinals == {ordinal for event, (ordinal, _), _ in listener.events if event == h.EXECUTE_SETTLED}
     assert all(
         listener.outcomes[card.ordinal, h.get_attempt(card)] == h.get_outcome(card)
         for card in cards
-        if card.ordinal in ended
+        if card.ordinal in ended_ordinals
     )
 
 

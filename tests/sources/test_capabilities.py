@@ -31,12 +31,12 @@ def admin(a_person: Any, client: Client) -> Client:
     return client
 
 
-def proven(source: Source) -> dict[str, list[str]]:
+def list_proofs(source: Source) -> dict[str, list[str]]:
     return {row.name: [proof.by for proof in row.proofs] for row in views.list_abilities(source)}
 
 
 def test_nothing_is_claimed_of_a_source_that_was_not_seen(source: Source, admin: Client) -> None:
-    assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": []}
+    assert list_proofs(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": []}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert page.count('data-proven="no"') == 5 and page.count("Not verified: ") == 5
 
@@ -55,29 +55,29 @@ def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_c
 
 def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., ToolCall], an_approver: Any) -> None:
     a_call("input-available")
-    assert proven(source) == {"observe": ["traffic"], "gate": [], "edit": [], "stream": [], "fails": []}
+    assert list_proofs(source) == {"observe": ["traffic"], "gate": [], "edit": [], "stream": [], "fails": []}
     a_call("approval-requested", call_id="asked", run="run-2")
-    assert proven(source)["gate"] == []
+    assert list_proofs(source)["gate"] == []
     a_call("output-denied", call_id="denied", run="run-3")
-    assert proven(source)["gate"] == ["traffic"]
+    assert list_proofs(source)["gate"] == ["traffic"]
     group_commit.execute(RecordFacts(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
-    assert proven(source)["stream"] == ["traffic"]
+    assert list_proofs(source)["stream"] == ["traffic"]
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
     facts = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalRequested("c", "a", opener="gate")]
     edited = f.ApprovalAnswered("c", True, by=Actor("human", "ann"), input={"command": "ls a"}, has_input=True)
     group_commit.execute(RecordFacts(source, "r", [*facts, edited]))
-    assert proven(source)["edit"] == []
+    assert list_proofs(source)["edit"] == []
     group_commit.execute(RecordFacts(source, "r", [f.OutputReady("c", "a")]))
-    assert proven(source)["edit"] == ["traffic"]
+    assert list_proofs(source)["edit"] == ["traffic"]
 
 
 def test_a_probe_and_real_traffic_are_distinguished(source: Source, a_call: Callable[..., ToolCall]) -> None:
     a_call("output-denied", run=f"{RUN_PREFIX}1")
-    assert proven(source)["gate"] == ["probe"] == proven(source)["observe"]
+    assert list_proofs(source)["gate"] == ["probe"] == list_proofs(source)["observe"]
     a_call("output-denied", run="run-1")
-    assert proven(source)["gate"] == ["traffic", "probe"]
+    assert list_proofs(source)["gate"] == ["traffic", "probe"]
 
 
 def test_the_probe_reports_what_the_agent_does_without_a_server(source: Source, admin: Client) -> None:
@@ -85,7 +85,7 @@ def test_the_probe_reports_what_the_agent_does_without_a_server(source: Source, 
     group_commit.execute(
         RecordFacts(source, f"{RUN_PREFIX}2", [*facts, f.OutputDenied("away", "The gate gave no decision.")])
     )
-    assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
+    assert list_proofs(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "Closed: its code was run; The gate gave no decision." in page
 

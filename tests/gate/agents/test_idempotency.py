@@ -13,7 +13,7 @@ from toolcards.transports.api import auth
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = "/api/v1/calls/decide"
-ASKED = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}, "idempotency_key": "i"}
+QUESTION = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}, "idempotency_key": "i"}
 OTHER = "tck_another_secret_of_the_tests_0123456789a"
 
 
@@ -40,7 +40,7 @@ async def test_a_call_that_is_asked_about_again_is_decided_once(
     call: Any, policy: Any, an_approver: Any, effect: str
 ) -> None:
     await sync_to_async(policy)({"default": effect})
-    status, decision = await twice(call, "POST", DECIDE, ASKED)
+    status, decision = await twice(call, "POST", DECIDE, QUESTION)
     assert (status, decision["decision"]) == (200, effect)
     assert await Approval.objects.acount() == (effect != "deny")
 
@@ -48,7 +48,7 @@ async def test_a_call_that_is_asked_about_again_is_decided_once(
 async def allowed(call: Any, policy: Any) -> tuple[str, dict[str, Any]]:
     """Return the address of an issued permit's claim, and the body of the claim."""
     await sync_to_async(policy)({"default": "allow"})
-    decision = (await call("POST", DECIDE, ASKED))[1]
+    decision = (await call("POST", DECIDE, QUESTION))[1]
     proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
     return f"/api/v1/permits/{decision['permit']['id']}/claim", proof
 
@@ -98,7 +98,7 @@ async def test_a_result_that_is_sent_again_is_written_once(call: Any, policy: An
 
 async def test_a_question_is_withdrawn_once(call: Any, policy: Any, an_approver: Any) -> None:
     await sync_to_async(policy)({"default": "ask"})
-    decision = (await call("POST", DECIDE, ASKED))[1]
+    decision = (await call("POST", DECIDE, QUESTION))[1]
     status, result = await twice(call, "POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw")
     assert (status, result["approval"]["state"]) == (200, "cancelled")
 

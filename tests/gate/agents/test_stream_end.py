@@ -31,23 +31,23 @@ def states() -> dict[str, str]:
 
 def stream(source: Source, **options: Any) -> tuple[gate.Stream, connections.AgentConnection]:
     """Begin a body of the run."""
-    opened = gate.open_stream(source, "r", protocol="native", **options)
+    open_stream = gate.open_stream(source, "r", protocol="native", **options)
     connection = connections.AgentConnection(Caller(source, 0))
-    connection.sends(opened)
-    return opened, connection
+    connection.sends(open_stream)
+    return open_stream, connection
 
 
-async def send(opened: gate.Stream, call_id: str) -> None:
-    opened.push([f.InputReady(call_id, "bash", {"command": "ls"}, True)])
-    await opened.wait_until_committed()
+async def send(open_stream: gate.Stream, call_id: str) -> None:
+    open_stream.push([f.InputReady(call_id, "bash", {"command": "ls"}, True)])
+    await open_stream.wait_until_committed()
 
 
-async def end(opened: gate.Stream, connection: connections.AgentConnection) -> None:
-    opened.is_shared = not connection.is_alone
-    opened.push([gate.build_end_of_stream()])
-    await opened.wait_until_committed()
+async def end(open_stream: gate.Stream, connection: connections.AgentConnection) -> None:
+    open_stream.is_shared = not connection.is_alone
+    open_stream.push([gate.build_end_of_stream()])
+    await open_stream.wait_until_committed()
     connection.close(lease=float("inf"))
-    await opened.wait_until_committed()
+    await open_stream.wait_until_committed()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["this-process", "another-process"])
@@ -68,21 +68,21 @@ async def test_the_end_of_a_body_leaves_the_calls_of_another_open_one(source: So
 
 
 async def test_a_body_that_is_sent_again_ends_what_its_first_try_began(source: Source) -> None:
-    (lost, gone), (again, connection) = stream(source), stream(source)
-    for opened in (lost, again):
-        opened.push([f.InputReady("c", "bash", {"command": "ls"}, True)], 1)
-        opened.push(SkippedFrame("unknown"), 2)
-        await opened.wait_until_committed()
-    gone.close()
+    (lost_stream, lost_connection), (again, connection) = stream(source), stream(source)
+    for open_stream in (lost_stream, again):
+        open_stream.push([f.InputReady("c", "bash", {"command": "ls"}, True)], 1)
+        open_stream.push(SkippedFrame("unknown"), 2)
+        await open_stream.wait_until_committed()
+    lost_connection.close()
     await end(again, connection)
     assert (await in_thread(states)(), (await Run.objects.aget()).status) == ({"c": "output-error"}, "truncated")
 
 
 async def test_what_a_lost_body_left_open_ends_when_no_body_continues_it(source: Source, limits: Any) -> None:
     limits(grace=50)
-    (lost, gone), (other, connection) = stream(source), stream(source)
-    await send(lost, "lost")
-    gone.close()
+    (lost_stream, lost_connection), (other, connection) = stream(source), stream(source)
+    await send(lost_stream, "lost")
+    lost_connection.close()
     await end(other, connection)
     assert (await in_thread(states)())["lost"] == "input-available"
     assert 0 < (await Run.objects.aget()).alive_until - clock.working() <= 50

@@ -21,12 +21,15 @@ from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, ToolCall
 
 pytestmark = pytest.mark.django_db
-GONE = "The agent was not heard of any more."
+LOST_REASON = "The agent was not heard of any more."
 
 
 @pytest.fixture
-def lost(a_call: Any, source: Any) -> Any:
-    """Give `lost(effect)`: a call that a person (ask) or a rule (allow) let begin, and whose agent then vanished."""
+def make_lost_call(a_call: Any, source: Any) -> Any:
+    """Give `make_lost_call(effect)`: a call that a person (ask) or a rule (allow) let begin.
+
+    Its agent then vanished.
+    """
 
     def make(effect: str = "ask", call_id: str = "call-1") -> ToolCall:
         if effect == "ask":
@@ -46,7 +49,7 @@ class Vanish(RecordFacts):
     """The run is lost, as the clock loses it."""
 
     def __init__(self, source: Any, run: str) -> None:
-        super().__init__(source, run, [f.RunEnded(outcome="truncated", reason=GONE)])
+        super().__init__(source, run, [f.RunEnded(outcome="truncated", reason=LOST_REASON)])
 
     def apply(self, tx: Any) -> None:
         super().apply(tx)
@@ -73,10 +76,10 @@ def card_of(call: ToolCall) -> Any:
 @pytest.mark.parametrize("effect", ["ask", "allow"])
 @pytest.mark.parametrize(("outcome", "state"), [("succeeded", "output-available"), ("failed", "output-error")])
 def test_a_person_says_how_it_ended(
-    lost: Any, policy: Any, an_approver: Any, effect: str, outcome: str, state: str
+    make_lost_call: Any, policy: Any, an_approver: Any, effect: str, outcome: str, state: str
 ) -> None:
     policy({"default": effect})
-    call = lost(effect)
+    call = make_lost_call(effect)
     assert Approval.objects.get().state == "unknown" and card_of(call).has_unknown_outcome
     card = gate.record_manual_outcome(an_approver, finding(call, outcome, "looked at the branch"))
     assert (card.state, card.soft, card.cause, card.has_unknown_outcome) == (state, True, None, False)
@@ -93,9 +96,9 @@ def test_a_person_says_how_it_ended(
 
 
 def test_the_same_person_may_repeat_it_and_another_learns_who_was_first(
-    lost: Any, an_approver: Any, a_person: Any
+    make_lost_call: Any, an_approver: Any, a_person: Any
 ) -> None:
-    call = lost()
+    call = make_lost_call()
     card = gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert gate.record_manual_outcome(an_approver, finding(call, "failed", rev=0)).rev == card.rev
     for person, outcome in ((a_person("approver", "ben"), "failed"), (an_approver, "succeeded")):
@@ -105,8 +108,8 @@ def test_the_same_person_may_repeat_it_and_another_learns_who_was_first(
     assert AuditRow.objects.filter(act="settled").count() == 1
 
 
-def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) -> None:
-    call = lost()
+def test_what_changed_since_it_was_seen_is_refused(make_lost_call: Any, an_approver: Any) -> None:
+    call = make_lost_call()
     with pytest.raises(gate.AlreadyDecided) as error:
         gate.record_manual_outcome(an_approver, finding(call, "failed", rev=1))
     assert (error.value.status, error.value.code) == (409, "stale_rev")
@@ -143,10 +146,10 @@ def test_an_observed_call_without_a_result_can_be_recorded_too(a_run: Any, an_ap
 
 
 def test_who_may_not_answer_may_not_settle(
-    lost: Any, policy: Any, a_person: Any, an_approver: Any, source: Any
+    make_lost_call: Any, policy: Any, a_person: Any, an_approver: Any, source: Any
 ) -> None:
     policy({"rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"approvers": ["ann"]}}]})
-    call = lost()
+    call = make_lost_call()
     for person in (a_person("viewer"), a_person("approver", "ben")):
         with pytest.raises(gate.NotAllowed):
             gate.record_manual_outcome(person, finding(call, "failed"))
@@ -161,9 +164,9 @@ def test_who_may_not_answer_may_not_settle(
     ("ok", "output-available", "succeeded"), ("error", "output-error", "failed"),
 ])  # fmt: skip
 def test_a_late_result_takes_the_place_of_what_was_said(
-    lost: Any, an_approver: Any, source: Any, text: str, outcome: str, state: str, after: str
+    make_lost_call: Any, an_approver: Any, source: Any, text: str, outcome: str, state: str, after: str
 ) -> None:
-    call = lost()
+    call = make_lost_call()
     gate.record_manual_outcome(an_approver, finding(call, text, "I think"))
     report(source, outcome, output={"files": 3}, error={"message": "no disk"})
     card = card_of(call)
@@ -173,8 +176,8 @@ def test_a_late_result_takes_the_place_of_what_was_said(
     assert card.by_hand.outcome == text  # what was said stays on the card, and in the log
 
 
-def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
-    call = lost()
+def test_a_late_frame_of_a_socket_does_so_too(make_lost_call: Any, an_approver: Any, a_call: Any, source: Any) -> None:
+    call = make_lost_call()
     gate.record_manual_outcome(an_approver, finding(call, "failed"))
     group_commit.execute(RecordFacts(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
@@ -186,17 +189,17 @@ def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_cal
 
 @pytest.mark.parametrize("outcome", ["unknown", "aborted"])
 def test_an_agent_that_does_not_know_either_changes_nothing(
-    lost: Any, an_approver: Any, source: Any, outcome: str
+    make_lost_call: Any, an_approver: Any, source: Any, outcome: str
 ) -> None:
-    call = lost()
+    call = make_lost_call()
     gate.record_manual_outcome(an_approver, finding(call, "succeeded"))
     report(source, outcome)
     assert card_of(call).state == "output-available" and Approval.objects.get().state == "succeeded"
 
 
-def test_it_is_not_run_again(lost: Any, an_approver: Any, source: Any) -> None:
+def test_it_is_not_run_again(make_lost_call: Any, an_approver: Any, source: Any) -> None:
     """The same question again is given the same answer, and no permit."""
-    call = lost()
+    call = make_lost_call()
     gate.record_manual_outcome(an_approver, finding(call, "failed"))
     again = gate.decide(
         source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
@@ -218,12 +221,12 @@ def address(call: ToolCall) -> str:
     return f"/calls/{call.public_id}/settle"
 
 
-def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost: Any) -> None:
-    call = lost()
+def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, make_lost_call: Any) -> None:
+    call = make_lost_call()
     page = ann.get(f"/calls/{call.public_id}/").content.decode()
     assert f'action="{address(call)}"' in page and "Record the outcome" in page
-    sent = {"outcome": "failed", "rev": call.rev, "note": "<b>not</b> there"}
-    answer = ann.post(address(call), sent, headers={"HX-Request": "true"})
+    form_data = {"outcome": "failed", "rev": call.rev, "note": "<b>not</b> there"}
+    answer = ann.post(address(call), form_data, headers={"HX-Request": "true"})
     card = answer.content.decode()
     assert answer.status_code == 200 and 'data-state="output-error"' in card and 'data-by-hand="failed"' in card
     assert "Recorded by <b>ann</b>" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
@@ -232,8 +235,10 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost
     assert "ann looked: it failed" in story
 
 
-def test_the_inbox_and_the_history_link_to_calls_without_a_result(ann: Client, lost: Any, an_approver: Any) -> None:
-    call = lost()
+def test_the_inbox_and_the_history_link_to_calls_without_a_result(
+    ann: Client, make_lost_call: Any, an_approver: Any
+) -> None:
+    call = make_lost_call()
     assert "1 call since yesterday never reported a result" in ann.get("/approvals/").content.decode()
     page = ann.get("/approvals/history/").content.decode()
     assert "No result reported" in page and f'href="/calls/{call.public_id}/"' in page
@@ -243,8 +248,10 @@ def test_the_inbox_and_the_history_link_to_calls_without_a_result(ann: Client, l
     assert 'id="unheard"' not in ann.get("/approvals/history/").content.decode()
 
 
-def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost: Any, an_approver: Any) -> None:
-    call = lost()
+def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(
+    make_lost_call: Any, an_approver: Any
+) -> None:
+    call = make_lost_call()
     before = card_of(call)
     for outcome in ("succeeded", "failed"):
         after = apply_fact(before, f.ManualOutcomeRecorded("call-1", outcome, "looked", f.Actor("human", "ann")))
@@ -252,23 +259,23 @@ def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost
         assert h.get_outcome(after) == {"succeeded": "ok", "failed": "error"}[outcome]
 
 
-def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, lost: Any) -> None:
-    call = lost()
-    sent = {"outcome": "succeeded", "rev": call.rev, "next": "/runs/run-1/"}
-    answer = ann.post(address(call), sent)
+def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, make_lost_call: Any) -> None:
+    call = make_lost_call()
+    form_data = {"outcome": "succeeded", "rev": call.rev, "next": "/runs/run-1/"}
+    answer = ann.post(address(call), form_data)
     assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1/")
-    answer = ann.post(address(call), sent | {"outcome": "failed"})
+    answer = ann.post(address(call), form_data | {"outcome": "failed"})
     assert answer.status_code == 409 and "Already recorded by ann" in answer.content.decode()
 
 
-@pytest.mark.parametrize(("sent", "status", "code"), [
+@pytest.mark.parametrize(("form_data", "status", "code"), [
     ({"outcome": "failed", "rev": 0}, 409, "stale_rev"), ({"outcome": "maybe"}, 422, "invalid_finding"),
     ({}, 422, "invalid_finding"), ([], 422, "invalid_finding"),
     ({"outcome": "failed", "note": "n" * 2001}, 422, "invalid_finding"),
 ])  # fmt: skip
-def test_as_json_every_no_has_a_code(ann: Client, lost: Any, sent: Any, status: int, code: str) -> None:
-    call = lost()
-    body = {"rev": call.rev} | sent if isinstance(sent, dict) and sent else sent
+def test_as_json_every_no_has_a_code(ann: Client, make_lost_call: Any, form_data: Any, status: int, code: str) -> None:
+    call = make_lost_call()
+    body = {"rev": call.rev} | form_data if isinstance(form_data, dict) and form_data else form_data
     answer = ann.post(address(call), json.dumps(body), "application/json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert card_of(call).has_unknown_outcome
@@ -277,16 +284,16 @@ def test_as_json_every_no_has_a_code(ann: Client, lost: Any, sent: Any, status: 
 
 
 @pytest.mark.parametrize(("note", "status"), [("\ud800", 200), ("\0", 422), ("\x1b[31m\u202e", 200)])
-def test_a_note_may_hold_anything_that_can_be_kept(ann: Client, lost: Any, note: str, status: int) -> None:
-    call = lost()
+def test_a_note_may_hold_anything_that_can_be_kept(ann: Client, make_lost_call: Any, note: str, status: int) -> None:
+    call = make_lost_call()
     body = json.dumps({"outcome": "failed", "rev": call.rev, "note": note})
     assert ann.post(address(call), body, "application/json").status_code == status
     page = ann.get(f"/calls/{call.public_id}/").content.decode()
     assert "\x1b" not in page and "\u202e" not in page
 
 
-def test_as_json_it_is_answered_with_the_call(ann: Client, lost: Any) -> None:
-    call = lost()
+def test_as_json_it_is_answered_with_the_call(ann: Client, make_lost_call: Any) -> None:
+    call = make_lost_call()
     answer = ann.post(address(call), json.dumps({"outcome": "succeeded", "rev": call.rev}), "application/json")
     result = answer.json()["call"]
     assert (answer.status_code, result["state"], result["by_hand"]["by"]["name"]) == (200, "output-available", "ann")
@@ -296,17 +303,17 @@ def test_as_json_it_is_answered_with_the_call(ann: Client, lost: Any) -> None:
     assert ann.post(address(call), "{", "application/json").status_code == 400
 
 
-def test_settling_takes_a_session_the_right_and_a_token(lost: Any, a_person: Any, an_approver: Any) -> None:
-    call = lost()
-    sent = {"outcome": "failed", "rev": call.rev}
+def test_settling_takes_a_session_the_right_and_a_token(make_lost_call: Any, a_person: Any, an_approver: Any) -> None:
+    call = make_lost_call()
+    form_data = {"outcome": "failed", "rev": call.rev}
     nobody, viewer, careless = Client(), Client(), Client(enforce_csrf_checks=True)
     viewer.force_login(a_person("viewer"))
     careless.force_login(an_approver)
-    assert nobody.post(address(call), sent).status_code == 302
-    assert nobody.post(address(call), json.dumps(sent), "application/json").status_code == 401
+    assert nobody.post(address(call), form_data).status_code == 302
+    assert nobody.post(address(call), json.dumps(form_data), "application/json").status_code == 401
     for client in (viewer, careless):
-        assert client.post(address(call), sent).status_code == 403
-        answer = client.post(address(call), json.dumps(sent), "application/json")
+        assert client.post(address(call), form_data).status_code == 403
+        answer = client.post(address(call), json.dumps(form_data), "application/json")
         assert answer.status_code == 403 and answer.json()["error"]["code"] in ("forbidden", "csrf")
     assert viewer.get(address(call)).status_code == 405
     assert card_of(call).has_unknown_outcome and Run.objects.count() == 1

@@ -98,7 +98,7 @@ way = st.tuples(
     st.tuples(st.just("claim"), numbers, st.just("right"), st.sampled_from("ab")),
 )
 stories = st.tuples(way, st.tuples(*[noise] * 6)).map(
-    lambda parts: [step for taken, between in zip(*parts, strict=True) for step in (*between, taken)]
+    lambda parts: [step for main_step, between in zip(*parts, strict=True) for step in (*between, main_step)]
 )
 Value = tuple[str, str, str]
 
@@ -110,8 +110,8 @@ class Inline(gate.Stream):
         """Wait for `group_commit.commit`."""
 
 
-def value_of(tool: str, server: str, given: Any) -> Value:
-    return tool, server, digest(given)
+def value_of(tool: str, server: str, args: Any) -> Value:
+    return tool, server, digest(args)
 
 
 def drawn_value(card: Card) -> Value:
@@ -131,8 +131,8 @@ class World:
     permits: list[dict[str, Any]] = field(default_factory=list)  # decisions that carried one
     approvals: list[str] = field(default_factory=list)
     approved: dict[str, set[Value]] = field(default_factory=dict)  # approval -> what a person said yes to
-    claimed: dict[str, str] = field(default_factory=dict)  # permit -> client
-    judged: dict[int, Value] = field(default_factory=dict)  # card -> what was judged
+    claimers: dict[str, str] = field(default_factory=dict)  # permit -> client
+    judged_values: dict[int, Value] = field(default_factory=dict)  # card -> what was judged
     revoked: bool = False
 
     def act(self, step: tuple[Any, ...]) -> None:
@@ -149,15 +149,15 @@ class World:
         assert stream.error is None
         self.keep_decisions(stream._decisions)
 
-    def decide(self, call: str, tool: str, given: Any, attempt: int | None) -> None:
+    def decide(self, call: str, tool: str, args: Any, attempt: int | None) -> None:
         more = {} if attempt is None else {"attempt": attempt}
-        request = gate.DecisionRequest(run=self.run, call_id=call, tool=tool, args=given, key=self.key.pk, **more)
+        request = gate.DecisionRequest(run=self.run, call_id=call, tool=tool, args=args, key=self.key.pk, **more)
         try:
             decision = gate.decide(self.source, request)
         except gate.RequestRefused:
             return
         if decision["decision"] != "deny":
-            assert decision["args_sha256"] == digest(given) or decision["by"]["kind"] == "human"
+            assert decision["args_sha256"] == digest(args) or decision["by"]["kind"] == "human"
             card = ToolCall.objects.filter(run__name=self.run, call_id=call).order_by("ordinal").last().as_card()
             assert card.tool.name == tool, "one tool was asked about and another one answered for"
         self.keep_decisions([decision])
@@ -244,8 +244,8 @@ class World:
         assert how == "right"
         assert not before.finished, "a permit worked after the end of its call"
         asked_by_key = row.key_id is not None  # what a frame made of a call was asked for by no key
-        assert permit in self.claimed or not (self.revoked and asked_by_key), "a permit outlived its key"
-        assert self.claimed.setdefault(permit, client) == client, "a permit worked for two clients"
+        assert permit in self.claimers or not (self.revoked and asked_by_key), "a permit outlived its key"
+        assert self.claimers.setdefault(permit, client) == client, "a permit worked for two clients"
         value = value_of(before.tool.name, before.tool.source, handed["args"])
         allowed = before.tool.name == "lookup" or self.is_granted(value)
         assert allowed or value in self.approved.get(row.id, set()), "nobody approved what was handed out"
@@ -318,10 +318,10 @@ class World:
 
     def check_frozen(self, card: Card) -> None:
         value = drawn_value(card)
-        known = self.judged.setdefault(card.ordinal, value)
+        judged_value = self.judged_values.setdefault(card.ordinal, value)
         edited = card.repair == "edited" and card.original_input is not None
-        shown = value_of(card.tool.name, card.tool.source, card.original_input) if edited else value
-        assert known in {shown, value}, "a judged call changed"
+        original_value = value_of(card.tool.name, card.tool.source, card.original_input) if edited else value
+        assert judged_value in {original_value, value}, "a judged call changed"
 
 
 @pytest.fixture

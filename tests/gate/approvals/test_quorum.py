@@ -13,14 +13,14 @@ from toolcards.models import Approval, Source, ToolCall
 
 pytestmark = pytest.mark.django_db
 NAMES = ("ann", "ben", "cat", "dan")
-ASKED = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "git push"})
+QUESTION = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "git push"})
 
 
 class Voters:
     """The reference model: who may vote now, and what each person voted last."""
 
     def __init__(self, quorum: int, deny_quorum: int) -> None:
-        self.needed = {"approve": quorum, "deny": deny_quorum}
+        self.quorums = {"approve": quorum, "deny": deny_quorum}
         self.allowed = dict.fromkeys(NAMES, True)
         self.votes: dict[str, str] = {}
 
@@ -29,18 +29,18 @@ class Voters:
         self.votes[name] = decision
         count = sum(self.allowed[voter] for voter, cast in self.votes.items() if cast == decision)
         decided = {"approve": "approved", "deny": "denied"}[decision]
-        return decided if count >= self.needed[decision] else "pending"
+        return decided if count >= self.quorums[decision] else "pending"
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_votes_count_while_their_people_may_vote(seed: int, source: Source, policy: Any, a_person: Any) -> None:
     chance = random.Random(seed)
     model = Voters(chance.choice([2, 3]), chance.choice([1, 2]))
-    terms = {"quorum": model.needed["approve"], "deny_quorum": model.needed["deny"]}
+    terms = {"quorum": model.quorums["approve"], "deny_quorum": model.quorums["deny"]}
     policy({"rules": [ASK | {"ask": terms}]})
     people = {name: a_person("approver", name) for name in NAMES}
     groups = list(people["ann"].groups.all())
-    gate.decide(source, ASKED)
+    gate.decide(source, QUESTION)
     for _ in range(20):
         name = chance.choice(NAMES)
         person, may_vote = people[name], model.allowed[name]
@@ -79,7 +79,7 @@ def test_the_vote_of_someone_who_lost_the_role_is_not_on_the_card(
     policy({"rules": [ASK | {"ask": {"quorum": 2}}]})
     ann, ben = a_person("approver", "ann"), a_person("approver", "ben")
     a_person("approver", "cat")
-    gate.decide(source, ASKED)
+    gate.decide(source, QUESTION)
     gate.vote(ann, ballot(ToolCall.objects.get(), "approve"))
     ann.groups.clear()
     card = gate.vote(ben, ballot(ToolCall.objects.get(), "approve"))

@@ -32,7 +32,7 @@ def approved(held_back: None, a_call: Any) -> ToolCall:
     return a_call("approval-responded")
 
 
-def stored(call: ToolCall) -> Approval:
+def load_approval(call: ToolCall) -> Approval:
     return Approval.objects.get(call=call)
 
 
@@ -42,16 +42,16 @@ def permit_claimed(source: Any, row: Approval) -> Any:
 
 
 def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
-    card = gate.revoke_approval(an_approver, stored(approved).id)
+    card = gate.revoke_approval(an_approver, load_approval(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
-    assert stored(approved).state == "revoked"
-    result = group_commit.execute(run_commands.FetchDecision(source, stored(approved).id))
+    assert load_approval(approved).state == "revoked"
+    result = group_commit.execute(run_commands.FetchDecision(source, load_approval(approved).id))
     assert (result["decision"], result["permit"], result["by"]["name"]) == ("deny", None, "ann")
     assert "then revoked the approval" in result["reason"]["text"]
 
 
 def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source: Any) -> None:
-    row = stored(approved)
+    row = load_approval(approved)
     assert row.permit
     gate.revoke_approval(an_approver, row.id)
     with pytest.raises(gate.TooLate) as error:
@@ -75,7 +75,7 @@ def test_what_came_with_the_yes_goes_with_it(
 
 
 def test_the_trail_says_who_took_it_back(approved: ToolCall, a_person: Any) -> None:
-    gate.revoke_approval(a_person("approver", "ben"), stored(approved).id)
+    gate.revoke_approval(a_person("approver", "ben"), load_approval(approved).id)
     assert AuditRow.objects.get(act="vote.undone").actor == "ben"
     assert AuditRow.objects.get(act="approval.revoked").actor_kind == "gate"
 
@@ -83,47 +83,47 @@ def test_the_trail_says_who_took_it_back(approved: ToolCall, a_person: Any) -> N
 def test_the_same_person_twice_is_the_same_and_another_is_too_late(
     approved: ToolCall, an_approver: Any, a_person: Any
 ) -> None:
-    first = gate.revoke_approval(an_approver, stored(approved).id)
-    assert gate.revoke_approval(an_approver, stored(approved).id) == first
+    first = gate.revoke_approval(an_approver, load_approval(approved).id)
+    assert gate.revoke_approval(an_approver, load_approval(approved).id) == first
     with pytest.raises(gate.TooLate):
-        gate.revoke_approval(a_person("approver", "ben"), stored(approved).id)
+        gate.revoke_approval(a_person("approver", "ben"), load_approval(approved).id)
     assert AuditRow.objects.filter(act="vote.undone").count() == 1
 
 
 def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, an_approver: Any) -> None:
     call = a_call("approval-responded")
     with pytest.raises(gate.TooLate):
-        gate.revoke_approval(an_approver, stored(call).id)
-    assert stored(call).state == "approved"
+        gate.revoke_approval(an_approver, load_approval(call).id)
+    assert load_approval(call).state == "approved"
 
 
 def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, limits: Any) -> None:
-    decided = stored(approved).decided_at
+    decided = load_approval(approved).decided_at
     limits(handover_seconds=revocation.UNDO_MARGIN)
     assert revocation.get_undo_deadline(decided) == 0
     with pytest.raises(gate.TooLate):
-        gate.revoke_approval(an_approver, stored(approved).id)
+        gate.revoke_approval(an_approver, load_approval(approved).id)
 
 
 def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
     with allow_log_writes():
         Approval.objects.update(channel="socket")
-    assert group_commit.execute(delivery.ClaimDelivery(stored(approved).id))["decision"] == "allow"
+    assert group_commit.execute(delivery.ClaimDelivery(load_approval(approved).id))["decision"] == "allow"
     with pytest.raises(gate.TooLate):
-        gate.revoke_approval(an_approver, stored(approved).id)
+        gate.revoke_approval(an_approver, load_approval(approved).id)
 
 
 @pytest.mark.parametrize("state", ["approval-requested", "output-denied"])
 def test_only_an_approval_can_be_revoked(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
     with pytest.raises(gate.TooLate):
-        gate.revoke_approval(an_approver, stored(call).id)
+        gate.revoke_approval(an_approver, load_approval(call).id)
     assert ToolCall.objects.get().state == state
 
 
 def test_who_may_not_vote_may_not_revoke(approved: ToolCall, a_person: Any) -> None:
     with pytest.raises(gate.NotAllowed):
-        gate.revoke_approval(a_person("viewer"), stored(approved).id)
+        gate.revoke_approval(a_person("viewer"), load_approval(approved).id)
     with pytest.raises(gate.NotFound):
         gate.revoke_approval(a_person("approver", "ben"), "apr_nothing")
 
@@ -141,7 +141,7 @@ def test_asked_again_in_the_meantime_the_agent_hears_that_nothing_is_decided(
 def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an_approver: Any, source: Any) -> None:
     with allow_log_writes():
         Approval.objects.update(channel="socket")
-    row, start, won = stored(approved), threading.Barrier(2), []
+    row, start, won = load_approval(approved), threading.Barrier(2), []
 
     def taking_back() -> None:
         start.wait()

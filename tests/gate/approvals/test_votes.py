@@ -24,9 +24,9 @@ def ask(source: Any, policy: Any, quorum: int, **args: str) -> gate.Ballot:
     """Return the ballot of a fresh question, as an edit without its input."""
     terms = {"editable": ["/command"], "quorum": quorum}
     policy({"default": "deny", "rules": [{"id": "ask", "effect": "ask", "match": {"tool": "bash"}, "ask": terms}]})
-    asked = {"command": "git push", **args}
-    approval = gate.decide(source, gate.DecisionRequest("r", "c", "bash", asked))["approval"]["id"]
-    return gate.Ballot(approval, "edit", ToolCall.objects.get().rev, digest(asked))
+    all_args = {"command": "git push", **args}
+    approval = gate.decide(source, gate.DecisionRequest("r", "c", "bash", all_args))["approval"]["id"]
+    return gate.Ballot(approval, "edit", ToolCall.objects.get().rev, digest(all_args))
 
 
 @pytest.mark.parametrize("quorum", [1, 2])
@@ -35,9 +35,9 @@ def test_another_edit_of_the_same_person_is_not_taken_for_the_first_one_again(
 ) -> None:
     ann, _, ballot = a_person("approver", "ann"), a_person("approver", "ben"), ask(source, policy, quorum)
     gate.vote(ann, replace(ballot, edited_args=FIRST))
-    with pytest.raises(gate.RequestRefused) as refused:
+    with pytest.raises(gate.RequestRefused) as refusal:
         gate.vote(ann, replace(ballot, edited_args=SECOND))
-    assert refused.value.code == ("already_decided" if quorum == 1 else "stale_rev")
+    assert refusal.value.code == ("already_decided" if quorum == 1 else "stale_rev")
     again: Card = gate.vote(ann, replace(ballot, edited_args=FIRST))
     assert FIRST in (again.input, again.approval and again.approval.edited)
 
@@ -54,8 +54,8 @@ def test_a_person_corrects_an_edit_that_still_waits_for_others(source: Any, poli
 
 def test_the_same_edit_of_an_input_with_a_mask_is_the_same_again(source: Any, policy: Any, a_person: Any) -> None:
     ann, ballot = a_person("approver", "ann"), ask(source, policy, 1, key=SECRET)
-    masked = get_redactor().value({"key": SECRET})["key"]
-    edit = replace(ballot, edited_args=FIRST | {"key": masked})
+    masked_key = get_redactor().value({"key": SECRET})["key"]
+    edit = replace(ballot, edited_args=FIRST | {"key": masked_key})
     card: Card = gate.vote(ann, edit)
     assert card.input == FIRST | {"key": SECRET} and gate.vote(ann, edit).input == card.input
 
@@ -82,7 +82,7 @@ def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person
             connection.close()
 
     votes = [(an_approver, "approve"), (a_person("approver", "bob"), "deny")]
-    threads = [threading.Thread(target=cast, args=(who, what, ballot(call, what))) for who, what in votes]
+    threads = [threading.Thread(target=cast, args=(voter, choice, ballot(call, choice))) for voter, choice in votes]
     for thread in threads:
         thread.start()
     for thread in threads:

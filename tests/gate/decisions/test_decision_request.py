@@ -13,7 +13,7 @@ ASK = {"default": "ask"}
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def asking(run: str = "r", call: str = "c", **more: Any) -> gate.DecisionRequest:
+def build_request(run: str = "r", call: str = "c", **more: Any) -> gate.DecisionRequest:
     return gate.DecisionRequest(**{"run": run, "call_id": call, "tool": "bash", "args": {"command": "ls"}} | more)
 
 
@@ -21,10 +21,10 @@ def test_an_approved_call_gets_a_permit_for_exactly_its_arguments(
     source: Any, policy: Any, an_approver: Any, ballot: Any
 ) -> None:
     policy(ASK)
-    decision = gate.decide(source, asking())
+    decision = gate.decide(source, build_request())
     assert (decision["decision"], decision["permit"]) == ("ask", None)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
-    again = gate.decide(source, asking())
+    again = gate.decide(source, build_request())
     assert again["decision"] == "allow"
     assert again["by"] == {"kind": "human", "name": "ann", "ids": ["ann"]}
     assert again["permit"]["id"]
@@ -33,16 +33,16 @@ def test_an_approved_call_gets_a_permit_for_exactly_its_arguments(
 
 def test_asking_the_same_again_gives_the_same_approval(source: Any, policy: Any, an_approver: Any) -> None:
     policy(ASK)
-    first, second = gate.decide(source, asking()), gate.decide(source, asking())
+    first, second = gate.decide(source, build_request()), gate.decide(source, build_request())
     assert first["approval"]["id"] == second["approval"]["id"]
     assert Approval.objects.count() == 1
 
 
 def test_an_attempt_is_refused_with_other_arguments(source: Any, policy: Any, an_approver: Any) -> None:
     policy(ASK)
-    gate.decide(source, asking())
+    gate.decide(source, build_request())
     with pytest.raises(gate.KeyReuse) as error:
-        gate.decide(source, asking(args={"command": "rm -rf /"}, attempt=1))
+        gate.decide(source, build_request(args={"command": "rm -rf /"}, attempt=1))
     assert error.value.details["attempt"] == 2
     assert Approval.objects.get().state == "pending"
 
@@ -51,18 +51,18 @@ def test_other_arguments_without_an_attempt_replace_the_open_question(
     source: Any, policy: Any, an_approver: Any
 ) -> None:
     policy(ASK)
-    first = gate.decide(source, asking())
-    second = gate.decide(source, asking(args={"command": "rm -rf /"}))
+    first = gate.decide(source, build_request())
+    second = gate.decide(source, build_request(args={"command": "rm -rf /"}))
     assert (first["attempt"], second["attempt"], second["decision"]) == (1, 2, "ask")
     assert Approval.objects.get(id=first["approval"]["id"]).state == "superseded"
 
 
 def test_without_a_policy_nothing_is_allowed(source: Any) -> None:
-    decision = gate.decide(source, asking())
+    decision = gate.decide(source, build_request())
     assert (decision["decision"], decision["by"]["kind"]) == ("deny", "gate_error")
 
 
 def test_no_one_to_ask_means_a_denial(source: Any, policy: Any) -> None:
     policy(ASK)
-    decision = gate.decide(source, asking(can_wait=False))
+    decision = gate.decide(source, build_request(can_wait=False))
     assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")

@@ -50,13 +50,13 @@ def test_what_happened_is_what_a_simulation_and_why_say(
         gate.decide(source, gate.DecisionRequest(run="r", call_id=f"later-{number}", tool="frob", args={}))
     call = ToolCall.objects.select_related("run__source__owner").get(call_id="c")
     question = request_for_call(call, call.as_card())
-    seen = [one.question for one in iterate_past_calls(Span()) if one.pk == call.pk and one.question]
-    assert seen or args["many"]  # what is that large is counted, not judged
-    for entry in (question, *seen):
+    questions = [one.question for one in iterate_past_calls(Span()) if one.pk == call.pk and one.question]
+    assert questions or args["many"]  # what is that large is counted, not judged
+    for entry in (question, *questions):
         again = decide(policy_store.get_active_policy(), entry)
         assert (again.effect, again.code) == (decision["decision"], decision["reason"]["code"])
-    shown = explain(call)
-    assert shown.trial is not None and not shown.differs and shown.recorded == decision["decision"]
+    explanation = explain(call)
+    assert explanation.trial is not None and not explanation.differs and explanation.recorded == decision["decision"]
 
 
 def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, source: Any, a_person: Any) -> None:

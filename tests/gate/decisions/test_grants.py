@@ -17,11 +17,11 @@ from toolcards.models import AgentKey, Grant, Source, ToolCall
 
 pytestmark = pytest.mark.django_db
 ASK = {"id": "r", "effect": "ask", "match": {"tool": ["deploy"]}}
-ASKING: dict[str, Any] = {"default": "allow", "rules": [ASK]}
+ASKING_POLICY: dict[str, Any] = {"default": "allow", "rules": [ASK]}
 ARGS = {"target": "staging"}
 
 
-def asked(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
+def decide(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
     request = {"tool": "deploy", "args": ARGS, **more}
     return gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, **request))
 
@@ -42,7 +42,7 @@ def vote(person: Any, call_id: str, kind: Any, decision: str = "approve", **more
     gate.vote(person, ballot)
 
 
-SHOWN = {"tool_source": "ci", "schema_sha256": "a" * 64, "agent_path": ("boss", "deployer")}
+CALL_DETAILS = {"tool_source": "ci", "schema_sha256": "a" * 64, "agent_path": ("boss", "deployer")}
 OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
     "the same": ({}, True), "the same, spelled otherwise": ({"args": {"target": "\u0073taging"}}, True),
     "other arguments": ({"args": {"target": "production"}}, False), "more arguments": ({"args": ARGS | {"x": None}},
@@ -64,68 +64,68 @@ OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_a_grant_covers_the_call_that_was_shown_and_no_other(
     other: dict[str, Any], covered: bool, policy: Any, source: Source, an_approver: Any
 ) -> None:
-    policy(ASKING)
-    assert asked(source, "c", **SHOWN)["decision"] == "ask"
+    policy(ASKING_POLICY)
+    assert decide(source, "c", **CALL_DETAILS)["decision"] == "ask"
     granted(an_approver)
-    result = asked(source, "d", **(SHOWN | other))
+    result = decide(source, "d", **(CALL_DETAILS | other))
     assert (result["decision"], result["by"]["kind"]) == (("allow", "grant") if covered else ("ask", "rule"))
 
 
 def test_a_grant_for_a_run_ends_with_it_and_one_for_a_source_counts_for_no_other(
     policy: Any, source: Source, an_approver: Any
 ) -> None:
-    policy(ASKING)
+    policy(ASKING_POLICY)
     other = AgentKey.objects.ensure("tck_of_another_agent_0123456789abcdefghij", name="another").source
-    asked(source, "c")
+    decide(source, "c")
     granted(an_approver, kind="run")
-    assert asked(source, "d")["decision"] == "allow" and asked(source, "e", run="other")["decision"] == "ask"
-    assert asked(other, "f", run="r")["decision"] == "ask"
+    assert decide(source, "d")["decision"] == "allow" and decide(source, "e", run="other")["decision"] == "ask"
+    assert decide(other, "f", run="r")["decision"] == "ask"
 
 
 def test_a_grant_that_came_with_an_edit_covers_what_the_person_wrote(
     policy: Any, source: Source, an_approver: Any
 ) -> None:
-    policy(ASKING)
-    asked(source, "c", args={"target": "production"})
+    policy(ASKING_POLICY)
+    decide(source, "c", args={"target": "production"})
     granted(an_approver, decision="edit", edited=ARGS)
-    assert asked(source, "d", args=ARGS)["decision"] == "allow"
-    assert asked(source, "e", args={"target": "production"})["decision"] == "ask"
+    assert decide(source, "d", args=ARGS)["decision"] == "allow"
+    assert decide(source, "e", args={"target": "production"})["decision"] == "ask"
 
 
 def test_a_grant_answers_the_rule_that_asked_as_it_was_then(policy: Any, source: Source, an_approver: Any) -> None:
     stricter = {"default": "allow", "rules": [ASK | {"severity": "high"}]}
-    policy(ASKING)
-    asked(source, "c")
-    asked(source, "d")
+    policy(ASKING_POLICY)
+    decide(source, "c")
+    decide(source, "d")
     policy(stricter)  # between the question and its answer
     granted(an_approver)
-    assert asked(source, "e")["decision"] == "ask"
-    policy(ASKING)  # a rollback: the very rule that the person saw
-    assert asked(source, "f")["decision"] == "allow"
+    assert decide(source, "e")["decision"] == "ask"
+    policy(ASKING_POLICY)  # a rollback: the very rule that the person saw
+    assert decide(source, "f")["decision"] == "allow"
     policy({"default": "allow", "rules": [ASK, {"id": "s", "effect": "ask"}]})
-    assert asked(source, "g")["decision"] == "ask"  # one rule of two
+    assert decide(source, "g")["decision"] == "ask"  # one rule of two
     policy({"default": "allow", "rules": [ASK, {"id": "no", "effect": "deny"}]})
-    assert asked(source, "h")["decision"] == "deny"
+    assert decide(source, "h")["decision"] == "deny"
 
 
 def test_a_grant_counts_until_its_time_is_over_and_until_it_is_revoked(
     policy: Any, source: Source, an_approver: Any
 ) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     row = granted(an_approver)
-    assert asked(source, "d")["decision"] == "allow" and Grant.objects.get().used == 1
+    assert decide(source, "d")["decision"] == "allow" and Grant.objects.get().used == 1
     Grant.objects.update(expires_at=row.created_at)
-    assert asked(source, "e")["decision"] == "ask"
+    assert decide(source, "e")["decision"] == "ask"
     Grant.objects.update(expires_at=row.expires_at)
     for _ in range(2):
         grants.revoke_grant(row.pk, "ann")
-    assert asked(source, "f")["decision"] == "ask"
+    assert decide(source, "f")["decision"] == "ask"
 
 
 def test_the_same_vote_twice_gives_one_grant(policy: Any, source: Source, an_approver: Any) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     for _ in range(2):
         vote(an_approver, "c", "until")
     assert Grant.objects.count() == 1
@@ -134,7 +134,7 @@ def test_the_same_vote_twice_gives_one_grant(policy: Any, source: Source, an_app
 def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
     policy: Any, source: Source, an_approver: Any, a_run: Any
 ) -> None:
-    policy(ASKING)
+    policy(ASKING_POLICY)
 
     def announce(**properties: Any) -> None:
         schema = {"type": "object", "properties": properties}
@@ -143,27 +143,27 @@ def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
         )
 
     announce(target={"type": "string"})
-    assert asked(source, "c")["decision"] == "ask"
+    assert decide(source, "c")["decision"] == "ask"
     granted(an_approver)
-    assert asked(source, "d")["decision"] == "allow"
+    assert decide(source, "d")["decision"] == "allow"
     announce(target={"type": "string"}, force={"type": "boolean"})
-    assert asked(source, "e")["decision"] == "ask"
+    assert decide(source, "e")["decision"] == "ask"
 
 
 def test_many_other_grants_do_not_crowd_one_out(policy: Any, source: Source, an_approver: Any) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     row = granted(an_approver)
     fields = {name: getattr(row, name) for name in ("rule", "rule_sha256", "tool", "source", "agent", "created_by")}
     Grant.objects.bulk_create(
         Grant(id=f"gra_{n}", args_sha256=f"{n:064}", created_at=row.created_at + n, **fields) for n in range(600)
     )
-    assert asked(source, "d")["decision"] == "allow"
+    assert decide(source, "d")["decision"] == "allow"
 
 
 def test_a_grant_can_answer_a_rule_with_the_longest_name(policy: Any, source: Source, an_approver: Any) -> None:
     policy({"default": "allow", "rules": [ASK | {"id": "r" * 100}]})
-    asked(source, "c")
+    decide(source, "c")
     assert Grant._meta.get_field("rule").max_length >= 100 and granted(an_approver).rule == "r" * 100
 
 
@@ -188,8 +188,8 @@ MINUTES: list[Any] = [
 
 @pytest.mark.parametrize("minutes", MINUTES, ids=repr)
 def test_minutes_that_are_none_are_refused(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     with pytest.raises(gate.InvalidRequest) as error:
         vote(an_approver, "c", "until", minutes=minutes)
     assert error.value.code == "invalid_grant" and error.value.status == 422
@@ -198,15 +198,15 @@ def test_minutes_that_are_none_are_refused(minutes: Any, policy: Any, source: So
 
 @pytest.mark.parametrize("minutes", [None, "", 0.01, "480", 480])
 def test_minutes_within_the_limits_are_kept(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     row = granted(an_approver, minutes=minutes)
     assert abs(row.expires_at - row.created_at - float(minutes or 15) * 60) < 1
 
 
 def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Source, an_approver: Any) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     row = granted(an_approver)
     assert row.rule_sha256 == policy_store.get_active_policy().rule_sha256("r") and row.agent == source.name
 

@@ -28,14 +28,14 @@ class Slow:
     """A plugin that thinks about the calls of the run `slow` until the test releases it."""
 
     def __init__(self, answer: Any = None) -> None:
-        self.asked, self.go, self.heard, self.answer = threading.Event(), threading.Event(), list[Any](), answer
+        self.start, self.release, self.calls, self.answer = threading.Event(), threading.Event(), list[Any](), answer
 
     def before(self, call: dict[str, Any]) -> Any:
-        self.heard.append((call["run_id"], call["call_id"], call["attempt"], call["input"]))
+        self.calls.append((call["run_id"], call["call_id"], call["attempt"], call["input"]))
         if call["run_id"] != "slow":
             return None
-        self.asked.set()
-        assert self.go.wait(WAIT)
+        self.start.set()
+        assert self.release.wait(WAIT)
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -55,7 +55,7 @@ def slow() -> Iterator[Slow]:
     plugin = Slow()
     hooks.register(plugin, "slow")
     yield plugin
-    plugin.go.set()
+    plugin.release.set()
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def agent(db: None) -> Source:
     return AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
 
 
-def asking(run: str, call_id: str = "c", args: Any = None, **more: Any) -> gate.DecisionRequest:
+def build_request(run: str, call_id: str = "c", args: Any = None, **more: Any) -> gate.DecisionRequest:
     return gate.DecisionRequest(run=run, call_id=call_id, tool="bash", args=args or {"command": "ls"}, **more)
 
 
-def begun(source: Source, run: str, call_id: str = "c", **more: Any) -> asyncio.Future[dict[str, Any]]:
-    return asyncio.ensure_future(gate.adecide(source, asking(run, call_id, **more)))
+def start_decision(source: Source, run: str, call_id: str = "c", **more: Any) -> asyncio.Future[dict[str, Any]]:
+    return asyncio.ensure_future(gate.adecide(source, build_request(run, call_id, **more)))
 
 
 async def reached(event: threading.Event) -> None:
@@ -89,12 +89,12 @@ def tell(source: Source, run: str, *facts: Any) -> None:
 
 
 async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow: Slow) -> None:
-    waits = begun(agent, "slow")
-    await reached(slow.asked)
+    waits = start_decision(agent, "slow")
+    await reached(slow.start)
     for run in ("one", "two"):
-        assert (await asyncio.wait_for(gate.adecide(agent, asking(run)), WAIT))["decision"] == "allow"
+        assert (await asyncio.wait_for(gate.adecide(agent, build_request(run)), WAIT))["decision"] == "allow"
     assert not waits.done() and "decided" not in await kinds("slow")
-    slow.go.set()
+    slow.release.set()
     value = await waits
     assert (value["decision"], bool(value["permit"])) == ("allow", True)
     assert (await kinds("slow"))[-2:] == ["decided", "permit-moved"]
@@ -106,13 +106,13 @@ async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Sou
     ours.push([f.InputReady("a", "bash", {"n": 1}, True), f.TextDelta("after a")], 1)
     ours.push([f.OutputReady("a", "ran")], 2)
     ours.push([f.InputReady("b", "bash", {"n": 2}, True)], 3)
-    await reached(slow.asked)
+    await reached(slow.start)
     other = gate.open_stream(agent, "other", protocol="native", mode="gate", channel="socket", on_commit=reports.append)
     other.push([f.InputReady("x", "bash", {}, True), f.OutputReady("x", 1)], 1)
     await asyncio.wait_for(other.wait_until_committed(), WAIT)
     assert [decision["decision"] for commit in reports for decision in commit.decisions] == ["allow"]
     assert "output-ready" not in await kinds("slow") and max(commit.frames for commit in reports if commit.frames) == 1
-    slow.go.set()
+    slow.release.set()
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     story = [kind for kind in await kinds("slow") if kind not in {"run-started"}]
     assert story == ["input-ready", "decided", "text-delta", "output-ready", "input-ready", "decided"]
@@ -123,7 +123,7 @@ async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Sou
 
 async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow) -> None:
     slow.answer = hooks.Veto("Not now.")
-    slow.go.set()
+    slow.release.set()
     reports: list[gate.CommitReport] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=reports.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
@@ -133,20 +133,20 @@ async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow)
 
 
 async def test_an_answer_about_another_input_does_not_count(agent: Source, slow: Slow) -> None:
-    waits = begun(agent, "slow")
-    await reached(slow.asked)
+    waits = start_decision(agent, "slow")
+    await reached(slow.start)
     await tell(agent, "slow", f.InputReady("c", "bash", {"command": "rm -rf /"}, True))
-    slow.go.set()
+    slow.release.set()
     with pytest.raises(gate.KeyReuse):
         await waits
     assert "decided" not in await kinds("slow")
 
 
 async def test_a_call_that_ended_while_plugins_were_asked_is_not_brought_back(agent: Source, slow: Slow) -> None:
-    waits = begun(agent, "slow")
-    await reached(slow.asked)
+    waits = start_decision(agent, "slow")
+    await reached(slow.start)
     await tell(agent, "slow", f.RunEnded(outcome="aborted"))
-    slow.go.set()
+    slow.release.set()
     with pytest.raises(gate.TooLate):
         await waits
     assert (await kinds("slow"))[-1] == "run-ended"
@@ -156,9 +156,9 @@ async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(age
     reports: list[gate.CommitReport] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=reports.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
-    await reached(slow.asked)
+    await reached(slow.start)
     await tell(agent, "slow", f.RunEnded(outcome="aborted"))
-    slow.go.set()
+    slow.release.set()
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     assert not [decision for commit in reports for decision in commit.decisions] and "decided" not in await kinds(
         "slow"
@@ -166,36 +166,36 @@ async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(age
 
 
 async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow: Slow) -> None:
-    both = [begun(agent, "slow"), begun(agent, "slow")]
-    await reached(slow.asked)
+    both = [start_decision(agent, "slow"), start_decision(agent, "slow")]
+    await reached(slow.start)
     while len([kind for kind in await kinds("slow") if kind == "input-ready"]) < 2:
         await asyncio.sleep(0.01)
     await gate.arecord_heartbeat(agent, "slow")  # written after the second question, so that one has got to the plugins
-    slow.go.set()
+    slow.release.set()
     first, second = await asyncio.gather(*both)
     assert first == second and first["decision"] == "allow"
-    assert slow.heard == [("slow", "c", 1, {"command": "ls"})]
-    assert (await gate.adecide(agent, asking("slow")))["decision"] == "allow" and len(slow.heard) == 1
+    assert slow.calls == [("slow", "c", 1, {"command": "ls"})]
+    assert (await gate.adecide(agent, build_request("slow")))["decision"] == "allow" and len(slow.calls) == 1
 
 
 async def test_another_attempt_consults_the_plugins_again(agent: Source, slow: Slow) -> None:
-    slow.go.set()
+    slow.release.set()
     for attempt in (1, 2):
-        decision = await gate.adecide(agent, asking("slow", attempt=attempt))
+        decision = await gate.adecide(agent, build_request("slow", attempt=attempt))
         assert (decision["decision"], decision["attempt"]) == ("allow", attempt)
         claim = {"call_id": "c", "args_sha256": decision["args_sha256"]}
         await gate.aclaim_permit(agent, decision["permit"]["id"], claim)
         await gate.arecord_result(agent, "slow", "c", {"outcome": "error", "error": {"code": "timeout"}})
-    assert [attempt for _, _, attempt, _ in slow.heard] == [1, 2]
+    assert [attempt for _, _, attempt, _ in slow.calls] == [1, 2]
 
 
 async def test_an_agent_that_hangs_up_during_the_plugins_leaves_no_decision(agent: Source, slow: Slow) -> None:
-    waits, stays = begun(agent, "slow"), begun(agent, "slow", "d")
-    await reached(slow.asked)
+    waits, stays = start_decision(agent, "slow"), start_decision(agent, "slow", "d")
+    await reached(slow.start)
     waits.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waits
-    slow.go.set()
+    slow.release.set()
     assert (await stays)["call_id"] == "d"
     card = await sync_to_async(ToolCall.objects.get)(call_id="c")
     assert (card.state, card.as_card().decision) == ("input-available", None)
@@ -208,7 +208,7 @@ async def test_an_error_while_consulting_is_a_denial(
         raise RecursionError
 
     monkeypatch.setattr(hooks, "consult", broken)
-    decision = await gate.adecide(agent, asking("slow"))
+    decision = await gate.adecide(agent, build_request("slow"))
     assert (decision["decision"], decision["reason"]["code"], decision["permit"]) == ("deny", "plugin_crash", None)
 
 
@@ -216,9 +216,9 @@ async def test_an_inquiry_that_waits_too_long_for_its_turn_is_a_denial_that_can_
     agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consulting, "MAX_QUEUE_SECONDS", -1.0)
-    decision = await gate.adecide(agent, asking("slow"))
+    decision = await gate.adecide(agent, build_request("slow"))
     card = await sync_to_async(ToolCall.objects.get)()
-    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
+    assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.calls
     assert card.as_card().error.retryable is True
 
 
@@ -229,10 +229,10 @@ class Says:
     """A plugin that has one answer, and counts how often it was asked."""
 
     def __init__(self, answer: Any) -> None:
-        self.answer, self.asked = answer, 0
+        self.answer, self.question_count = answer, 0
 
     def before(self, call: dict[str, Any]) -> Any:
-        self.asked += 1
+        self.question_count += 1
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -251,20 +251,20 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 ) -> None:
     """An agent asks two processes while the plugins think: both consult theirs, and one decision results."""
 
-    def heard(inquiry: consulting.PluginInquiry, plugin: Says) -> consulting.PluginResult:
+    def consult_plugin(inquiry: consulting.PluginInquiry, plugin: Says) -> consulting.PluginResult:
         hooks.clear()
         hooks.register(plugin, "ours")
         return consulting.PluginResult(inquiry, hooks.consult(inquiry.payload))
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
-    inquiries = [group_commit.execute(DecideCall(agent, asking("r"))) for _ in plugins]
+    inquiries = [group_commit.execute(DecideCall(agent, build_request("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.PluginInquiry) for inquiry in inquiries)
-    one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    result = group_commit.execute(DecideCall(agent, asking("r"), one))
+    one, other = (consult_plugin(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
+    result = group_commit.execute(DecideCall(agent, build_request("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
-        again = group_commit.execute(DecideCall(agent, asking("r"), other))
+        again = group_commit.execute(DecideCall(agent, build_request("r"), other))
     except gate.RequestRefused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:
@@ -275,4 +275,4 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
     assert Approval.objects.count() == allowed and before.input == (
         {"command": "ls -l"} if first == "another input" else {"command": "ls"}
     )
-    assert [plugin.asked for plugin in plugins] == [1, 1]
+    assert [plugin.question_count for plugin in plugins] == [1, 1]

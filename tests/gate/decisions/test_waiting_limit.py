@@ -15,7 +15,7 @@ from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, Source, ToolCall
 
 LIMIT = 3
-REFUSED = "slow_down"
+REFUSAL_CODE = "slow_down"
 
 
 def ask(source: Source, run: str, call_id: str) -> str:
@@ -43,7 +43,7 @@ def test_questions_are_refused_exactly_while_as_many_wait(
         act = chance.choice(["ask", "ask", "ask again", "vote", "end"])
         if act == "ask":
             run, call_id = f"r{chance.randrange(2)}", f"c{step}"
-            assert ask(one, run, call_id) == ("ask" if len(mine) < LIMIT else REFUSED)
+            assert ask(one, run, call_id) == ("ask" if len(mine) < LIMIT else REFUSAL_CODE)
             if len(mine) < LIMIT:
                 mine.add((run, call_id))
             else:
@@ -60,8 +60,8 @@ def test_questions_are_refused_exactly_while_as_many_wait(
             group_commit.execute(run_commands.EndRun(one, run, "success", ""))
             mine.difference_update([entry for entry in mine if entry[0] == run])
         for source_waiting, entry in zip(waiting, sources, strict=True):
-            stored = Approval.objects.waiting().filter(run__source=entry)
-            assert {(row.run.name, row.call.call_id) for row in stored} == source_waiting
+            waiting_approvals = Approval.objects.waiting().filter(run__source=entry)
+            assert {(row.run.name, row.call.call_id) for row in waiting_approvals} == source_waiting
 
 
 @pytest.mark.django_db(transaction=True)
@@ -70,7 +70,7 @@ async def test_the_refusal_says_when_to_ask_again(call: Any, policy: Any, an_app
     limits(max_waiting=1)
     assert (await call("POST", DECIDE, QUESTION))[0] == 200
     status, body, headers = await call("POST", DECIDE, QUESTION | {"call_id": "d"})
-    assert (status, body["error"]["code"]) == (429, REFUSED)
+    assert (status, body["error"]["code"]) == (429, REFUSAL_CODE)
     assert "1 call" in body["error"]["message"] and int(headers["retry-after"]) > 0
 
 

@@ -52,7 +52,7 @@ def a_story(a_run: Any, name: str = "run-1") -> Run:
     return result
 
 
-def said() -> list[Any]:
+def read_everything() -> list[Any]:
     """Everything sealed, opened."""
     rows: list[Any] = [(row.pk, row.fact) for row in Event.objects.order_by("pk")]
     rows += [(row.pk, row.card, row.text) for row in ToolCall.objects.order_by("pk")]
@@ -85,11 +85,11 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
     a_call("approval-responded", run="asked")
     cleared("toolcards_run", "context", Run.objects.get(pk=run.pk).context)
     run_cache.clear()
-    before = said()
+    before = read_everything()
     a_new_key()
     with pytest.raises(CommandError, match="not encrypted with the current key"):
         call_command("reseal", "--check")
-    assert said() == before and rekey.reseal(check=True)["plain"] == 2
+    assert read_everything() == before and rekey.reseal(check=True)["plain"] == 2
     call_command("reseal", "--batch", "3")
     total = AuditRow.objects.get(act="resealed").details["texts"]
     assert (
@@ -97,7 +97,7 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
         and total["old"] == int(capsys.readouterr().out.split("Re-encrypted: ")[1].split(".")[0]) - 2
     )
     settings.SECRET_KEY_FALLBACKS = []  # no text needs the old key any more
-    assert said() == before
+    assert read_everything() == before
     call_command("reseal", "--check")
     call_command("reseal")
     assert AuditRow.objects.filter(act="resealed").count() == 1
@@ -123,7 +123,7 @@ def test_an_interrupted_run_continues_where_it_stopped(a_run: Any, a_new_key: An
     a_new_key()
     batches = 0
 
-    def stop(name: str, seen: Counter[str]) -> None:
+    def stop(name: str, counts: Counter[str]) -> None:
         nonlocal batches
         batches += 1
         if batches == 3:
@@ -132,8 +132,8 @@ def test_an_interrupted_run_continues_where_it_stopped(a_run: Any, a_new_key: An
     whole = sum(rekey.reseal(check=True).values())
     with pytest.raises(KeyboardInterrupt):
         rekey.reseal(batch=2, watch=stop)
-    left = rekey.reseal(check=True)
-    assert (left["new"], left["new"] + left["old"]) == (6, whole)
+    report = rekey.reseal(check=True)
+    assert (report["new"], report["new"] + report["old"]) == (6, whole)
     rest = rekey.reseal(batch=2)
     assert (rest["new"], rest["old"]) == (0, whole - 6)
     assert set(rekey.reseal(check=True)) == {"new"}

@@ -114,9 +114,9 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     before = read_outcomes()
     completed = gate.run_retention()
     assert (completed.scrubbed, completed.refusals) == (1, 0)
-    left = everything()
-    assert [secret for secret in PLANTED if secret in left] == []
-    assert WORD[9:] not in left
+    contents = everything()
+    assert [secret for secret in PLANTED if secret in contents] == []
+    assert WORD[9:] not in contents
     assert read_outcomes() == before
     assert list(rebuild.find_differences(leaky)) == []
     assert has_mask(ToolCall.objects.get(call_id="twice").as_card().input)
@@ -228,8 +228,8 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     row = Approval.objects.get()
     assert has_mask(json.loads(row.edited)) and has_mask(row.reason) and has_mask(row.note)
     assert row.args_sha256 == digest({"command": f"deploy --password {WORD}"})
-    left = everything()
-    assert [secret for secret in PLANTED if secret in left] == []
+    contents = everything()
+    assert [secret for secret in PLANTED if secret in contents] == []
     assert read_outcomes() == before
 
 
@@ -270,9 +270,9 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
     assert row and row.details["deleted"]["events"] == completed.deleted["events"]
 
 
-def _answered(source: Source, key: str, days_ago: float) -> None:
-    held = group_commit.execute(ReserveKey(source, key, {}))
-    group_commit.execute(UpdateKey(lambda tx: held.answer('{"said": "something"}')))
+def _answer_request(source: Source, key: str, days_ago: float) -> None:
+    receipt = group_commit.execute(ReserveKey(source, key, {}))
+    group_commit.execute(UpdateKey(lambda tx: receipt.answer('{"said": "something"}')))
     Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
 
 
@@ -281,7 +281,7 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
 ) -> None:
     monkeypatch.setattr(retention, "CHUNK", 2)
     for number, days in enumerate((20, 20, 15, 13, 1)):
-        _answered(source, f"k{number}", days)
+        _answer_request(source, f"k{number}", days)
     assert gate.run_retention(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5
     first, second, third = gate.run_retention(), gate.run_retention(), gate.run_retention()
     assert [completed.deleted["receipts"] for completed in (first, second, third)] == [2, 1, 0]
@@ -293,18 +293,18 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert group_commit.execute(ReserveKey(source, "k3", {})).text == '{"said": "something"}'
 
 
-@pytest.mark.parametrize(("payload", "kept"), [
+@pytest.mark.parametrize(("payload", "expected_count"), [
     ({"receipt_days": 0}, 3), ({"receipt_days": 30}, 2), ({"receipt_days": 0, "retention_days": 5}, 1),
     ({"receipt_days": 30, "retention_days": 5}, 1), ({"receipt_days": 3, "retention_days": 50}, 1),
 ])  # fmt: skip
 def test_no_receipt_outlives_its_setting_or_the_runs(
-    source: Source, limits: Callable[..., None], payload: dict[str, float], kept: int
+    source: Source, limits: Callable[..., None], payload: dict[str, float], expected_count: int
 ) -> None:
     for key, days in (("old", 40), ("middle", 10), ("new", 1)):
-        _answered(source, key, days)
+        _answer_request(source, key, days)
     limits(**payload)
     gate.run_retention()
-    assert Receipt.objects.count() == kept
+    assert Receipt.objects.count() == expected_count
 
 
 # ---------------------------------------------------------------- sealed
@@ -324,8 +324,8 @@ def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: 
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:
-    held = group_commit.execute(ReserveKey(source, "k", {}))
-    group_commit.execute(UpdateKey(lambda tx: held.answer('{"said": "something"}')))
+    receipt = group_commit.execute(ReserveKey(source, "k", {}))
+    group_commit.execute(UpdateKey(lambda tx: receipt.answer('{"said": "something"}')))
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
         assert cursor.fetchone()[0].startswith(encryption.MARK)

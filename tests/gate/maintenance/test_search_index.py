@@ -54,7 +54,7 @@ def read_all(query: str, **more: str) -> list[str]:
     return [call.call_id for call in chosen.rows() if chosen.matches(call)]
 
 
-def done(call: str, text: str) -> list[Any]:
+def build_facts(call: str, text: str) -> list[Any]:
     return [f.InputReady(call, "Bash", {"command": text}, True), f.OutputReady(call, "ok")]
 
 
@@ -62,7 +62,11 @@ def done(call: str, text: str) -> list[Any]:
 def test_ended_calls_are_added_and_found_without_reading_others(
     a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_run("r", *itertools.chain(*(done(f"c{number}", f"word {number}") for number in range(40))), *done("x", "needle"))
+    a_run(
+        "r",
+        *itertools.chain(*(build_facts(f"c{number}", f"word {number}") for number in range(40))),
+        *build_facts("x", "needle"),
+    )
     assert add_all() == 41 and not ToolCall.objects.filter(indexed=False).exists()
     monkeypatch.setattr(filters, "SEARCHED", 1)
     assert find("needle") == ["x"] and find("NEEDLE") == ["x"] and find("no such thing") == []
@@ -72,7 +76,7 @@ def test_ended_calls_are_added_and_found_without_reading_others(
 @pytest.mark.django_db
 def test_a_term_of_many_calls_is_searched_in_order(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_index, "SMALL", 2)
-    a_run("r", *itertools.chain(*(done(f"c{number}", f"needle {number % 5}") for number in range(10))))
+    a_run("r", *itertools.chain(*(build_facts(f"c{number}", f"needle {number % 5}") for number in range(10))))
     add_all()
     assert search_index.find_candidates(list_needle_bits("needle")) is None
     assert len(search_index.find_candidates(list_needle_bits("needle 3")) or ()) == 2
@@ -81,7 +85,7 @@ def test_a_term_of_many_calls_is_searched_in_order(a_run: Callable[..., Run], mo
 
 @pytest.mark.django_db
 def test_a_few_calls_wait_for_others_and_open_calls_for_their_end(a_run: Callable[..., Run]) -> None:
-    a_run("r", *done("c", "needle"), f.InputReady("open", "Bash", {"command": "needle"}, True))
+    a_run("r", *build_facts("c", "needle"), f.InputReady("open", "Bash", {"command": "needle"}, True))
     assert gate.update_search_index() == 0
     assert find("needle") == ["open", "c"]
     assert add_all() == 1 and find("needle") == ["open", "c"]
@@ -158,7 +162,7 @@ def test_a_call_that_changes_while_its_signature_is_computed_stays_outside(
 
 @pytest.mark.django_db
 def test_a_call_that_is_masked_while_its_signature_is_computed_stays_outside(a_run: Callable[..., Run]) -> None:
-    a_run("r", *done("c", f"login {SECRET}"), f.RunEnded())
+    a_run("r", *build_facts("c", f"login {SECRET}"), f.RunEnded())
     signatures = writing.compute_signatures(ToolCall.objects.all())
     assert gate.run_retention(time.time() + 90 * 86_400).scrubbed == 1  # the revision stays the same
     group_commit.execute(writing.AddToIndex(signatures))
@@ -168,29 +172,29 @@ def test_a_call_that_is_masked_while_its_signature_is_computed_stays_outside(a_r
 
 @pytest.mark.django_db
 def test_a_secret_is_not_found_by_the_index(a_run: Callable[..., Run]) -> None:
-    a_run("r", *done("c", f"login {SECRET}"))
+    a_run("r", *build_facts("c", f"login {SECRET}"))
     add_all()
     assert find(SECRET) == [] == find(SECRET[:12]) and find("login") == ["c"]
 
 
 @pytest.mark.django_db
 def test_without_its_key_the_index_excludes_no_call(a_run: Callable[..., Run]) -> None:
-    a_run("r", *done("c", "needle"))
+    a_run("r", *build_facts("c", "needle"))
     add_all()
     assert search_index.unpack_rows(UnreadableText("sealed:1:x")) == [-1] * search_index.ROWS
     SearchBlock.objects.update(rows="sealed:1:AAAA")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE toolcards_searchblock SET rows = 'sealed:1:AAAA'")
     assert find("needle") == ["c"] and find("no such thing") == []
-    a_run("s", *done("d", "needle"))
+    a_run("s", *build_facts("d", "needle"))
     assert add_all() == 1 and find("needle") == ["d", "c"]
 
 
 @pytest.mark.django_db
 def test_segments_without_calls_are_deleted(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "CAPACITY", 2)
-    a_run("old", *itertools.chain(*(done(f"c{number}", "needle") for number in range(4))), f.RunEnded())
-    a_run("new", *done("c9", "needle"))
+    a_run("old", *itertools.chain(*(build_facts(f"c{number}", "needle") for number in range(4))), f.RunEnded())
+    a_run("new", *build_facts("c9", "needle"))
     assert add_all() == 5 and SearchSegment.objects.count() == 3
     limits = settings.TOOLCARDS.model_copy(update={"retention_days": 1})
     monkeypatch.setattr(settings, "TOOLCARDS", limits)
@@ -219,7 +223,7 @@ def test_a_search_finds_what_reading_every_call_finds(a_run: Callable[..., Run],
         words = " ".join(data.draw(st.lists(st.sampled_from(WORDS), max_size=3)))
         if step in ("call", "open"):
             calls += 1
-            facts = done(f"c{calls}", words)[: 2 if step == "call" else 1]
+            facts = build_facts(f"c{calls}", words)[: 2 if step == "call" else 1]
             group_commit.execute(RecordFacts(source, run, facts))
         elif step == "result" and calls:
             number = data.draw(st.integers(1, calls))

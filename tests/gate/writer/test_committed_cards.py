@@ -36,12 +36,12 @@ def test_a_committed_version_is_there_and_an_earlier_or_later_one_is_not(source:
 
 
 def test_nothing_is_there_before_the_commit_or_after_a_rollback(source: Source) -> None:
-    known = _get_version(_record(source, f.InputReady("c1", "Bash", {"command": "ls"}, True)))
+    version = _get_version(_record(source, f.InputReady("c1", "Bash", {"command": "ls"}, True)))
     versions = []
     for ending in ("rollback", "commit"):
         with transaction.atomic():
             versions.append(_get_version(_record(source, f.OutputReady("c1", ending))))
-            assert find_committed_card(versions[-1]) is None and find_committed_card(known) is not None
+            assert find_committed_card(versions[-1]) is None and find_committed_card(version) is not None
             transaction.set_rollback(ending == "rollback")
         if ending == "rollback":
             run_cache.clear()  # the outer transaction is not the writer's: it does not know of its end

@@ -107,10 +107,10 @@ def assert_cache_is_true(run: Run) -> None:
     cached = run_cache.get(run.pk)
     if cached is None:
         return
-    read = run_cache.load_memory(run)
-    assert cached.board.cards == read.board.cards and vars(cached.board.context) == vars(read.board.context)
+    memory = run_cache.load_memory(run)
+    assert cached.board.cards == memory.board.cards and vars(cached.board.context) == vars(memory.board.context)
     assert (cached.seq, cached.states, cached.waiting, cached.asks, cached.has_approvals, cached.row_version) == (
-        read.seq, read.states, read.waiting, read.asks, read.has_approvals, read.row_version
+        memory.seq, memory.states, memory.waiting, memory.asks, memory.has_approvals, memory.row_version
     )  # fmt: skip
     assert not cached.events and not cached.dirty and not cached.touched
 
@@ -230,9 +230,9 @@ def test_works_are_written_once_or_not_at_all(
             with FAULTS[fault](place):
                 group_commit.commit(commands)
             outages.reset()
-            kept = [at for at, command in enumerate(commands) if not is_transient(command.error)]
-            group_commit.commit([expected[at] for at in kept])
-            for at in kept:
+            indexes = [at for at, command in enumerate(commands) if not is_transient(command.error)]
+            group_commit.commit([expected[at] for at in indexes])
+            for at in indexes:
                 assert not find_differences(describe_answer(commands[at]), describe_answer(expected[at]))
             for ours, theirs in zip(world.describe(), model.describe(), strict=True):
                 assert not find_differences(repr(ours), repr(theirs))

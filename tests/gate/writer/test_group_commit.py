@@ -105,13 +105,13 @@ def assert_cache_is_true(run: Run) -> None:
     cached = run_cache.get(run.pk)
     if cached is None:
         return
-    read = run_cache.load_memory(run)
+    memory = run_cache.load_memory(run)
     assert (run.title, run.reason) == ("", "") == (cached.row.title, cached.row.reason)
-    assert vars(cached.board.context) == vars(read.board.context)
-    assert cached.board.cards == read.board.cards and not cached.events and not cached.dirty and not cached.touched
-    assert (cached.seq, cached.states, cached.has_approvals) == (read.seq, read.states, read.has_approvals)
-    for call_id in ("call", *(card.call_id for card in read.board.cards.values())):
-        assert cached.board.list_ordinals(call_id) == read.board.list_ordinals(call_id)
+    assert vars(cached.board.context) == vars(memory.board.context)
+    assert cached.board.cards == memory.board.cards and not cached.events and not cached.dirty and not cached.touched
+    assert (cached.seq, cached.states, cached.has_approvals) == (memory.seq, memory.states, memory.has_approvals)
+    for call_id in ("call", *(card.call_id for card in memory.board.cards.values())):
+        assert cached.board.list_ordinals(call_id) == memory.board.list_ordinals(call_id)
 
 
 _refusers: list[Refuser] = []
@@ -136,8 +136,8 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
                     push(first)
             else:
                 how, runs = first
-                named = [(source, f"{name}-{number}") for number in runs]
-                _refusers.append(Refuser(push, list(second), named, how))
+                named_runs = [(source, f"{name}-{number}") for number in runs]
+                _refusers.append(Refuser(push, list(second), named_runs, how))
                 group_commit.WRITER.enqueue(_refusers[-1])
         assert await asyncio.to_thread(gate.drain, PATIENCE)
     for stream in streams:
@@ -145,16 +145,16 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     return expected
 
 
-class _Held(Command):
+class _HeldCommand(Command):
     """A work that keeps its transaction open until it is released."""
 
     def __init__(self, transactions: list[int], release: threading.Event | None = None) -> None:
         super().__init__()
-        self.transactions, self.release, self.begun = transactions, release, threading.Event()
+        self.transactions, self.release, self.start_event = transactions, release, threading.Event()
 
     def apply(self, tx: Any) -> None:
         self.transactions.append(id(tx))
-        self.begun.set()
+        self.start_event.set()
         if self.release is not None:
             self.release.wait(10)
         self.answer = threading.current_thread().name
@@ -163,12 +163,12 @@ class _Held(Command):
 def test_works_that_threads_wait_for_share_a_transaction() -> None:
     transactions: list[int] = []
     release = threading.Event()
-    first = _Held(transactions, release)
+    first = _HeldCommand(transactions, release)
     with ThreadPoolExecutor(6) as pool:
         waiting = [pool.submit(group_commit.execute_in_group, first)]
-        assert first.begun.wait(10)
+        assert first.start_event.wait(10)
         transactions.clear()
-        works = [_Held(transactions) for _ in range(5)]
+        works = [_HeldCommand(transactions) for _ in range(5)]
         waiting += [pool.submit(group_commit.execute_in_group, work) for work in works]
         until = time.monotonic() + 10
         while len(group_commit.WRITER._queue) < 5 and time.monotonic() < until:
@@ -180,7 +180,7 @@ def test_works_that_threads_wait_for_share_a_transaction() -> None:
 
 def test_inside_of_a_transaction_a_work_runs_on_its_thread() -> None:
     with transaction.atomic():
-        assert group_commit.execute_in_group(_Held([])) == threading.current_thread().name
+        assert group_commit.execute_in_group(_HeldCommand([])) == threading.current_thread().name
 
 
 class Waker(Command):

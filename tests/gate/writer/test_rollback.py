@@ -14,7 +14,7 @@ from toolcards.gate.writer.run_cache import RunMark, RunMemory
 from toolcards.gate.writer.transaction import Transaction
 
 UNDONE_BY_NAME = {"runs", "outbox", "affects_every_run"}  # in `RollbackLog.roll_back`, by their parts
-KEPT = {
+KEPT_FIELDS = {
     "now": "set before the works",
     "steady": "set before the works",
     "working": "set before the works",
@@ -39,16 +39,16 @@ KEPT_IN_RUNS = {
 
 @pytest.mark.django_db
 def test_every_field_of_a_transaction_is_undone_or_has_a_reason_to_stay() -> None:
-    undone = {*rollback._LISTS, *rollback._COPIED} | UNDONE_BY_NAME
-    assert not undone & KEPT.keys()
-    assert vars(Transaction(0)).keys() == undone | KEPT.keys()
+    undone_fields = {*rollback._LISTS, *rollback._COPIED} | UNDONE_BY_NAME
+    assert not undone_fields & KEPT_FIELDS.keys()
+    assert vars(Transaction(0)).keys() == undone_fields | KEPT_FIELDS.keys()
 
 
 def test_every_field_of_a_cached_run_is_restored_or_has_a_reason_to_stay() -> None:
     assert not RESTORED_IN_RUNS & KEPT_IN_RUNS.keys()
     assert {field.name for field in fields(RunMemory)} == RESTORED_IN_RUNS | KEPT_IN_RUNS.keys()
-    marked = {field.name for field in fields(RunMark)}
-    assert marked == {"seq", "events", "touched", "has_approvals", "pending", "title", "reason", "context", "cards"}
+    names = {field.name for field in fields(RunMark)}
+    assert names == {"seq", "events", "touched", "has_approvals", "pending", "title", "reason", "context", "cards"}
 
 
 def test_the_parts_that_are_undone_have_no_other_fields() -> None:
