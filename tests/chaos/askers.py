@@ -8,8 +8,8 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-from tests.chaos.clients import LOST, Http, Person
-from tests.chaos.ledger import Asked
+from tests.chaos.clients import CONNECTION_ERRORS, Http, Person
+from tests.chaos.ledger import Question
 from tests.chaos.load import Client
 from tests.chaos.streams import BROKEN, Streamer
 
@@ -41,7 +41,7 @@ class Gated(Streamer):
                         for frame in frames[following:]:
                             socket.send(frame)
                         following = len(frames)
-                        for message in self.heard(socket):
+                        for message in self.receive_messages(socket):
                             if message["type"] == "ack":
                                 first = base + message["frames"]
                             elif message["type"] == "decision" and message["decision"] in FINAL:
@@ -64,7 +64,7 @@ class Gated(Streamer):
         question.answers.append(answer)
         question.codes.append(str((fields.get("reason") or {}).get("code")))
         if (fields.get("by") or {}).get("kind") != "human":
-            question.refused = str((fields.get("by") or {}).get("kind"))
+            question.refusal = str((fields.get("by") or {}).get("kind"))
         if payload.pop(call_id, None) and answer == "allow":
             result = {"type": "tool.output.available", "call_id": call_id, "output": f"ran {call_id}"}
             frames.append(self._numbered(frames, result))
@@ -83,33 +83,35 @@ class Poller(Client):
             self.stop.wait(0.1)
         agent.close()
 
-    def _ask(self, agent: Http, question: Asked) -> None:
+    def _ask(self, agent: Http, question: Question) -> None:
         body = {"run": self.run, "call_id": question.call_id, "tool": "bash", "args": {"command": "git push"}}
-        status, decision = self._tried(agent, "POST", "/api/v1/calls/decide", body)
+        status, decision = self._send_until_answered(agent, "POST", "/api/v1/calls/decide", body)
         while status == 200 and decision["decision"] == "ask" and self.may_finish():
-            status, decision = self._tried(agent, "GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=10")
+            status, decision = self._send_until_answered(
+                agent, "GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=10"
+            )
         if status != 200 or decision["decision"] not in FINAL:
-            question.refused = f"{status}"
+            question.refusal = f"{status}"
             return
         question.answers.append(decision["decision"])
         question.codes.append(str((decision.get("reason") or {}).get("code")))
         if decision["by"]["kind"] != "human":
-            question.refused = decision["by"]["kind"]
+            question.refusal = decision["by"]["kind"]
         elif decision["decision"] == "allow":
             self._run(agent, question, decision)
         self.succeed()
 
-    def _run(self, agent: Http, question: Asked, payload: dict[str, Any]) -> None:
+    def _run(self, agent: Http, question: Question, payload: dict[str, Any]) -> None:
         # A claim whose answer was lost is repeated on another connection: `claim_id` says that it is the same one.
         claim_id = f"{self.run}/{question.call_id}"
         claim = {"call_id": question.call_id, "args_sha256": payload["args_sha256"], "claim_id": claim_id}
         path = f"/api/v1/permits/{payload['permit']['id']}/claim" if payload.get("permit") else ""
-        status, _ = self._tried(agent, "POST", path, claim, tries=question.claims) if path else (0, None)
+        status, _ = self._send_until_answered(agent, "POST", path, claim, tries=question.claims) if path else (0, None)
         if status == 200:
             result = {"run": self.run, "outcome": "ok", "output": f"ran {question.call_id}"}
-            self._tried(agent, "POST", f"/api/v1/calls/{question.call_id}/result", result)
+            self._send_until_answered(agent, "POST", f"/api/v1/calls/{question.call_id}/result", result)
 
-    def _tried(
+    def _send_until_answered(
         self, agent: Http, method: str, path: str, body: Any = None, tries: list[int] | None = None
     ) -> tuple[int, Any]:
         """Send until there is an answer other than 5xx, or no time is left; `tries` takes each status."""
@@ -117,7 +119,7 @@ class Poller(Client):
         while True:
             try:
                 status, value = agent.send(method, path, body)
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 status = 0
                 self.refuse(error)
             if tries is not None:
@@ -144,7 +146,7 @@ class Voter(Client):
                 for approval in waiting:
                     self._vote(person, approval, "approve" if chosen.random() < 0.7 else "deny")
                 time.sleep(0.1)
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 self.refuse(str(error) or type(error).__name__)
                 person = person if person is not None and person.signed_in else None
 
@@ -157,7 +159,7 @@ class Voter(Client):
             self.refuse(f"{vote.status}")
 
 
-class Refused(Client):
+class RefusedClient(Client):
     """An agent whose requests are refused, because it claims permits that do not exist."""
 
     pause = 0.5
@@ -173,13 +175,13 @@ class Refused(Client):
                     self.succeed()
                 else:
                     self.refuse(f"{status}")
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 self.refuse(error)
             self.stop.wait(self.pause)
         agent.close()
 
 
-class OftenRefused(Refused):
+class OftenRefused(RefusedClient):
     """The same, ten times a second."""
 
     pause = 0.1

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 from tests.support.server import KEY, Server
 
-LOST = (OSError, http.client.HTTPException)
+CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 """No answer came: the connection broke, or could not be opened."""
 
 
@@ -23,17 +23,17 @@ class Http:
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Send a request once; returns status and JSON (or text); raises one of LOST."""
-        sent = self._headers() | {name.replace("_", "-"): value for name, value in headers.items()}
+        all_headers = self._headers() | {name.replace("_", "-"): value for name, value in headers.items()}
         if isinstance(body, dict):
             body = json.dumps(body)
-            sent.setdefault("Content-Type", "application/json")
+            all_headers.setdefault("Content-Type", "application/json")
         if self._connection is None:
             self._connection = http.client.HTTPConnection(urlsplit(self.server.base).netloc, timeout=self.timeout)
         try:
-            self._connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
+            self._connection.request(method, path, body, all_headers, encode_chunked=hasattr(body, "__next__"))
             answer = self._connection.getresponse()
             text = answer.read().decode()
-        except LOST:
+        except CONNECTION_ERRORS:
             self.close()
             raise
         self._note(answer)

@@ -22,7 +22,7 @@ class Book:
 
 
 @dataclass
-class Asked:
+class Question:
     """A question of one agent, and what it was answered."""
 
     run: str
@@ -33,7 +33,7 @@ class Asked:
     """The reason code of each answer."""
     claims: list[int] = field(default_factory=list)
     """Statuses of the claims, 0 where no answer came."""
-    refused: str = ""
+    refusal: str = ""
     """Why there is no answer, where the server said so."""
     polls: bool = False
 
@@ -53,10 +53,10 @@ class Ledger:
 
     def __init__(self) -> None:
         self.books: dict[str, Book] = {}
-        self.asked: dict[tuple[str, str], Asked] = {}
+        self.questions: dict[tuple[str, str], Question] = {}
         self.votes: list[Vote] = []
         self.refusals: Counter[str] = Counter()
-        self._worked: dict[str, float] = {}
+        self._work_times: dict[str, float] = {}
         self._first: dict[str, float] = {}
         self._fault_end = 0.0
         self._lock = threading.Lock()
@@ -66,10 +66,10 @@ class Ledger:
         with self._lock:
             return self.books.setdefault(run, Book())
 
-    def ask(self, run: str, call_id: str, *, polls: bool) -> Asked:
+    def ask(self, run: str, call_id: str, *, polls: bool) -> Question:
         """Open a question; returns what is known of it."""
         with self._lock:
-            return self.asked.setdefault((run, call_id), Asked(run, call_id, polls=polls))
+            return self.questions.setdefault((run, call_id), Question(run, call_id, polls=polls))
 
     def vote(self, run: str, call_id: str, answer: str) -> Vote:
         """Note a vote before it is sent."""
@@ -82,7 +82,7 @@ class Ledger:
         """Note that a client has just got what it wanted."""
         now = time.monotonic()
         with self._lock:
-            self._worked[client] = now
+            self._work_times[client] = now
             if self._fault_end:
                 self._first.setdefault(client, now)
 
@@ -100,16 +100,16 @@ class Ledger:
     def clients(self) -> set[str]:
         """Return the clients that have ever succeeded."""
         with self._lock:
-            return set(self._worked)
+            return set(self._work_times)
 
     def recovery(self) -> float | None:
         """Return the seconds from the fault's end until each client had succeeded again; None if one has not."""
         with self._lock:
-            if set(self._worked) - set(self._first):
+            if set(self._work_times) - set(self._first):
                 return None
             return max((at - self._fault_end for at in self._first.values()), default=0.0)
 
     def stuck(self) -> list[str]:
         """Return the clients that have not succeeded since the fault's end."""
         with self._lock:
-            return sorted(set(self._worked) - set(self._first))
+            return sorted(set(self._work_times) - set(self._first))

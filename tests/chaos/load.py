@@ -77,8 +77,8 @@ class Load:
     def await_all(self, seconds: float) -> None:
         """Wait until each client has succeeded once; raises AssertionError."""
         end, expected = time.monotonic() + seconds, {client.tag for client in self.clients}
-        while missing := expected - self.ledger.clients():
-            assert time.monotonic() < end, f"these clients never succeeded: {sorted(missing)}"
+        while missing_clients := expected - self.ledger.clients():
+            assert time.monotonic() < end, f"these clients never succeeded: {sorted(missing_clients)}"
             time.sleep(0.05)
 
     def await_recovery(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ class Postgres(services.Postgres):
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="toolcards-chaos-postgres-"))
         super().__init__(self._folder)
-        self._made = False
+        self._has_database = False
         self.create()
 
     def remove(self) -> None:
@@ -35,13 +35,13 @@ class Postgres(services.Postgres):
 
     def make_database(self, name: str) -> None:
         """Make a database with all tables; migrated once, then copied."""
-        if not self._made:
+        if not self._has_database:
             self._execute("CREATE DATABASE made")
             with tempfile.TemporaryDirectory() as data:
                 env = os.environ | {"TOOLCARDS_DATA_DIR": data, "TOOLCARDS_DATABASE_URL": self.url_of("made")}
                 command = [str(ROOT / ".venv/bin/python"), str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
                 subprocess.run(command, env=env, check=True, cwd=ROOT)
-            self._made = True
+            self._has_database = True
         self._execute(f"CREATE DATABASE {name} TEMPLATE made")
 
     def session(self, database: str = "postgres") -> psycopg.Connection[Any]:

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.askers import Gated, OftenRefused, Poller, Refused, Voter
+from tests.chaos.askers import Gated, OftenRefused, Poller, RefusedClient, Voter
 from tests.chaos.judging import Row, judge
 from tests.chaos.ledger import Ledger
 from tests.chaos.load import Client, Load
-from tests.chaos.stage import Machines, NotRun, Setup, Stage, missing, staged
+from tests.chaos.stage import Machines, NotRun, Setup, Stage, explain_skip, staged
 from tests.chaos.streams import KeyedPoster, NumberedStreamer, Poster, SlowKeyedPoster, Streamer
 
 PAUSE = 1.0  # seconds of load before each fault
 WAIT = 25.0  # seconds that a server has to recover before it counts as broken
 CLIENTS: list[type[Client]] = [
     Streamer, Streamer, NumberedStreamer, NumberedStreamer, Poster, KeyedPoster, SlowKeyedPoster, Gated, Gated,
-    Poller, Poller, Voter, Refused,
+    Poller, Poller, Voter, RefusedClient,
 ]  # fmt: skip
 
 
@@ -50,14 +50,14 @@ class Scenario:
         """Run it on this setup, with changes of its fields; returns its row."""
         if changes:
             return replace(self, **changes).play(setup, machines)
-        why = missing(setup, self.needs)
+        why = explain_skip(setup, self.needs)
         if why:
-            return Row(self.name, str(setup), skipped=why)
+            return Row(self.name, str(setup), skip_reason=why)
         try:
             with staged(setup, machines, self.needs) as stage:
                 return self._play(stage)
         except (NotRun, pytest.skip.Exception) as reason:  # PostgreSQL or Redis is not here
-            return Row(self.name, str(setup), skipped=str(reason))
+            return Row(self.name, str(setup), skip_reason=str(reason))
 
     def _play(self, stage: Stage) -> Row:
         ledger = Ledger()

@@ -149,7 +149,7 @@ def _command_of(pid: str) -> bytes:
     return b""  # it has ended since it was listed
 
 
-def missing(setup: Setup, needs: str) -> str:
+def explain_skip(setup: Setup, needs: str) -> str:
     """Return why a scenario with these needs cannot run here, "" if it can."""
     if needs == "disk" and (os.geteuid() != 0 or setup.store != "sqlite"):
         return "needs root, for a small disk" if setup.store == "sqlite" else "the disk is PostgreSQL's"

@@ -13,13 +13,13 @@ from urllib.parse import quote
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection
 
-from tests.chaos.clients import LOST, Http
+from tests.chaos.clients import CONNECTION_ERRORS, Http
 from tests.chaos.ledger import Book
 from tests.chaos.load import Client
 
 WINDOW = 300  # frames without an acknowledgement, at most
 BATCH, PAUSE = 4, 0.04  # frames at once, and the seconds between: about 100 frames a second
-BROKEN = (*LOST, WebSocketException)
+BROKEN = (*CONNECTION_ERRORS, WebSocketException)
 
 
 def _text(mark: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Streamer(Client):
                             created += 1
                             outstanding.append(f"{self.tag}k{created}")
                             socket.send(json.dumps(_text(outstanding[-1])))
-                        for message in self.heard(socket):
+                        for message in self.receive_messages(socket):
                             for _ in range(message["frames"] - acked if message["type"] == "ack" else 0):
                                 book.acked.append(outstanding.popleft())
                                 acked += 1
@@ -57,12 +57,12 @@ class Streamer(Client):
         """Open the run's socket."""
         return self.server.socket(protocol="native", run=self.run, agent=self.kind, mode=self.mode)
 
-    def heard(self, socket: ClientConnection) -> Iterator[dict[str, Any]]:
+    def receive_messages(self, socket: ClientConnection) -> Iterator[dict[str, Any]]:
         """Yield what the server says within a moment; a refused frame ends the connection."""
         end = time.monotonic() + PAUSE
-        while (left := end - time.monotonic()) > 0:
+        while (seconds := end - time.monotonic()) > 0:
             try:
-                message = json.loads(socket.recv(timeout=left))
+                message = json.loads(socket.recv(timeout=seconds))
             except TimeoutError:
                 return
             if message["type"] == "error":
@@ -89,7 +89,7 @@ class NumberedStreamer(Streamer):
                         for frame in frames[following:]:
                             socket.send(frame)
                         following = len(frames)
-                        for message in self.heard(socket):
+                        for message in self.receive_messages(socket):
                             if message["type"] == "ack":
                                 self._note(book, first, base + message["frames"])
                                 first = base + message["frames"]
@@ -147,7 +147,7 @@ class Poster(Client):
                     self.succeed()
                     return True
                 self.refuse(f"{status} {result['error']['code'] if isinstance(result, dict) else ''}")
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 self.refuse(error)
             if not self.keyed or not self.may_finish():
                 return False

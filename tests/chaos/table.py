@@ -16,16 +16,17 @@ HEAD = [
 
 def line(row: Row) -> str:
     """Return the row as text, and examples of what is wrong."""
-    if row.skipped:
-        return " | ".join([row.scenario.ljust(15), row.setup.ljust(18), f"not run: {row.skipped}"])
+    if row.skip_reason:
+        return " | ".join([row.scenario.ljust(15), row.setup.ljust(18), f"not run: {row.skip_reason}"])
     back = "never" if row.recovery is None else f"{row.recovery:.1f}"
     cells = [
-        row.scenario, row.setup, row.acked, row.once, row.lost, row.doubled, row.told_once, row.told_otherwise, back,
-        row.tracebacks, _word(row.replay), _word(row.audit), f"BROKEN: {', '.join(row.broken)}" if row.broken else "ok",
+        row.scenario, row.setup, row.acked, row.once, row.lost_count, row.doubled, row.told_once, row.told_otherwise,
+        back, row.tracebacks, _word(row.replay), _word(row.audit),
+        f"BROKEN: {', '.join(row.broken)}" if row.broken else "ok",
     ]  # fmt: skip
     text = " | ".join(str(cell).ljust(width) for cell, (_, width) in zip(cells, COLUMNS, strict=True))
     return "\n".join([text, *(f"    {sample}" for sample in (row.samples[:20] if row.broken else []))])
 
 
-def _word(passed: bool) -> str:
-    return "clean" if passed else "BROKEN"
+def _word(has_passed: bool) -> str:
+    return "clean" if has_passed else "BROKEN"
