@@ -157,8 +157,8 @@ def test_connect_writes_settings_whose_hook_works_without_the_server_package(
 
 @pytest.mark.parametrize("framework", ["opencode", "codex", "ai-sdk", "tanstack-ai", "python", "acp"])
 def test_each_recipe_has_its_files(installed: Environment, tmp_path: Path, framework: str) -> None:
-    shown = run_client(installed, tmp_path, "connect", framework, "--dry-run")
-    assert shown.returncode == 0 and "+++" in shown.stdout, shown.stderr
+    output = run_client(installed, tmp_path, "connect", framework, "--dry-run")
+    assert output.returncode == 0 and "+++" in output.stdout, output.stderr
 
 
 def test_without_a_key_it_says_where_to_make_one(installed: Environment, tmp_path: Path) -> None:

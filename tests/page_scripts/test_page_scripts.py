@@ -36,5 +36,5 @@ def test_every_page_script_is_a_module_without_globals() -> None:
 def test_every_import_of_a_page_script_names_a_file_and_ends_with_a_semicolon() -> None:
     for script in SCRIPTS:  # the storage of static files follows only these
         for line in re.findall(r"^import .*", script.read_text(), re.MULTILINE):
-            found = re.fullmatch(r"import \{[^}]+\} from '\./([a-z_]+\.js)';", line)
-            assert found and (script.parent / found[1]).exists(), f"{script.name}: {line}"
+            match = re.fullmatch(r"import \{[^}]+\} from '\./([a-z_]+\.js)';", line)
+            assert match and (script.parent / match[1]).exists(), f"{script.name}: {line}"

@@ -29,9 +29,9 @@ API = (ROOT / "docs" / "api.md").read_text()
 
 def table(name: str) -> list[list[str]]:
     """The rows of the table marked so."""
-    found = re.search(rf"<!-- compared: {name} -->\n((?:\|.*\n)+)", API)
-    assert found, f"docs/api.md has no table marked {name}"
-    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in found[1].splitlines()]
+    match = re.search(rf"<!-- compared: {name} -->\n((?:\|.*\n)+)", API)
+    assert match, f"docs/api.md has no table marked {name}"
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in match[1].splitlines()]
     return rows[2:]
 
 
@@ -46,32 +46,34 @@ def fields(name: str) -> dict[str, set[str]]:
 
 
 def test_every_address_is_written_down() -> None:
-    said = {row[0].strip("`"): (row[1], {word.strip() for word in row[2].split(",")}) for row in table("addresses")}
-    done: dict[str, tuple[str, set[str]]] = {"/api/v1/ingest": ("POST", {"ingest"})}
+    table_rows = {
+        row[0].strip("`"): (row[1], {word.strip() for word in row[2].split(",")}) for row in table("addresses")
+    }
+    addresses: dict[str, tuple[str, set[str]]] = {"/api/v1/ingest": ("POST", {"ingest"})}
     for pattern, view in ROUTES.items():
-        done["/" + pattern] = (view.method, {*view.scopes, *(["people"] if view.people else [])} or {"everyone"})
-    said["/metrics"] = ("GET", {"everyone"})
-    assert said == done
+        addresses["/" + pattern] = (view.method, {*view.scopes, *(["people"] if view.people else [])} or {"everyone"})
+    table_rows["/metrics"] = ("GET", {"everyone"})
+    assert table_rows == addresses
 
 
 def test_every_address_of_people_is_written_down() -> None:
     patterns = [str(entry.pattern) for entry in (*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY)]
-    done = {f"/{pattern}" for pattern in patterns if pattern.startswith("api/")}
-    assert names("people") == done
+    addresses = {f"/{pattern}" for pattern in patterns if pattern.startswith("api/")}
+    assert names("people") == addresses
 
 
 def test_every_scope_is_written_down_with_whether_a_key_has_it_by_default() -> None:
-    said = {row[0].strip("`"): row[2] == "yes" for row in table("scopes")}
-    assert said == {scope: scope in SCOPES for scope in EVERY_SCOPE}
+    table_rows = {row[0].strip("`"): row[2] == "yes" for row in table("scopes")}
+    assert table_rows == {scope: scope in SCOPES for scope in EVERY_SCOPE}
 
 
 def test_every_native_frame_is_written_down() -> None:
     union = get_args(get_args(native.Frames)[0])
-    done = {
+    frames = {
         get_args(frame.model_fields["type"].annotation)[0]: set(frame.model_fields) - {"type", "at", "n"}
         for frame in union
     }  # fmt: skip
-    assert fields("native") == done
+    assert fields("native") == frames
 
 
 @pytest.mark.parametrize("name", ["DecideBody", "ClaimBody", "ResultBody", "EndBody"])
@@ -80,19 +82,19 @@ def test_every_body_is_written_down(name: str) -> None:
 
 
 def test_every_limit_is_written_down() -> None:
-    done = {
+    limits = {
         f"TOOLCARDS_{name.upper()}": str(field.default)
         for name, field in Environment.model_fields.items()
         if name.startswith("max_")
     }
-    assert {row[0].strip("`"): row[1] for row in table("limits")} == done
+    assert {row[0].strip("`"): row[1] for row in table("limits")} == limits
 
 
 ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")
 
 
 def test_every_error_of_the_transports_is_written_down() -> None:
-    done = set()
+    codes = set()
     for path in [path for folder in ERRORS_IN for path in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if (
@@ -102,8 +104,8 @@ def test_every_error_of_the_transports_is_written_down() -> None:
             ):
                 code = node.args[1] if len(node.args) > 1 else None
                 if isinstance(code, ast.Constant):
-                    done.add(code.value)
-    assert names("errors") == done | {"bad_field", "missing_field"}  # which of the two is found out at run time
+                    codes.add(code.value)
+    assert names("errors") == codes | {"bad_field", "missing_field"}  # which of the two is found out at run time
 
 
 def test_every_field_of_a_call_is_written_down() -> None:
@@ -121,9 +123,9 @@ def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_decisions_are_written_down(source: Any, policy: Any, an_approver: Any) -> None:
     policy({"default": "ask"})
-    said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    parts = {name: set(said[name]) for name in ("policy", "by", "reason", "approval")}
-    assert names("decision") == set(said)
+    decision = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    parts = {name: set(decision[name]) for name in ("policy", "by", "reason", "approval")}
+    assert names("decision") == set(decision)
     assert {name: fields("decision")[name] for name in parts} == parts
 
 
@@ -135,12 +137,12 @@ def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
         f.InputReady("c"), f.OutputReady("c", 1), f.StepStarted(), f.InputStarted("d", "bash"),
         f.StepReset(), f.RunEnded(),
     )  # fmt: skip
-    told: dict[str, set[str]] = {}
+    event_fields: dict[str, set[str]] = {}
     for run in Run.objects.all():
         teller = EventReplay(run)
         for event in Event.objects.after(run, 0):
-            told |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.convert(event)}
-    assert fields("events") == told
+            event_fields |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.convert(event)}
+    assert fields("events") == event_fields
 
 
 @pytest.mark.django_db(transaction=True)
@@ -153,19 +155,19 @@ def test_what_a_socket_and_a_body_receive_is_documented(server: Any) -> None:
         {"type": "approval.requested", "call_id": "d", "approval_id": "a"},
     ]
     path = "/api/v1/ingest?protocol=native&run=documented&mode=gate"
-    _, said, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
+    _, answer, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
     _, polls, _ = server.request("POST", "/api/v1/ingest?protocol=native&run=asking&answers=poll", asks)
-    assert names("ingest") == {*said, *polls}
+    assert names("ingest") == {*answer, *polls}
     assert fields("ingest")["asked"] >= {*polls["asked"][0]}
-    told: dict[str, set[str]] = {}
+    message_fields: dict[str, set[str]] = {}
     with server.socket(protocol="native") as socket:
         socket.send(json.dumps([{"type": "run.started"}, {"type": "?", "call_id": 1}]))
         socket.send("{broken")
         socket.send(json.dumps({**asks[0], "call_id": "long", "input": {"command": "x" * 300_000}}))
         socket.send(body.splitlines()[0])
-        while len(told) < 4 or "call_id" not in told["error"]:
+        while len(message_fields) < 4 or "call_id" not in message_fields["error"]:
             message = json.loads(socket.recv(timeout=PATIENCE))
-            told[message["type"]] = told.get(message["type"], set()) | (set(message) - {"type"})
-    assert told.pop("decision") <= names("decision")
+            message_fields[message["type"]] = message_fields.get(message["type"], set()) | (set(message) - {"type"})
+    assert message_fields.pop("decision") <= names("decision")
     assert fields("socket").pop("decision") == set()
-    assert {name: words for name, words in fields("socket").items() if name != "decision"} == told
+    assert {name: words for name, words in fields("socket").items() if name != "decision"} == message_fields

@@ -38,19 +38,19 @@ from toolcards.transports.urls import ROUTES
 
 # ---------------------------------------------------------------- machines: method, and the scopes that open it
 
-READ = frozenset({"read"})
+READ_SCOPE = frozenset({"read"})
 ANY = frozenset({"ingest", "decide"})
 MACHINES: dict[str, tuple[str, frozenset[str]]] = {
     "healthz": ("GET", frozenset()),
     "readyz": ("GET", frozenset()),
     "metrics": ("GET", frozenset()),
-    "api/v1/runs": ("GET", READ),
-    "api/v1/runs/<run>": ("GET", READ),
-    "api/v1/runs/<run>/calls": ("GET", READ),
-    "api/v1/runs/<run>/events": ("GET", READ),
+    "api/v1/runs": ("GET", READ_SCOPE),
+    "api/v1/runs/<run>": ("GET", READ_SCOPE),
+    "api/v1/runs/<run>/calls": ("GET", READ_SCOPE),
+    "api/v1/runs/<run>/events": ("GET", READ_SCOPE),
     "api/v1/runs/<run>/beat": ("POST", ANY),
     "api/v1/runs/<run>/end": ("POST", ANY),
-    "api/v1/approvals": ("GET", READ),
+    "api/v1/approvals": ("GET", READ_SCOPE),
     "api/v1/approvals/<approval>": ("GET", frozenset({"decide"})),
     "api/v1/approvals/<approval>/withdraw": ("POST", frozenset({"decide"})),
     "api/v1/calls/decide": ("POST", frozenset({"decide"})),
@@ -174,7 +174,7 @@ OTHER_METHOD = {
     "api/v1/policy/draft": "PUT", "api/v1/grants": "DELETE", "api/v1/grants/<str:pk>": "DELETE",
 }  # fmt: skip
 # The rows that a GET writes: the export of the audit trail, and the proofs of a source that its page collects.
-WRITTEN = {"settings/audit/export/": ["toolcards.AuditRow"], "sources/<number:pk>/": ["toolcards.Proof"]}
+ALLOWED_CHANGES = {"settings/audit/export/": ["toolcards.AuditRow"], "sources/<number:pk>/": ["toolcards.Proof"]}
 SOCKETS = {"^ws/me/$": "/ws/me/", "^ws/runs/(?P<run>.+)/$": "/ws/runs/run-1/"}
 
 
@@ -207,11 +207,13 @@ ADMIN_CHECKS = set(DJANGOS) - OPEN_TO_ANYONE  # Django's own views, behind `Admi
 
 @pytest.mark.django_db
 def test_every_view_names_its_permission_and_few_are_open_to_anyone() -> None:
-    named = {address: access.find_permission(view) for address, view in EVERY.items()}
-    assert {address for address, permission in named.items() if permission is None} == ADMIN_CHECKS
-    assert {address for address, permission in named.items() if permission == access.ANYONE} == OPEN_TO_ANYONE
+    permission_names = {address: access.find_permission(view) for address, view in EVERY.items()}
+    assert {address for address, permission in permission_names.items() if permission is None} == ADMIN_CHECKS
+    assert {
+        address for address, permission in permission_names.items() if permission == access.ANYONE
+    } == OPEN_TO_ANYONE
     permissions = {f"{row.content_type.app_label}.{row.codename}" for row in Permission.objects.all()}
-    assert set(named.values()) <= permissions | {None, access.ANYONE, "agent key"}
+    assert set(permission_names.values()) <= permissions | {None, access.ANYONE, "agent key"}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def test_a_page_without_a_guard_is_closed(view: Any, role: str | None, status: i
 def state() -> dict[str, str]:
     """Return the contents of the tables, without last-seen times and heartbeats."""
     gate.drain()
-    kept = {}
+    digests = {}
     with connection.cursor() as cursor:
         for model in apps.get_models():
             if model._meta.label in {"sessions.Session", "toolcards.AuditHead", "toolcards.Pulse"}:
@@ -242,8 +244,8 @@ def state() -> dict[str, str]:
             unseen = {"last_login", "used_at", "seen_at"}
             columns = ", ".join(f'"{field.column}"' for field in model._meta.local_fields if field.name not in unseen)
             cursor.execute(f"SELECT {columns} FROM {model._meta.db_table} ORDER BY 1")
-            kept[model._meta.label] = hashlib.sha256(repr(cursor.fetchall()).encode()).hexdigest()
-    return kept
+            digests[model._meta.label] = hashlib.sha256(repr(cursor.fetchall()).encode()).hexdigest()
+    return digests
 
 
 def unlike(before: dict[str, str]) -> list[str]:
@@ -274,9 +276,9 @@ def furnished(a_call: Any, key: AgentKey, a_person: Any) -> dict[str, str]:
     }  # fmt: skip
 
 
-def named(address: str, things: dict[str, str]) -> str:
-    for what, thing in things.items():
-        address = address.replace(what, thing)
+def fill_address(address: str, substitutes: dict[str, str]) -> str:
+    for mark, value in substitutes.items():
+        address = address.replace(mark, value)
     assert "<" not in address, address
     return f"/{address}"
 
@@ -291,8 +293,8 @@ def somebody(role: str) -> Client:
     return client
 
 
-def asked(client: Client, method: str, address: str, things: dict[str, str], **headers: str) -> Any:
-    url, json_body = named(address, things), address.startswith("api/")
+def send_request(client: Client, method: str, address: str, substitutes: dict[str, str], **headers: str) -> Any:
+    url, json_body = fill_address(address, substitutes), address.startswith("api/")
     if method == "GET":
         return client.get(url, headers=headers)
     kind = "application/json" if json_body else "application/x-www-form-urlencoded"
@@ -322,16 +324,16 @@ def test_each_page_admits_exactly_the_roles_of_its_row(furnished: dict[str, str]
         ):
             continue
         before = state()
-        outcomes = {None: asked(Client(), method, address, furnished)}
+        outcomes = {None: send_request(Client(), method, address, furnished)}
         barred = ROLES if lowest == NO else ROLES[: ROLES.index(lowest)]
         for role in barred:
-            outcomes[role] = asked(clients[role], method, address, furnished)
+            outcomes[role] = send_request(clients[role], method, address, furnished)
         for role, answer in outcomes.items():
             if not (answer.status_code == 405 if lowest == NO else turned_away(answer)):
                 wrong.append((address, method, role, answer.status_code))
         if unlike(before):
             wrong.append((address, method, "changed", unlike(before)))
-        if lowest != NO and method == "GET" and turned_away(asked(clients[lowest], method, address, furnished)):
+        if lowest != NO and method == "GET" and turned_away(send_request(clients[lowest], method, address, furnished)):
             wrong.append((address, method, lowest, "is kept out"))
     assert wrong == []
 
@@ -345,10 +347,10 @@ def test_reading_a_page_changes_nothing(furnished: dict[str, str], monkeypatch: 
     wrong = []
     for address in [*(each for each, (get, _) in PAGES.items() if get != NO and get != ALL), *DJANGOS]:
         before = state()
-        answer = asked(client, "GET", address, furnished)
+        answer = send_request(client, "GET", address, furnished)
         if answer.streaming:
             b"".join(answer.streaming_content)
-        if unlike(before) != WRITTEN.get(address, []) or answer.status_code >= 500:
+        if unlike(before) != ALLOWED_CHANGES.get(address, []) or answer.status_code >= 500:
             wrong.append((address, answer.status_code, unlike(before)))
     assert wrong == []
 
@@ -363,15 +365,15 @@ def test_nothing_is_posted_without_its_token_or_from_another_site(
     client.force_login(get_user_model().objects.create_superuser("root", password="a password for tests"))
     client.get("/")
     token = client.cookies["toolcards_csrf"].value
-    sent = headers | ({"x-csrftoken": token} if headers else {})
+    all_headers = headers | ({"x-csrftoken": token} if headers else {})
     before, wrong = state(), []
     for address, (_, post) in PAGES.items():
         if post != NO:
-            answer = asked(client, OTHER_METHOD.get(address, "POST"), address, furnished, **sent)
+            answer = send_request(client, OTHER_METHOD.get(address, "POST"), address, furnished, **all_headers)
             if answer.status_code != 403:
                 wrong.append((address, answer.status_code))
     for address in DJANGOS:
-        answer = asked(client, "POST", address, furnished, **sent)
+        answer = send_request(client, "POST", address, furnished, **all_headers)
         if answer.status_code not in (302, 403, 404, 405):
             wrong.append((address, answer.status_code))
     assert wrong == [] and unlike(before) == []
@@ -385,10 +387,10 @@ def test_no_page_answers_to_another_host_or_to_an_agents_key(furnished: dict[str
         for method, lowest in (("GET", get), (OTHER_METHOD.get(address, "POST"), post)):
             if lowest == NO:
                 continue
-            answer = asked(admin, method, address, furnished, host="evil.example")
+            answer = send_request(admin, method, address, furnished, host="evil.example")
             if answer.status_code != 400:
                 wrong.append((address, method, "host", answer.status_code))
-            answer = asked(Client(), method, address, furnished, authorization=f"Bearer {secret}")
+            answer = send_request(Client(), method, address, furnished, authorization=f"Bearer {secret}")
             if lowest != ALL and not turned_away(answer):
                 wrong.append((address, method, "key", answer.status_code))
     assert wrong == [] and unlike(before) == []
@@ -402,7 +404,7 @@ def test_the_django_admin_admits_only_admins(furnished: dict[str, str]) -> None:
     for address in set(DJANGOS) - ours:
         for role, client in clients.items():
             for method in ("GET", "POST"):
-                answer = asked(client, method, address, furnished)
+                answer = send_request(client, method, address, furnished)
                 if not (turned_away(answer) or answer.status_code in (404, 405)):
                     wrong.append((address, role, method, answer.status_code))
     assert wrong == [] and unlike(before) == []
@@ -410,7 +412,7 @@ def test_the_django_admin_admits_only_admins(furnished: dict[str, str]) -> None:
 
 # ---------------------------------------------------------------- machines
 
-THINGS = {"<run>": "run-1", "<call_id>": "call-1", "<upstream>": "planner", "<permit>": "none"}
+SUBSTITUTES = {"<run>": "run-1", "<call_id>": "call-1", "<upstream>": "planner", "<permit>": "none"}
 pages_are_async = pytest.mark.django_db(transaction=True)
 
 
@@ -419,10 +421,14 @@ def wire(call: Any, a_call: Any, limits: Any) -> Callable[..., Any]:
     """Give `await wire(address, method=…, key=…)`: the status of one request of a machine."""
     limits(agui_upstreams=("planner=http://127.0.0.1:9/",))
     a_call("approval-requested")
-    things = THINGS | {"<approval>": Approval.objects.get().pk}
+    substitutes = SUBSTITUTES | {"<approval>": Approval.objects.get().pk}
 
     async def ask(address: str, method: str = "", key: str | None = None, query: str = "", **headers: str) -> int:
-        url = named(address, things) + ("?protocol=native&run=run-2" if address.endswith("ingest") else "") + query
+        url = (
+            fill_address(address, substitutes)
+            + ("?protocol=native&run=run-2" if address.endswith("ingest") else "")
+            + query
+        )
         kind = "application/x-ndjson" if address.endswith("ingest") else "application/json"
         method = method or MACHINES[address][0]
         body = None if method == "GET" else BODIES.get(address, {})
@@ -445,8 +451,8 @@ def call(secret: str) -> Any:
         by_name = {"host": "127.0.0.1"} | {name.replace("_", "-"): value for name, value in headers.items()}
         by_name |= {"authorization": f"Bearer {key}"} if key else {}
         raw = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        sent = [(name.encode(), value.encode()) for name, value in by_name.items()]
-        answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=PATIENCE)
+        header_list = [(name.encode(), value.encode()) for name, value in by_name.items()]
+        answer = await HttpCommunicator(application, method, path, raw, header_list).get_response(timeout=PATIENCE)
         return answer["status"], answer["body"], {}
 
     return request
@@ -463,8 +469,8 @@ async def test_without_a_live_key_no_machine_is_heard(wire: Any, secret: str) ->
     revoked, expired = await with_scopes(*SCOPES), await with_scopes(*SCOPES)
     rows = AgentKey.objects.filter(digest=gate_digest(revoked))
     await in_thread(lambda: rows.update(revoked_at="2026-01-01T00:00:00Z"))()
-    lapsed = AgentKey.objects.filter(digest=gate_digest(expired))
-    await in_thread(lambda: lapsed.update(expires_at="2020-01-01T00:00:00Z"))()
+    expired_keys = AgentKey.objects.filter(digest=gate_digest(expired))
+    await in_thread(lambda: expired_keys.update(expires_at="2020-01-01T00:00:00Z"))()
     before, wrong = await in_thread(state)(), []
     for address in MACHINES.keys() - OPEN:
         for key in (None, "", "tck_wrong", secret.upper(), secret[:-1], revoked, expired):
@@ -561,8 +567,8 @@ async def closed_with(path: str, **headers: str) -> int | None:
     from dashboard.asgi import application
 
     fields = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"} | headers
-    sent = [(name.encode(), value.encode()) for name, value in fields.items() if value]
-    wire = WebsocketCommunicator(application, path, headers=sent)
+    header_list = [(name.encode(), value.encode()) for name, value in fields.items() if value]
+    wire = WebsocketCommunicator(application, path, headers=header_list)
     connected, code = await wire.connect(timeout=PATIENCE)
     if not connected:
         return int(code or 0)
@@ -585,8 +591,8 @@ async def test_a_browsers_socket_is_for_our_own_pages_and_people_with_a_role(a_c
         assert await closed_with(path, cookie=f"toolcards_session={cookies['']}") == 4403
         assert await closed_with(path, authorization=f"Bearer {secret}") == 4401
         for foreign in ({"origin": "https://evil.example"}, {"origin": ""}, {"host": "evil.example"}):
-            seen = await closed_with(path, cookie=f"toolcards_session={cookies[VIEWER]}", **foreign)
-            assert seen in (4403, 403), (path, foreign, seen)
+            code = await closed_with(path, cookie=f"toolcards_session={cookies[VIEWER]}", **foreign)
+            assert code in (4403, 403), (path, foreign, code)
 
 
 @pages_are_async
@@ -608,7 +614,7 @@ QUERIES = ["version", "before", "around", "after", "call", "from", "limit", "cur
 def test_no_page_breaks_on_an_odd_number(a_person: Any, client: Client, a_call: Any, text: str) -> None:
     client.force_login(a_person("admin", "ada"))
     call: ToolCall = a_call("approval-requested")
-    for address in sorted(READ_BY_PEOPLE | {page for page, (read, _) in PAGES.items() if read != NO}):
+    for address in sorted(READ_BY_PEOPLE | {page for page, (reader_role, _) in PAGES.items() if reader_role != NO}):
         path = "/" + address.replace("<path:name>", call.run.name)
         path = re.sub("<[^>]+>", lambda _: quote(text), path)
         assert client.get(path, dict.fromkeys(QUERIES, text)).status_code < 500, path

@@ -32,7 +32,7 @@ def tables(mark: str) -> Iterator[tuple[str, list[str]]]:
             yield entry[1] or "", [cell.strip().strip("`").replace("\\|", "|") for cell in cells]
 
 
-def spelled(name: str) -> str:
+def read_escapes(name: str) -> str:
     """The name with its escapes read."""
     return str(json.loads(f'"{name}"'))
 
@@ -45,7 +45,7 @@ def policies() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
-    tool, value, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
+    tool, value, answer, _ = read_escapes(cells[0]), json.loads(cells[1]), cells[2], cells[3]
     question = PolicyRequest.for_tool(tool, input=value, known=tool_kinds.is_known_tool(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 

@@ -48,8 +48,8 @@ def test_every_setting_that_a_file_may_hold_is_named() -> None:
 def test_every_plain_default_is_true() -> None:
     rows = re.findall(r"^\| `TOOLCARDS_(\w+)` \|.*\| `([^`]+)` \|$", README, re.MULTILINE)
     real = {name: Environment.model_fields[name.lower()].default for name, _ in rows}
-    shown = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in real.items()}
-    assert dict(rows) == shown
+    default_texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in real.items()}
+    assert dict(rows) == default_texts
 
 
 def test_every_command_is_listed() -> None:
@@ -58,8 +58,8 @@ def test_every_command_is_listed() -> None:
 
 
 def test_every_recipe_is_listed() -> None:
-    named = [re.findall(r"^\[?`?([\w-]+)", cell) for cell in table("`connect …`")]
-    assert sorted(name for names in named for name in names) == sorted(recipe.name for recipe in RECIPES)
+    recipe_names = [re.findall(r"^\[?`?([\w-]+)", cell) for cell in table("`connect …`")]
+    assert sorted(name for names in recipe_names for name in names) == sorted(recipe.name for recipe in RECIPES)
 
 
 def test_every_make_target_is_listed() -> None:
@@ -88,6 +88,6 @@ def test_links_lead_somewhere(file: str) -> None:
 def test_only_real_settings_are_named_in_the_pages() -> None:
     ours = {"TOOLCARDS_PERSON_PASSWORD", "TOOLCARDS_URL"}  # of a command, and of the client
     ours |= {f"TOOLCARDS_{name.upper()}_FILE" for name in SECRET_NAMES}
-    known = {f"TOOLCARDS_{name.upper()}" for name in Environment.model_fields} | ours
+    known_settings = {f"TOOLCARDS_{name.upper()}" for name in Environment.model_fields} | ours
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        assert set(re.findall(r"TOOLCARDS_[A-Z_]+[A-Z]", page.read_text())) <= known, page
+        assert set(re.findall(r"TOOLCARDS_[A-Z_]+[A-Z]", page.read_text())) <= known_settings, page

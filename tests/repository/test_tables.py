@@ -11,16 +11,16 @@ from tests.support.tables import loop_over
 
 
 def test_every_row_is_tested_and_each_failed_one_is_named() -> None:
-    seen: list[tuple[int, str]] = []
+    rows: list[tuple[int, str]] = []
 
     @loop_over(("number", "word"), [(1, "one"), (2, "three"), pytest.param(3, "four", id="the last")])
     def check(number: int, word: str, start: int) -> None:
-        seen.append((number, word))
+        rows.append((number, word))
         assert start + number == len(word)
 
     with pytest.raises(ExceptionGroup) as caught:
         check(start=2)
-    assert seen == [(1, "one"), (2, "three"), (3, "four")]
+    assert rows == [(1, "one"), (2, "three"), (3, "four")]
     assert str(caught.value) == "2 of 3 rows failed: 1 (2, 'three'); 2 (the last) (2 sub-exceptions)"
     assert [error.__notes__ for error in caught.value.exceptions] == [
         ["This is the row 1 (2, 'three')"],
@@ -39,16 +39,16 @@ def test_what_was_expected_to_raise_and_did_not_is_a_failure() -> None:
 
 
 def test_tables_multiply_and_leave_the_fixtures() -> None:
-    seen: list[tuple[str, int]] = []
+    rows: list[tuple[str, int]] = []
 
     @loop_over("letter", "ab")
     @loop_over("number", [1, 2])
     def check(letter: str, number: int, tmp_path: Path) -> None:
-        seen.append((letter, number))
+        rows.append((letter, number))
 
     assert list(inspect.signature(check).parameters) == ["tmp_path"]
     check(tmp_path=Path())
-    assert seen == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert rows == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
 
 def test_a_row_that_would_skip_the_rest_is_a_failure() -> None:
