@@ -35,9 +35,9 @@ def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Re
     """Two processes' relays that give up soon, and what the second one hears."""
     for name, seconds in (("CONNECT", 1.0), ("ECHO", 0.5), ("IDLE", 0.1), ("PAUSE", 0.05)):
         monkeypatch.setattr(doorbell_relay, name, seconds)
-    heard: set[int] = set()
-    ours, theirs = Relay(lambda runs: None), Relay(heard.update)
-    yield ours, theirs, heard
+    rung_runs: set[int] = set()
+    ours, theirs = Relay(lambda runs: None), Relay(rung_runs.update)
+    yield ours, theirs, rung_runs
     ours.close()
     theirs.close()
     outages.reset()
@@ -45,10 +45,10 @@ def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Re
 
 def crosses(relays: tuple[Relay, Relay, set[int]], run: int) -> bool:
     """Ring the run at one relay, repeatedly; return whether the other one received it."""
-    ours, theirs, heard = relays
+    ours, theirs, rung_runs = relays
     theirs.start()
     ours.send({run})
-    return run in heard
+    return run in rung_runs
 
 
 @pytest.mark.redis

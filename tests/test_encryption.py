@@ -50,7 +50,7 @@ def raw() -> str:
     return "\n".join(rows)
 
 
-def opened() -> str:
+def read_tables() -> str:
     """The same, read by our own eyes."""
     tables = apps.get_app_config("toolcards").get_models()
     return "\n".join(f"{model._meta.db_table}: {row!r}" for model in tables for row in model.objects.values_list())
@@ -91,8 +91,8 @@ CLEAR = {
 
 
 @pytest.fixture
-def lost(settings: Any) -> Callable[[], None]:
-    """Give `lost()`: from now on there is another key, and the old one is gone."""
+def lose_key(settings: Any) -> Callable[[], None]:
+    """Give `lose_key()`: from now on there is another key, and the old one is gone."""
 
     def lose() -> None:
         run_cache.clear()
@@ -128,13 +128,13 @@ def test_no_table_holds_an_original_in_the_clear(
     group_commit.execute(
         RecordFacts(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)])
     )
-    known = opened()
+    originals = read_tables()
     for table in ("event", "toolcall", "run", "approval", "vote"):
-        assert any(line.startswith(f"toolcards_{table}:") and PLAIN in line for line in known.splitlines()), table
-    assert SECRET in known and Delivery.objects.exists()
-    held = raw()
-    assert SECRET not in held and SECRET[4:] not in held and SECRET[:15] not in held
-    assert PLAIN not in held
+        assert any(line.startswith(f"toolcards_{table}:") and PLAIN in line for line in originals.splitlines()), table
+    assert SECRET in originals and Delivery.objects.exists()
+    contents = raw()
+    assert SECRET not in contents and SECRET[4:] not in contents and SECRET[:15] not in contents
+    assert PLAIN not in contents
     subscriptions.clear_cache()
 
 
@@ -178,9 +178,9 @@ def test_no_file_of_a_server_holds_an_original_in_the_clear(tmp_path: Path) -> N
         assert {"toolcards.sqlite3", "toolcards.sqlite3-wal"} <= set(files)
         assert b"sealed:1:" in files["toolcards.sqlite3-wal"] + files["toolcards.sqlite3"]
         server.stop()
-        for name, held in [*files.items(), *_held_by(tmp_path).items()]:
+        for name, content in [*files.items(), *_held_by(tmp_path).items()]:
             for word in (SECRET, SECRET[4:], PLAIN):
-                assert word.encode() not in held, name
+                assert word.encode() not in content, name
 
 
 @pytest.mark.postgres
@@ -195,9 +195,9 @@ def test_no_file_of_postgresql_holds_an_original_in_the_clear(tmp_path: Path) ->
 
         with psycopg.connect(database) as there:
             tables = there.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'toolcards_%'").fetchall()
-            held = "".join(str(there.execute(f"SELECT t::text FROM {name} t").fetchall()) for (name,) in tables)  # type: ignore[call-overload]
-        assert "sealed:1:" in held
-        assert [word for word in (SECRET, SECRET[4:], PLAIN) if word in held] == []
+            contents = "".join(str(there.execute(f"SELECT t::text FROM {name} t").fetchall()) for (name,) in tables)  # type: ignore[call-overload]
+        assert "sealed:1:" in contents
+        assert [word for word in (SECRET, SECRET[4:], PLAIN) if word in contents] == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -329,9 +329,13 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
         assert server.manage("replay", "--check").returncode == 0
     with Server(tmp_path, secret_key=new, default_effect="ask") as server:
         assert server.get("/api/v1/runs/newer/calls")["calls"][0]["input"] == {"command": PLAIN}
-        closed = server.get("/api/v1/runs/loud/calls")["calls"][0]
-        assert (closed["call_id"], closed["state"], closed["input"]) == ("cut", "output-available", None)
-        assert [odd["code"] for odd in closed["anomalies"]] == [CANNOT_BE_OPENED]
+        unreadable_call = server.get("/api/v1/runs/loud/calls")["calls"][0]
+        assert (unreadable_call["call_id"], unreadable_call["state"], unreadable_call["input"]) == (
+            "cut",
+            "output-available",
+            None,
+        )
+        assert [odd["code"] for odd in unreadable_call["anomalies"]] == [CANNOT_BE_OPENED]
         body = '{"type":"tool.input.available","call_id":"more","tool":"bash","input":{}}\n'
         path = "/api/v1/ingest?protocol=native&run=loud"
         status, answer, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
@@ -342,11 +346,11 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_writer_idle(
-    a_call: Callable[..., ToolCall], lost: Callable[[], None]
+    a_call: Callable[..., ToolCall], lose_key: Callable[[], None]
 ) -> None:
     call = await sync_to_async(a_call)("output-available", tool="bash")
     run = await Run.objects.select_related("source").aget(pk=call.run_id)
-    lost()
+    lose_key()
     stream = gate.open_stream(run.source, run.name, protocol="native")
     stream.renew_lease(60)
     stream.push([f.InputReady("more", "bash", {})])
@@ -358,7 +362,11 @@ async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_w
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("state", list(map(str, ToolCallState)))
 def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
-    a_call: Callable[..., ToolCall], lost: Callable[[], None], client: Client, a_person: Callable[..., Any], state: str
+    a_call: Callable[..., ToolCall],
+    lose_key: Callable[[], None],
+    client: Client,
+    a_person: Callable[..., Any],
+    state: str,
 ) -> None:
     call = a_call(state, input={"command": PLAIN}, tool="bash")
     Webhook.objects.create(name="w", url="https://example.com/")
@@ -366,7 +374,7 @@ def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
         webhook=Webhook.objects.get(), target="1", event_id="e", event="test", payload='{"event": "test"}',
         created_at=1, next_at=1, state="delivered",
     )  # fmt: skip
-    lost()
+    lose_key()
     client.force_login(a_person("admin"))
     event = Event.objects.filter(ordinal=call.ordinal).order_by("seq")[0]
     pages = [
@@ -390,7 +398,7 @@ def test_without_the_key_pages_say_that_the_original_cannot_be_opened(
 
 @pytest.mark.django_db(transaction=True)
 def test_without_the_key_nothing_is_added_answered_or_overwritten(
-    a_call: Callable[..., ToolCall], lost: Callable[[], None], source: Source, an_approver: Any, client: Client
+    a_call: Callable[..., ToolCall], lose_key: Callable[[], None], source: Source, an_approver: Any, client: Client
 ) -> None:
     call = a_call("approval-requested", input={"command": PLAIN})
     paper = make_ballot(call, "approve")
@@ -398,7 +406,7 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
         Approval.objects.update(expires_at=1)
     tables = ("toolcards_event", "toolcards_toolcall", "toolcards_run")
     before = [line for line in raw().splitlines() if line.startswith(tables)]
-    lost()
+    lose_key()
     for work in (
         lambda: group_commit.execute(RecordFacts(source, "run-1", [f.RunEnded()])),
         lambda: gate.vote(an_approver, paper),
@@ -419,11 +427,11 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
 
 @pytest.mark.django_db(transaction=True)
 def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
-    a_run: Callable[..., Run], lost: Callable[[], None]
+    a_run: Callable[..., Run], lose_key: Callable[[], None]
 ) -> None:
     run = a_run("ended", f.InputReady("c", "bash", {"command": COMMAND}, True), f.OutputReady("c", 1), f.RunEnded())
     before = [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))]
-    lost()
+    lose_key()
     run_masking._refused_runs.clear()
     assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refusals == 1
     run_masking._refused_runs.clear()
@@ -436,11 +444,13 @@ def test_many_texts_open_at_once_as_they_do_one_by_one(settings: Any) -> None:
     settings.SECRET_KEY = "a" * 60
     old, elsewhere = encryption.seal(["three"], "t.c"), encryption.seal(["four"], "t.other")
     settings.SECRET_KEY = "c" * 60
-    lost = encryption.seal(["five"], "t.c")
+    lost_text = encryption.seal(["five"], "t.c")
     settings.SECRET_KEY = "b" * 60
     broken = [new[0][:-4], "sealed:1:?"]
-    texts = [*new, *old, "never sealed", "", *elsewhere, *lost, *broken, new[0]]
+    texts = [*new, *old, "never sealed", "", *elsewhere, *lost_text, *broken, new[0]]
     assert encryption.open_all(texts, "t.c")[:5] == ["one", "\ud800 two", "three", "never sealed", ""]
-    closed = encryption.open_all(texts, "t.c")[5:-1]
-    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {encryption.UnreadableText}
+    unreadable_texts = encryption.open_all(texts, "t.c")[5:-1]
+    assert unreadable_texts == [*elsewhere, *lost_text, *broken] and {type(text) for text in unreadable_texts} == {
+        encryption.UnreadableText
+    }
     assert encryption.open_all(texts, "t.c")[-1] == "one"

@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def wrapped(cause: Exception) -> Exception:
+def wrap_error(cause: Exception) -> Exception:
     """As Django raises it."""
     try:
         raise OperationalError(str(cause)) from cause
@@ -47,19 +47,19 @@ class Unavailable(Exception):
     ("error", "code"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "disk_full"),
-        (wrapped(sqlite3.OperationalError("database or disk is full")), "disk_full"),
-        (wrapped(Unavailable("53100")), "disk_full"),
+        (wrap_error(sqlite3.OperationalError("database or disk is full")), "disk_full"),
+        (wrap_error(Unavailable("53100")), "disk_full"),
         (OSError(errno.EROFS, "Read-only file system"), "read_only"),
-        (wrapped(sqlite3.OperationalError("attempt to write a readonly database")), "read_only"),
-        (wrapped(Unavailable("25006")), "read_only"),
-        (wrapped(sqlite3.OperationalError("database is locked")), "locked"),
-        (wrapped(Unavailable("55P03")), "locked"),
+        (wrap_error(sqlite3.OperationalError("attempt to write a readonly database")), "read_only"),
+        (wrap_error(Unavailable("25006")), "read_only"),
+        (wrap_error(sqlite3.OperationalError("database is locked")), "locked"),
+        (wrap_error(Unavailable("55P03")), "locked"),
         (OSError(errno.EMFILE, "Too many open files"), "no_descriptors"),
-        (wrapped(sqlite3.OperationalError("unable to open database file")), "no_descriptors"),
-        (wrapped(Unavailable("57P01")), "unreachable"),
-        (wrapped(Unavailable("08006")), "unreachable"),
+        (wrap_error(sqlite3.OperationalError("unable to open database file")), "no_descriptors"),
+        (wrap_error(Unavailable("57P01")), "unreachable"),
+        (wrap_error(Unavailable("08006")), "unreachable"),
         (TimeoutError("no answer within 3 seconds"), "no_answer"),
-        (wrapped(sqlite3.OperationalError("disk I/O error")), "disk_error"),
+        (wrap_error(sqlite3.OperationalError("disk I/O error")), "disk_error"),
         (PermissionError(errno.EACCES, "Permission denied"), "failing"),
         (ValueError("a fault of ours"), "failing"),
     ],
@@ -109,7 +109,7 @@ def test_silence_does_not_hide_the_reason_that_was_known() -> None:
 
 
 def test_a_full_disk_does_not_count_as_a_database_that_cannot_be_read() -> None:
-    outages.report_failure(READING, wrapped(sqlite3.OperationalError("database or disk is full")))
+    outages.report_failure(READING, wrap_error(sqlite3.OperationalError("database or disk is full")))
     assert [outage.part for outage in outages.list_outages()] == [WRITING]
 
 

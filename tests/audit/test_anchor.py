@@ -69,28 +69,28 @@ def test_a_reset_waits_for_the_thread_that_writes(five: None) -> None:
 
 
 BROKEN: list[tuple[str, Callable[[dict[str, Any]], str], str]] = [
-    ("unsigned, as version 1 was", lambda said: json.dumps({"seq": 3, "hash": row_hash(3)}), "is not signed"),
-    ("another row", lambda said: json.dumps(said | {"seq": 3}), "not signed by this server"),
-    ("another time", lambda said: json.dumps(said | {"since": 0}), "not signed by this server"),
-    ("no signature", lambda said: json.dumps(said | {"sig": ""}), "not signed by this server"),
-    ("an odd signature", lambda said: json.dumps(said | {"sig": "ü" * 64}), "not signed by this server"),
-    ("a signature of another kind", lambda said: json.dumps(said | {"sig": 7}), "not signed by this server"),
-    ("a field more", lambda said: json.dumps(said | {"more": 1}), "not signed by this server"),
-    ("a number without one spelling", lambda said: json.dumps(said | {"more": 2**70}), "not signed by this server"),
-    ("another key", lambda said: json.dumps(said | {"key": "12345678"}), "a key that this server does not have"),
-    ("an odd key", lambda said: json.dumps(said | {"key": ["x"]}), "a key that this server does not have"),
-    ("nothing", lambda said: "", "cannot be read"),
-    ("a list", lambda said: "[]", "cannot be read"),
-    ("a depth", lambda said: "[" * 100_000, "cannot be read"),
-    ("half of it", lambda said: json.dumps(said)[:40], "cannot be read"),
+    ("unsigned, as version 1 was", lambda fields: json.dumps({"seq": 3, "hash": row_hash(3)}), "is not signed"),
+    ("another row", lambda fields: json.dumps(fields | {"seq": 3}), "not signed by this server"),
+    ("another time", lambda fields: json.dumps(fields | {"since": 0}), "not signed by this server"),
+    ("no signature", lambda fields: json.dumps(fields | {"sig": ""}), "not signed by this server"),
+    ("an odd signature", lambda fields: json.dumps(fields | {"sig": "ü" * 64}), "not signed by this server"),
+    ("a signature of another kind", lambda fields: json.dumps(fields | {"sig": 7}), "not signed by this server"),
+    ("a field more", lambda fields: json.dumps(fields | {"more": 1}), "not signed by this server"),
+    ("a number without one spelling", lambda fields: json.dumps(fields | {"more": 2**70}), "not signed by this server"),
+    ("another key", lambda fields: json.dumps(fields | {"key": "12345678"}), "a key that this server does not have"),
+    ("an odd key", lambda fields: json.dumps(fields | {"key": ["x"]}), "a key that this server does not have"),
+    ("nothing", lambda fields: "", "cannot be read"),
+    ("a list", lambda fields: "[]", "cannot be read"),
+    ("a depth", lambda fields: "[" * 100_000, "cannot be read"),
+    ("half of it", lambda fields: json.dumps(fields)[:40], "cannot be read"),
 ]
 
 
-@pytest.mark.parametrize(("rewritten", "fault"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+@pytest.mark.parametrize(("rewrite", "fault"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_a_rewritten_anchor_is_a_finding_and_stays_one(
-    five: None, rewritten: Callable[[dict[str, Any]], str], fault: str
+    five: None, rewrite: Callable[[dict[str, Any]], str], fault: str
 ) -> None:
-    anchor.get_path().write_text(rewritten(json.loads(anchor.get_path().read_text())))
+    anchor.get_path().write_text(rewrite(json.loads(anchor.get_path().read_text())))
     cut(3)
     assert fault in verification.verify_and_store().fault
     write_acts(Act("goes on"))
@@ -255,14 +255,14 @@ def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five
     assert verification.verify_and_store().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("lost", ["the anchor", "the trail", "its head", "the anchor and the trail"])
-def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, lost: str) -> None:
+@pytest.mark.parametrize("part", ["the anchor", "the trail", "its head", "the anchor and the trail"])
+def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, part: str) -> None:
     verification.verify_and_store()
-    if "anchor" in lost:
+    if "anchor" in part:
         anchor.get_path().unlink()
-    if "trail" in lost:
+    if "trail" in part:
         sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
-    if "head" in lost:
+    if "head" in part:
         AuditHead.objects.filter(pk=1).update(seq=2)
     restarted()
     assert verification.verify_and_store().fault
@@ -323,7 +323,7 @@ def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: No
 
 
 def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> None:
-    def shown() -> str:
+    def read_metrics() -> str:
         return client.get("/metrics").content.decode()
 
     verification.get_path().unlink(missing_ok=True)

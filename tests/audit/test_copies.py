@@ -83,8 +83,8 @@ def compared(copy: Path) -> str:
 
 
 def exported(target: Path) -> Path:
-    with target.open("w") as opened:
-        call_command("audit", "export", stdout=opened)
+    with target.open("w") as output_file:
+        call_command("audit", "export", stdout=output_file)
     return target
 
 

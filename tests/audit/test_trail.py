@@ -120,11 +120,11 @@ def test_an_unused_permit_of_a_rule_is_recorded(policy: Any, source: Source) -> 
 
 
 def test_deleted_keys_sources_and_people_are_recorded(client: Client, key: AgentKey, a_person: Any) -> None:
-    gone, root = a_person("approver", "gone"), a_person("admin", "root")
+    removed_person, root = a_person("approver", "gone"), a_person("admin", "root")
     root.is_superuser = True
     root.save()
     client.force_login(root)
-    assert client.post(f"/admin/auth/user/{gone.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert client.post(f"/admin/auth/user/{removed_person.pk}/delete/", {"post": "yes"}).status_code == 302
     row = read_last("person.deleted")
     assert (row.actor, row.details["person"]) == ("root", "gone")
     key.source.delete()
@@ -350,7 +350,7 @@ def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state
     }  # fmt: skip
     call = a_call(state, input=fields, tool="bash")
     admin = signed_in("admin")
-    seen = 0
+    mark_count = 0
     for url in _where(call):
         answer = admin.get(url)
         if answer.status_code == 404:
@@ -358,14 +358,14 @@ def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state
         assert answer.status_code == 200, url
         value = b"".join(answer.streaming_content) if answer.streaming else answer.content
         assert SECRET not in value.decode(), url
-        seen += "‹secret" in value.decode() or "\\u2039secret" in value.decode()
-    assert seen >= 3
+        mark_count += "‹secret" in value.decode() or "\\u2039secret" in value.decode()
+    assert mark_count >= 3
 
 
 def test_votes_are_bound_to_the_original(a_call: Any, an_approver: Any, ballot: Any) -> None:
     call = a_call("approval-requested", input={"command": f"PASSWORD={SECRET} ls"})
-    shown, original = call.as_shown_card(), call.as_card()
-    assert SECRET not in repr(shown) and shown.approval.args_sha256 == original.approval.args_sha256
+    shown_card, original = call.as_shown_card(), call.as_card()
+    assert SECRET not in repr(shown_card) and shown_card.approval.args_sha256 == original.approval.args_sha256
     assert gate.vote(an_approver, ballot(call, "approve")).input == {"command": f"PASSWORD={SECRET} ls"}
 
 
@@ -382,6 +382,6 @@ def test_the_test_box_hides_what_it_looked_at() -> None:
     )
     fields = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
     question = dry_run.build_request("bash", fields, agent=(), source="")
-    tried = [dry_run._build_rule_trial(entry, {}) for entry in decide(rules, question, explain=True).trace]
-    assert len(tried) == 2 and "secret value" in repr(tried)
-    assert SECRET not in repr(tried) and SECRET not in repr(dry_run.try_call(rules, question).nearest)
+    trials = [dry_run._build_rule_trial(entry, {}) for entry in decide(rules, question, explain=True).trace]
+    assert len(trials) == 2 and "secret value" in repr(trials)
+    assert SECRET not in repr(trials) and SECRET not in repr(dry_run.try_call(rules, question).nearest)

@@ -37,18 +37,18 @@ class Model:
     rows: int = 0
     anchored: int | None = None  # None: no trail was ever begun
     memory: int = 0
-    noted: int = 0
+    noted_row: int = 0
     evidence: list[int] = field(default_factory=list)  # rows that another table's row goes with
-    saved: list[tuple[int, str, str | None, int]] = field(default_factory=list)  # rows, anchor, note, noted
+    savepoints: list[tuple[int, str, str | None, int]] = field(default_factory=list)  # rows, anchor, note, noted
 
 
 @dataclass(frozen=True)
 class Cut:
     """How many rows an attack leaves, and which witnesses."""
 
-    left: int
+    last_row: int
     anchored: int | None
-    noted: int
+    noted_row: int
     always: bool = False
     evidence: bool = True
     counters: bool = True
@@ -70,13 +70,13 @@ class Story:
                 model.anchored = max(model.anchored or 0, model.memory)
         elif name == "verify":
             assert verification.verify_and_store().fault == ""
-            model.noted = model.rows
+            model.noted_row = model.rows
             model.anchored = model.rows if model.rows else model.anchored
         elif name == "restart":
             self.forget()
         elif model.rows and anchor.get_path().exists():
             shown_text = verification.get_path().read_text() if verification.get_path().exists() else None
-            model.saved.append((model.anchored or 0, anchor.get_path().read_text(), shown_text, model.noted))
+            model.savepoints.append((model.anchored or 0, anchor.get_path().read_text(), shown_text, model.noted_row))
 
     def _happen(self, name: str) -> None:
         model = self.model
@@ -112,17 +112,17 @@ class Story:
         keep = min(keep, model.rows)
         if name == "tail":
             self._cut(keep)
-            return Cut(keep, model.anchored, model.noted)
+            return Cut(keep, model.anchored, model.noted_row)
         if name == "middle":
             keep = max(1, min(keep, model.rows))
             _sql(f"DELETE FROM toolcards_auditrow WHERE seq = {keep}")
-            return Cut(keep - 1, model.anchored, model.noted, always=True)
+            return Cut(keep - 1, model.anchored, model.noted_row, always=True)
         if name == "no anchor":
             anchor.get_path().unlink()
-            return Cut(model.rows, None, model.noted, always=True)
+            return Cut(model.rows, None, model.noted_row, always=True)
         if name == "head":
             _sql("UPDATE toolcards_audithead SET seq = 0, hash = 'x'")
-            return Cut(model.rows, model.anchored, model.noted, always=True)
+            return Cut(model.rows, model.anchored, model.noted_row, always=True)
         if name in ("forged", "old format"):
             return self._forged(keep, name)
         if name.startswith("rolled back"):
@@ -131,7 +131,7 @@ class Story:
             return self._emptied(name)
         if name == "restart":
             self.forget()
-        return Cut(model.rows, model.anchored, model.noted)
+        return Cut(model.rows, model.anchored, model.noted_row)
 
     def _cut(self, keep: int) -> None:
         _sql(f"DELETE FROM toolcards_auditrow WHERE seq > {keep}")
@@ -150,17 +150,17 @@ class Story:
         anchor.get_path().write_text(line)
         self._cut(keep)
         untouched = name == "forged" and keep == current.seq
-        return Cut(keep, current.seq if untouched else None, self.model.noted, always=not untouched)
+        return Cut(keep, current.seq if untouched else None, self.model.noted_row, always=not untouched)
 
     def _rolled_back(self, keep: int, *, note_too: bool) -> Cut:
-        rows, line, kept, noted = self.model.saved[keep % len(self.model.saved)]
+        rows, line, note, noted_row = self.model.savepoints[keep % len(self.model.savepoints)]
         anchor.get_path().write_text(line)
         if note_too:
             verification.get_path().unlink(missing_ok=True)
-            if kept is not None:
-                verification.get_path().write_text(kept)
+            if note is not None:
+                verification.get_path().write_text(note)
         self._cut(rows)
-        return Cut(rows, rows, noted if note_too else self.model.noted)
+        return Cut(rows, rows, noted_row if note_too else self.model.noted_row)
 
     def _emptied(self, name: str) -> Cut:
         _sql("DELETE FROM toolcards_auditrow")
@@ -181,11 +181,11 @@ class Story:
     def expected(self, cut: Cut) -> bool:
         """Whether something that is left has seen more than the table has."""
         model = self.model
-        lost = [row for row in model.evidence if row > cut.left]
-        seen = max(cut.anchored or 0, cut.noted, model.memory)
-        used = bool(lost) and (cut.evidence or cut.counters) and (cut.evidence or cut.left == 0)
-        set_back = cut.anchored is not None and max(cut.noted, model.memory) > cut.anchored
-        return cut.always or seen > cut.left or used or (set_back and cut.anchored != model.anchored)
+        lost_rows = [row for row in model.evidence if row > cut.last_row]
+        highest_row = max(cut.anchored or 0, cut.noted_row, model.memory)
+        shows_loss = bool(lost_rows) and (cut.evidence or cut.counters) and (cut.evidence or cut.last_row == 0)
+        set_back = cut.anchored is not None and max(cut.noted_row, model.memory) > cut.anchored
+        return cut.always or highest_row > cut.last_row or shows_loss or (set_back and cut.anchored != model.anchored)
 
 
 def _sql(*statements: str) -> None:

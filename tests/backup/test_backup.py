@@ -43,13 +43,13 @@ def runs(server: Server) -> set[str]:
     return {run["run"] for run in server.get("/api/v1/runs")["runs"]}
 
 
-def done(server: Server, *command: str) -> str:
+def run_command(server: Server, *command: str) -> str:
     completed = server.manage(*command)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed.stdout
 
 
-def refused(server: Server, *command: str) -> str:
+def run_refused_command(server: Server, *command: str) -> str:
     completed = server.manage(*command)
     assert completed.returncode and "Traceback" not in completed.stderr, completed.stdout + completed.stderr
     return completed.stderr
@@ -60,19 +60,19 @@ def check_the_page(server: Server, folder: Path) -> None:
     folder.mkdir()
     tell(server, "before")
     for command in commands(0, folder):
-        done(server, *command)
+        run_command(server, *command)
     backup = next(folder.iterdir())
     assert backup.stat().st_mode & 0o777 == 0o600
     tell(server, "after")
     server.stop()
     restore, *rest = commands(1, folder)
-    result = done(server, *restore)
+    result = run_command(server, *restore)
     assert "The old database is in" in result and "Changes since the backup are undone" in result
     for command in rest:
-        assert "Audit trail intact" in done(server, *command)
+        assert "Audit trail intact" in run_command(server, *command)
     server.start()
     assert runs(server) == {"before"}
-    exported = [json.loads(line) for line in done(server, "audit", "export").splitlines()]
+    exported = [json.loads(line) for line in run_command(server, "audit", "export").splitlines()]
     row = next(row for row in exported if row["act"] == "trail.restored")
     assert row["actor"] == "ana" and row["detail"]["backup_made_at"] and not row["detail"]["fault"]
     tell(server, "again")
@@ -83,9 +83,9 @@ def test_a_backup_of_a_running_server_is_restored_as_the_page_says(tmp_path: Pat
     data.mkdir()
     with Server(data) as server:
         check_the_page(server, tmp_path / "backup")
-        kept = list(data.glob("toolcards.sqlite3.before-restore-*[0-9]"))
-        assert len(kept) == 1
-        with sqlite3.connect(kept[0]) as old:
+        old_databases = list(data.glob("toolcards.sqlite3.before-restore-*[0-9]"))
+        assert len(old_databases) == 1
+        with sqlite3.connect(old_databases[0]) as old:
             assert old.execute("SELECT count(*) FROM toolcards_run").fetchone() == (2,)
 
 
@@ -108,16 +108,16 @@ def server(tmp_path: Path) -> Server:
 
 def test_what_would_destroy_something_is_refused(tmp_path: Path, server: Server) -> None:
     backup = tmp_path / "good.tar"
-    done(server, "backup", str(backup))
+    run_command(server, "backup", str(backup))
     good = backup.read_bytes()
-    assert "--force" in refused(server, "restore", str(backup))
+    assert "--force" in run_refused_command(server, "restore", str(backup))
     with (server.data / "server.lock").open("a") as lock:  # as a server that runs holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "A server uses" in refused(server, "restore", str(backup), "--force")
+        assert "A server uses" in run_refused_command(server, "restore", str(backup), "--force")
     with (server.data / "toolcards.sqlite3").open("r+b") as file:
         file.seek(4096 * 3)
         file.write(os.urandom(4096 * 8))
-    refused(server, "backup", str(backup))
+    run_refused_command(server, "backup", str(backup))
     assert backup.read_bytes() == good and sorted(tmp_path.iterdir()) == sorted([server.data, backup])
     check(backup)
     backup.write_bytes(good[:-20_000] + bytes([good[-20_000] ^ 1]) + good[-19_999:])
@@ -137,10 +137,10 @@ def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Pat
     assert completed.returncode == 0 and "contains the secret key" in completed.stderr
     assert f"Toolcards {__version__}, " in completed.stdout
     there = Server(elsewhere)
-    assert "--with-key" in refused(there, "restore", str(backup))
-    done(there, "restore", "--with-key", str(backup))
+    assert "--with-key" in run_refused_command(there, "restore", str(backup))
+    run_command(there, "restore", "--with-key", str(backup))
     assert (elsewhere / "secret_key").read_text() == (server.data / "secret_key").read_text()
-    done(there, "audit", "verify")
+    run_command(there, "audit", "verify")
 
 
 def change(backup: Path, **changes: Any) -> None:
@@ -156,15 +156,15 @@ def change(backup: Path, **changes: Any) -> None:
 
 def test_a_backup_of_an_older_version_is_migrated_and_one_of_a_newer_is_named(tmp_path: Path, server: Server) -> None:
     backup = tmp_path / "backup.tar"
-    done(server, "migrate", "toolcards", "0006")
-    done(server, "backup", str(backup))
+    run_command(server, "migrate", "toolcards", "0006")
+    run_command(server, "backup", str(backup))
     assert "secret_key" not in check(backup).parts
-    done(server, "restore", str(backup), "--force")
+    run_command(server, "restore", str(backup), "--force")
     with sqlite3.connect(server.data / "toolcards.sqlite3") as database:
         applied = {name for (name,) in database.execute("SELECT name FROM django_migrations WHERE app = 'toolcards'")}
     assert applied == {path.stem for path in (ROOT / "toolcards/migrations").glob("0*.py")}
     change(backup, version="9.9", migrations=["toolcards.9999_later"])
-    assert "newer Toolcards (9.9)" in refused(server, "restore", str(backup), "--force")
+    assert "newer Toolcards (9.9)" in run_refused_command(server, "restore", str(backup), "--force")
     change(backup, format=2)
     with pytest.raises(BackupError, match="Install that version"):
         check(backup)

@@ -40,7 +40,7 @@ def run_of(text: str, name: str) -> str:
     return match[1]
 
 
-def heard(demo: subprocess.Popen[str]) -> tuple[list[str], threading.Thread]:
+def start_reading(demo: subprocess.Popen[str]) -> tuple[list[str], threading.Thread]:
     """What the demo has printed so far, line by line, and the thread that reads until its end."""
     lines: list[str] = []
     reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []), daemon=True)
@@ -57,7 +57,7 @@ def gated_run(lines: list[str]) -> str:
 def played(server: Server) -> tuple[str, dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
     """What the demo printed, its runs, and the states of their calls; the viewer approves."""
     demo = playing(server, "--speed", "25")
-    lines, message = heard(demo)
+    lines, message = start_reading(demo)
     Voter(server).vote(gated_run(lines), "approve")
     assert demo.wait(3 * PATIENCE) == 0, "".join(lines)
     message.join()
@@ -99,7 +99,7 @@ def test_an_approval_without_an_answer_expires(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_ends_the_runs(server: Server) -> None:
     demo = playing(server, "--speed", "2")
-    lines, message = heard(demo)
+    lines, message = start_reading(demo)
     name = gated_run(lines)
     until(lambda: server.request("GET", f"/api/v1/runs/{name}")[0] == 200)
     demo.send_signal(signal.SIGINT)
