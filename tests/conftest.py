@@ -86,7 +86,7 @@ examples.register_profile(
 examples.register_profile(THOROUGH, examples.get_profile("toolcards"))
 examples.load_profile("toolcards")
 # What migrations filled and no test changes.
-KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+KEPT_TABLES = {"django_migrations", "django_content_type", "auth_permission"}
 # The three roles, as every server has them after its start. Each test finds them new.
 ROLES: dict[type[models.Model], list[models.Model]] = {Group: [], Group.permissions.through: []}
 
@@ -95,7 +95,9 @@ def _empty_tables(case: TransactionTestCase | None = None) -> None:
     """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions again."""
     connection = connections["default"]
     with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
-        for table in set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT:
+        for table in (
+            set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT_TABLES
+        ):
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
         if connection.vendor == "sqlite":
             cursor.execute("DELETE FROM sqlite_sequence")  # as if nothing had ever been there
@@ -152,8 +154,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         lightest = loads.index(min(loads))
         shares[lightest] += long[path]
         loads[lightest] += weights[path]
-    moved = {id(item) for share in shares for item in share}
-    short = [item for item in items if id(item) not in moved]
+    shared_ids = {id(item) for share in shares for item in share}
+    short = [item for item in items if id(item) not in shared_ids]
     ordered: list[pytest.Item] = []
     for number, share in enumerate(shares, 1):
         ordered += share
@@ -259,8 +261,12 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def policy(db: None) -> Callable[..., Any]:
     """Give `policy(pack_or_document)`: activates a starter pack by its name, or a document."""
 
-    def activate(wanted: str | dict[str, Any] = "watch", **rest: Any) -> Any:
-        document = dict(PRESETS[wanted].document) if isinstance(wanted, str) else {"v": 1, "rules": [], **wanted}
+    def activate(preset_or_document: str | dict[str, Any] = "watch", **rest: Any) -> Any:
+        document = (
+            dict(PRESETS[preset_or_document].document)
+            if isinstance(preset_or_document, str)
+            else {"v": 1, "rules": [], **preset_or_document}
+        )
         return gate.activate(document, author="a test", **rest)
 
     return activate
@@ -306,14 +312,14 @@ def a_run(source: Source) -> Callable[..., Run]:
 
 
 _REACHED: dict[str, list[Callable[[str, str, Any], Any]]] = {
-    "input-streaming": [lambda call, tool, given: f.InputStarted(call, tool)],
-    "input-available": [lambda call, tool, given: f.InputReady(call, tool, given, True)],
+    "input-streaming": [lambda call, tool, args: f.InputStarted(call, tool)],
+    "input-available": [lambda call, tool, args: f.InputReady(call, tool, args, True)],
 }
 _REACHED["output-available"] = [
     *_REACHED["input-available"],
-    lambda call, tool, given: f.OutputReady(call, {"ok": True}),
+    lambda call, tool, args: f.OutputReady(call, {"ok": True}),
 ]
-_REACHED["output-error"] = [*_REACHED["input-available"], lambda call, tool, given: f.OutputFailed(call, "it broke")]
+_REACHED["output-error"] = [*_REACHED["input-available"], lambda call, tool, args: f.OutputFailed(call, "it broke")]
 
 
 @pytest.fixture
@@ -335,7 +341,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         if state in _REACHED:
             _continue(run, [fact(call_id, tool, fields) for fact in _REACHED[state]])
         else:
-            _asked(run, call_id, tool, fields, state)
+            _ask(run, call_id, tool, fields, state)
         tool_call = ToolCall.objects.get(run__name=run, call_id=call_id)
         assert tool_call.state == state
         return tool_call
@@ -346,7 +352,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         else:
             a_run(run, *facts)
 
-    def _asked(run: str, call_id: str, tool: str, fields: Any, state: str) -> None:
+    def _ask(run: str, call_id: str, tool: str, fields: Any, state: str) -> None:
         if not gate.get_active_version_number():
             request.getfixturevalue("policy")({"default": "ask"})
         approver = request.getfixturevalue("an_approver")

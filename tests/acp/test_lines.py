@@ -31,7 +31,7 @@ def line(value: Any) -> bytes:
     ) + b"\n"
 
 
-HELD: dict[str, Any] = {
+HELD_MESSAGES: dict[str, Any] = {
     "alone": ASK,
     "with a string id": ASK | {"id": "a"},
     "with id null": ASK | {"id": None},
@@ -61,7 +61,7 @@ HELD: dict[str, Any] = {
 }
 
 
-def spoken(passes: bytes) -> list[Any]:
+def read_as_editor(passes: bytes) -> list[Any]:
     """What an editor may make of what passed: split wherever lines may end, arrays opened, the first of two members."""
     entries: list[Any] = []
     for part in passes.decode("utf-8", "replace").replace("\0", "").splitlines():
@@ -77,11 +77,11 @@ def spoken(passes: bytes) -> list[Any]:
     return entries
 
 
-@loop_over("value", HELD.values(), ids=HELD)
+@loop_over("value", HELD_MESSAGES.values(), ids=HELD_MESSAGES)
 def test_a_permission_request_does_not_pass(value: Any) -> None:
     sifted = sift(line(value))
     assert b"request_permission" not in sifted.passes and b"\\u0070ermission" not in sifted.passes
-    assert not [each for each in spoken(sifted.passes) if each.get("method") == ASK["method"]]
+    assert not [each for each in read_as_editor(sifted.passes) if each.get("method") == ASK["method"]]
     assert sifted.asks or sifted.held_back
 
 
@@ -110,7 +110,7 @@ def test_an_end_of_a_line_inside_a_text_is_written_as_an_escape(end: str) -> Non
     hidden = json.dumps({"method": "session/update", "x": f"{end}{RAW}{end}"}, ensure_ascii=False)
     sifted = sift(line(hidden))
     assert json.loads(sifted.passes) == json.loads(hidden)
-    assert not [each for each in spoken(sifted.passes) if each.get("method") == ASK["method"]]
+    assert not [each for each in read_as_editor(sifted.passes) if each.get("method") == ASK["method"]]
 
 
 _texts = st.sampled_from(
@@ -120,8 +120,10 @@ _texts = st.sampled_from(
 
 @given(st.lists(_texts, max_size=7).map("".join))
 def test_nothing_that_any_editor_could_take_for_a_request_passes(text: str) -> None:
-    passed = sift(line(text)).passes
-    assert not [each for each in spoken(passed) if each.get("method") == ASK["method"] and "params" in each]
+    passed_bytes = sift(line(text)).passes
+    assert not [
+        each for each in read_as_editor(passed_bytes) if each.get("method") == ASK["method"] and "params" in each
+    ]
 
 
 AGENT = """
@@ -151,25 +153,25 @@ ODD = [
 
 def test_the_relay_continues_whatever_the_agent_writes(tmp_path: Path) -> None:
     """Without a server each request is denied, the editor gets no prompt, and the last line arrives."""
-    lines, heard = tmp_path / "lines", tmp_path / "heard"
-    lines.write_bytes(b"".join(map(line, [*HELD.values(), *ODD, {"id": 99, "result": "the end"}])))
-    command = [sys.executable, "-c", AGENT, str(lines), str(heard)]
+    lines, relayed_path = tmp_path / "lines", tmp_path / "heard"
+    lines.write_bytes(b"".join(map(line, [*HELD_MESSAGES.values(), *ODD, {"id": 99, "result": "the end"}])))
+    command = [sys.executable, "-c", AGENT, str(lines), str(relayed_path)]
     editor = Editor(command, url="http://127.0.0.1:9", key="tck_nobody_listens")
     try:
         assert editor.result() == "the end"
         with pytest.raises(queue.Empty):
-            editor.asked.get(timeout=0.1)
+            editor.permission_requests.get(timeout=0.1)
         assert b"request_permission" not in b"".join(editor.lines)
-        answered: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         completed = threading.Event()
         for _ in range(int(PATIENCE / 0.1)):
-            result = heard.read_bytes().splitlines() if heard.exists() else []
-            answered = {json.dumps(each["id"]): each for each in map(json.loads, result)}
-            if {"1", '"a"', "2", "5", "null", "[]"} <= answered.keys():
+            result = relayed_path.read_bytes().splitlines() if relayed_path.exists() else []
+            answer = {json.dumps(each["id"]): each for each in map(json.loads, result)}
+            if {"1", '"a"', "2", "5", "null", "[]"} <= answer.keys():
                 break
             completed.wait(0.1)
-        assert {"1", '"a"', "2", "5", "null", "[]"} <= answered.keys()
-        for each in answered.values():
+        assert {"1", '"a"', "2", "5", "null", "[]"} <= answer.keys()
+        for each in answer.values():
             outcome = each.get("result", {}).get("outcome", {}).get("outcome")
             assert "error" in each or outcome == "cancelled", each
     finally:

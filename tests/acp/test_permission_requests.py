@@ -37,16 +37,16 @@ class Agent:
             cards, self.sessions, lambda question, value: self.answers.put((question.id, _option(value)))
         )
 
-    def update(self, what: str, call: str, **told: Any) -> None:
-        update = {"sessionUpdate": what, "toolCallId": call, **told}
+    def update(self, update_kind: str, call: str, **fields: Any) -> None:
+        update = {"sessionUpdate": update_kind, "toolCallId": call, **fields}
         self.sessions.copy_agent_message({"method": "session/update", "params": {"sessionId": "r1", "update": update}})
 
-    def request(self, number: Any, call: str, **told: Any) -> dict[str, Any]:
-        params = {"sessionId": "r1", "options": OPTIONS, "toolCall": {"toolCallId": call, **told}}
+    def request(self, number: Any, call: str, **fields: Any) -> dict[str, Any]:
+        params = {"sessionId": "r1", "options": OPTIONS, "toolCall": {"toolCallId": call, **fields}}
         return {"id": number, "method": "session/request_permission", "params": params}
 
-    def ask(self, number: Any, call: str, **told: Any) -> None:
-        self.questions.ask(self.request(number, call, **told))
+    def ask(self, number: Any, call: str, **fields: Any) -> None:
+        self.questions.ask(self.request(number, call, **fields))
 
     def answer(self) -> tuple[Any, str]:
         return self.answers.get(timeout=PATIENCE)
@@ -131,11 +131,11 @@ def test_an_edit_cannot_be_carried_and_is_reported_as_not_run(agent: Agent, gate
     agent.ask(1, "c1", title="ask", rawInput={"command": "ls"})
     assert agent.answer()[1] == "no"
     until(lambda: "result" in gate.stages())
-    assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "aborted"
+    assert next(body["outcome"] for stage, body in gate.requests if stage == "result") == "aborted"
 
 
 # ---------------------------------------------------------------- one id for several calls
-def judged(gate: Gate) -> list[tuple[str, Any, int]]:
+def list_calls(gate: Gate) -> list[tuple[str, Any, int]]:
     return [(call.tool, call.args, call.attempt) for call in gate.calls]
 
 
@@ -148,49 +148,49 @@ def test_an_id_that_comes_again_is_judged_as_what_it_is_now(agent: Agent, gate: 
     agent.update("tool_call", "1", title="wipe", rawInput={"key": "b"})
     agent.ask(2, "1")
     assert agent.answer() == (2, "no")
-    assert judged(gate) == [("lookup", {"key": "a", "more": True}, 1), ("wipe", {"key": "b"}, 2)]
+    assert list_calls(gate) == [("lookup", {"key": "a", "more": True}, 1), ("wipe", {"key": "b"}, 2)]
 
 
 def test_a_request_about_a_call_that_has_ended_is_about_another(agent: Agent, gate: Gate) -> None:
     agent.update("tool_call", "1", title="lookup", rawInput={"key": "a"})
     agent.update("tool_call_update", "1", status="failed")
     agent.ask(1, "1", title="wipe", rawInput={"key": "b"})
-    assert agent.answer() == (1, "no") and judged(gate) == [("wipe", {"key": "b"}, 1)]
+    assert agent.answer() == (1, "no") and list_calls(gate) == [("wipe", {"key": "b"}, 1)]
 
 
 def test_two_open_calls_of_one_id_are_refused(agent: Agent, gate: Gate) -> None:
     agent.update("tool_call", "1", title="lookup", rawInput={})
     agent.update("tool_call", "1", title="wipe", rawInput={})
     agent.ask(1, "1")
-    assert agent.answer() == (1, "no") and judged(gate) == []
+    assert agent.answer() == (1, "no") and list_calls(gate) == []
 
 
 def test_what_the_request_itself_says_is_what_is_judged(agent: Agent, gate: Gate) -> None:
     agent.update("tool_call", "1", title="lookup", rawInput={"key": "a", "more": True})
     agent.ask(1, "1", name="wipe", rawInput={"key": "b"})
-    assert agent.answer() == (1, "no") and judged(gate) == [("wipe", {"key": "b"}, 1)]
+    assert agent.answer() == (1, "no") and list_calls(gate) == [("wipe", {"key": "b"}, 1)]
 
 
 def test_a_second_request_with_the_id_of_an_open_one_is_refused(agent: Agent, gate: Gate) -> None:
-    refused = threading.Event()
+    refusal = threading.Event()
 
     def hold(stage: str, honest: Any) -> Answer | None:
         if stage == "poll":
-            refused.wait(PATIENCE)
+            refusal.wait(PATIENCE)
         return None
 
     gate.tamper = hold
     agent.ask(7, "1", title="ask")
     agent.ask(7, "2", title="lookup")
     assert agent.answer() == (7, "no")
-    refused.set()
+    refusal.set()
     assert agent.answer() == (7, "yes")
-    assert [tool for tool, _, _ in judged(gate)] == ["ask"]
+    assert [tool for tool, _, _ in list_calls(gate)] == ["ask"]
 
 
 def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
     agent.ask(1, "", title="lookup")
-    assert agent.answer() == (1, "no") and judged(gate) == []
+    assert agent.answer() == (1, "no") and list_calls(gate) == []
 
 
 # ---------------------------------------------------------------- a mirror: the dashboard's word
@@ -209,7 +209,7 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
     return {"id": 1, "result": {"outcome": {"outcome": outcome, **({"optionId": option} if option else {})}}}
 
 
-@pytest.mark.parametrize(("value", "taken"), [
+@pytest.mark.parametrize(("value", "option"), [
     ({}, "yes"),
     ({"approval": {"state": "denied"}, "reply": reply("no")}, "no"),
     ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit counts as a denial
@@ -221,11 +221,11 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
     ({"reply": {"id": 1}}, None), ({"reply": reply("yes", "cancelled")}, None),
     ({"reply": {"id": 1, "result": []}}, None),
 ])  # fmt: skip
-def test_only_an_answer_to_the_same_request_is_passed_on(agent: Agent, value: Any, taken: str | None) -> None:
+def test_only_an_answer_to_the_same_request_is_passed_on(agent: Agent, value: Any, option: str | None) -> None:
     agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
     agent.sessions.copy_agent_message(agent.request(1, "c1"))
     result = agent.sessions.check_vote("1", build_answer(**value))
-    assert (None if result is None else _option(result)) == taken
+    assert (None if result is None else _option(result)) == option
 
 
 def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:

@@ -74,10 +74,10 @@ def test_a_rule_allows_for_this_once(ruled: Server, story: Callable[..., Story])
     session = story()
     session.begin("exit 0")
     assert session.editor.result()["stopReason"] == "end_turn"
-    assert session.ran == ["exit 0"] and session.editor.asked.empty()
-    shown = card(ruled, session, "output-available")
-    assert (shown["output"], shown["tool"]["name"], shown["input"]) == ("done ☃", "bash", {"command": "exit 0"})
-    assert shown["decision"]["effect"] == "allow" and not shown["anomalies"], shown
+    assert session.ran == ["exit 0"] and session.editor.permission_requests.empty()
+    call = card(ruled, session, "output-available")
+    assert (call["output"], call["tool"]["name"], call["input"]) == ("done ☃", "bash", {"command": "exit 0"})
+    assert call["decision"]["effect"] == "allow" and not call["anomalies"], call
     assert until(lambda: ruled.get(f"/api/v1/runs/{session.run}")["status"] == "finished")
 
 
@@ -87,10 +87,10 @@ def test_a_rule_denies_and_says_why(ruled: Server, story: Callable[..., Story]) 
     session.editor.result()
     assert session.ran == [] and session.answer()["outcome"] == {"outcome": "selected", "optionId": "o-3"}
     assert "Not allowed here." in session.answer()["_meta"]["toolcards"]["reason"]
-    shown = card(ruled, session, "output-denied")
-    assert shown["decision"]["rule"] == "no" and not shown["anomalies"], shown
+    call = card(ruled, session, "output-denied")
+    assert call["decision"]["rule"] == "no" and not call["anomalies"], call
     session.editor.close()
-    assert "Not allowed here." in session.editor.told
+    assert "Not allowed here." in session.editor.error_output
 
 
 @pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
@@ -144,7 +144,7 @@ def test_without_a_server_the_gate_says_no_and_why(story: Callable[..., Story]) 
 def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]) -> None:
     session = story("--mirror", server=None)
     session.begin("exit 0")
-    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    permission_request = session.editor.permission_requests.get(timeout=PATIENCE)
     session.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
     session.editor.result()
     assert session.ran == ["exit 0"] and session.editor.close() == 7
@@ -153,7 +153,7 @@ def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]
 def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, story: Callable[..., Story]) -> None:
     session = story("--mirror")
     session.begin("echo ask")
-    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    permission_request = session.editor.permission_requests.get(timeout=PATIENCE)
     assert gating.waiting(ruled, session.run)["call_id"] == "call_1"
     session.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
     session.editor.result()
@@ -164,7 +164,7 @@ def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, stor
 def test_in_a_mirror_the_dashboard_may_answer_first(ruled: Server, story: Callable[..., Story]) -> None:
     session = story("--mirror")
     session.begin("echo ask", linger=1)
-    permission_request = session.editor.asked.get(timeout=PATIENCE)
+    permission_request = session.editor.permission_requests.get(timeout=PATIENCE)
     gating.vote(ruled, session.run, "approve")
     until(lambda: session.ran == ["echo ask"])
     session.editor.send(

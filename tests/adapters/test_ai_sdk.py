@@ -25,16 +25,16 @@ from toolcards.adapters.ai_sdk_chunks import INTERRUPTED
 
 
 def ai(kind: str, **more: Any) -> dict[str, Any]:
-    named = {"toolCallId": "c"} if kind.startswith("tool-") and kind != "tool-approval-response" else {}
-    named |= {"toolName": "t"} if kind.startswith("tool-input-") and kind != "tool-input-delta" else {}
-    return {"type": kind, **named, **more}
+    id_field = {"toolCallId": "c"} if kind.startswith("tool-") and kind != "tool-approval-response" else {}
+    id_field |= {"toolName": "t"} if kind.startswith("tool-input-") and kind != "tool-input-delta" else {}
+    return {"type": kind, **id_field, **more}
 
 
 START, DELTA = ai("tool-input-start"), ai("tool-input-delta", inputTextDelta='{"q":"1"}')
 READY, OUTPUT = ai("tool-input-available", input={"q": "1"}), ai("tool-output-available", output=1)
 PARTIAL = ai("tool-output-available", output=0, preliminary=True)
 REQUEST = ai("tool-approval-request", approvalId="a")
-STEP, ENDED = ai("start-step"), ai("finish", finishReason="stop")
+STEP, FINISH = ai("start-step"), ai("finish", finishReason="stop")
 
 AI_SDK = [
     ("all goes well", [START, DELTA, READY, OUTPUT], [IS, IA, OA], {}),
@@ -67,7 +67,7 @@ AI_SDK = [
     ("a result without output is null", [READY, ai("tool-output-available")], [IA, OA], {"output": None}),
     ("version 6 tells a bad call twice", [START, ai("tool-input-error", input={}, errorText="bad input"),
      ai("tool-output-error", errorText="An error occurred.")], [IS, OE], {"anomalies": ()}),
-    ("the text of a cancelled run without its abort", [READY, ai("tool-output-available", output=INTERRUPTED), ENDED],
+    ("the text of a cancelled run without its abort", [READY, ai("tool-output-available", output=INTERRUPTED), FINISH],
      [IA, OA], {"output": INTERRUPTED, "soft": False}),
     ("another result before an abort", [READY, OUTPUT, ai("abort")], [IA, OA], {"output": 1, "soft": False}),
     ("stopped by an error", [START, DELTA, READY, ai("finish", finishReason="error")], [IS, IA, OE],
@@ -102,7 +102,7 @@ def test_the_same_id_in_a_later_step_is_another_call() -> None:
 
 def test_a_resumed_message_is_replayed_without_new_cards() -> None:
     story = [ai("start", messageId="m"), STEP, START, DELTA, READY, OUTPUT]
-    player = Player("ai-sdk").frames(*story, *story, ENDED)
+    player = Player("ai-sdk").frames(*story, *story, FINISH)
     assert [card.state for card in player.board.cards.values()] == [OA]
     assert player.states("c") == [IS, IA, OA]
 

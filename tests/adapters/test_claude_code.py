@@ -54,14 +54,14 @@ def test_the_programs_note_to_itself_interrupts_nothing() -> None:
 
 
 def test_the_answers_in_the_result_of_a_question_make_it_no_other_call() -> None:
-    asked = {"questions": [{"question": "Which?"}]}
-    answered = asked | {"answers": {"Which?": "this"}}
+    question = {"questions": [{"question": "Which?"}]}
+    answers = question | {"answers": {"Which?": "this"}}
     call = {"tool_name": "AskUserQuestion", "tool_use_id": "t"}
-    result = hook("PostToolUse", **call, tool_input=answered, tool_response=answered)
-    card = the_card(played(hook("PreToolUse", **call, tool_input=asked), result))
-    assert (card.state, card.input, card.output, card.anomalies) == ("output-available", asked, answered, ())
+    result = hook("PostToolUse", **call, tool_input=answers, tool_response=answers)
+    card = the_card(played(hook("PreToolUse", **call, tool_input=question), result))
+    assert (card.state, card.input, card.output, card.anomalies) == ("output-available", question, answers, ())
     card = the_card(played(result))  # its PreToolUse was lost
-    assert (card.state, card.tool.name, card.output) == ("output-available", "AskUserQuestion", answered)
+    assert (card.state, card.tool.name, card.output) == ("output-available", "AskUserQuestion", answers)
 
 
 def test_an_interrupted_tool_is_no_failed_one() -> None:

@@ -41,7 +41,7 @@ NATIVE = (
     "tool.input.available tool.input.invalid tool.input.repaired approval.requested approval.responded "
     "tool.output.partial tool.output.available tool.output.error tool.output.denied run.finished"
 )
-KNOWN = [
+FRAME_KINDS = [
     *(("ai-sdk", name) for name in AI_SDK.split()), *(("native", name) for name in NATIVE.split()),
     *((protocol, name) for protocol in ("ag-ui", "tanstack") for name in f"{AG_UI} {LEGACY}".split()),
 ]  # fmt: skip
@@ -70,7 +70,7 @@ def full(kind: str) -> str:
     return json.dumps(frame)
 
 
-def refused(adapter: Adapter, text: str) -> BadFrame:
+def catch_refusal(adapter: Adapter, text: str) -> BadFrame:
     with pytest.raises(BadFrame) as caught:
         adapter.decode(text)
     return caught.value
@@ -82,7 +82,7 @@ def test_the_protocols_have_as_many_types_as_we_list() -> None:
     assert len(AI_SDK.split()) == 30
 
 
-@loop_over(("protocol", "kind"), KNOWN)
+@loop_over(("protocol", "kind"), FRAME_KINDS)
 def test_every_type_of_the_protocol_is_known(protocol: str, kind: str) -> None:
     assert isinstance(ADAPTERS[protocol].decode(full(kind)), list)
 
@@ -122,13 +122,13 @@ BROKEN = [
 @loop_over("protocol", PROTOCOLS)
 @loop_over(("text", "code"), [pytest.param(*rest, id=name) for name, *rest in BROKEN])
 def test_a_broken_frame_is_refused_with_its_code(protocol: str, text: str, code: str) -> None:
-    assert refused(ADAPTERS[protocol], text).code == code
+    assert catch_refusal(ADAPTERS[protocol], text).code == code
 
 
 @loop_over("protocol", PROTOCOLS)
 @loop_over("value", ['{"a":1,"a":2}', "NaN", '{"a":{"b":[{"c":1,"c":1}]}}', "-Infinity", "1e400"])
 def test_the_agents_values_are_read_strictly(protocol: str, value: str) -> None:
-    assert refused(ADAPTERS[protocol], INPUTS[protocol] % value).code in {"duplicate_key", "not_json"}
+    assert catch_refusal(ADAPTERS[protocol], INPUTS[protocol] % value).code in {"duplicate_key", "not_json"}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -149,9 +149,9 @@ def test_a_delta_that_says_something_twice_is_refused(protocol: str, field: int,
     hidden = f"\\u{ord(key[0]):04x}{key[1:]}"
     for name in (key, hidden):
         text = f'{{"{name}":{json.dumps(value)},{plain}}}'
-        assert refused(ADAPTERS[protocol], text).code == "duplicate_key"
+        assert catch_refusal(ADAPTERS[protocol], text).code == "duplicate_key"
     strange = f'"{key}\\\\":"x\\\\"'
-    assert refused(ADAPTERS[protocol], f"{{{strange},{plain},{strange}}}").code == "duplicate_key"
+    assert catch_refusal(ADAPTERS[protocol], f"{{{strange},{plain},{strange}}}").code == "duplicate_key"
 
 
 @loop_over("protocol", PROTOCOLS)
@@ -189,7 +189,7 @@ def test_what_looks_like_our_own_shelter_is_never_turned_into_half_an_emoji() ->
     assert facts and facts[0].input == "\U0010f83d\ufffd"  # type: ignore[union-attr]
 
 
-MISSING = [
+REQUIRED_FIELDS = [
     ("native", "tool.input.started", "call_id"), ("native", "tool.input.started", "tool"),
     ("native", "text.delta", "text"),
     ("native", "tool.input.available", "input"), ("native", "tool.input.invalid", "error"),
@@ -207,11 +207,11 @@ MISSING = [
 ]  # fmt: skip
 
 
-@loop_over(("protocol", "kind", "field"), MISSING)
+@loop_over(("protocol", "kind", "field"), REQUIRED_FIELDS)
 def test_a_missing_field_is_named(protocol: str, kind: str, field: str) -> None:
     frame = json.loads(full(kind))
     del frame[field]
-    error = refused(ADAPTERS[protocol], json.dumps(frame))
+    error = catch_refusal(ADAPTERS[protocol], json.dumps(frame))
     assert error.code == "missing_field"
     assert field in error.message
     assert kind in error.message
@@ -232,7 +232,7 @@ ILL_TYPED = [
 
 @loop_over(("protocol", "kind", "field", "value"), ILL_TYPED)
 def test_an_ill_typed_field_is_named(protocol: str, kind: str, field: str, value: Any) -> None:
-    error = refused(ADAPTERS[protocol], json.dumps({**json.loads(full(kind)), field: value}))
+    error = catch_refusal(ADAPTERS[protocol], json.dumps({**json.loads(full(kind)), field: value}))
     assert error.code == "bad_field"
     assert field in error.message
 

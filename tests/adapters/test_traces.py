@@ -28,21 +28,21 @@ def played(protocol: str, turns: list[Path]) -> Player:
 def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player = played(protocol, turns)
     by_wire = payload.get("by_wire", {})
-    expected = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in payload["calls"].items()}
+    expected = {call: by_wire.get("calls", {}).get(call, record["final"]) for call, record in payload["calls"].items()}
     cards = [card for card in player.board.cards.values() if not card.removed]
     assert {card.call_id: card.state for card in cards} == expected
     assert len(cards) == len(expected)
     assert player.board.status == by_wire.get("status", payload["run"])
-    assert player.skipped == []
+    assert player.skipped_kinds == []
 
 
 @loop_over(("protocol", "turns", "payload"), RECORDED)
 def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], payload: dict[str, Any]) -> None:
     player, again = played(protocol, turns), RunState()
     for seq, (ordinal, fact) in enumerate(player.log, 1):
-        read = f.load(f.dump(fact), fact.at)
-        assert read == fact
-        again.record(ordinal, read, seq)
+        loaded_fact = f.load(f.dump(fact), fact.at)
+        assert loaded_fact == fact
+        again.record(ordinal, loaded_fact, seq)
     assert again.cards == player.board.cards
     assert again.status == player.board.status
     assert again.context == player.board.context
@@ -62,10 +62,10 @@ def test_our_own_denial_closes_what_the_wire_leaves_open(
 ) -> None:
     player = Player(protocol)
     player.body(texts_of(turns[0]))
-    for call_id, known in payload["calls"].items():
+    for call_id, record in payload["calls"].items():
         card = player.board.find(call_id)
         if card and card.waiting and card.approval:
-            approved = known["final"] == "output-available"
+            approved = record["final"] == "output-available"
             answer = f.ApprovalAnswered(call_id, approved, card.approval.source_id, by=f.Actor("human", "ann"))
             player.take(answer)
     player.body(texts_of(turns[1]))

@@ -68,9 +68,9 @@ def visit(desk: Desk, server: Server) -> Iterator[Open]:
     faults: list[str] = []
     contexts: list[tuple[Any, dict[str, Any]]] = []
 
-    def go(path: str, *, live: bool = True, **how: Any) -> Any:
-        page = desk.open_page(server, how)
-        contexts.append((page.context, how))
+    def open_page(path: str, *, live: bool = True, **options: Any) -> Any:
+        page = desk.open_page(server, options)
+        contexts.append((page.context, options))
         page.on("console", lambda value: faults.append(value.text) if value.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(server.base + path)
@@ -78,9 +78,9 @@ def visit(desk: Desk, server: Server) -> Iterator[Open]:
             page.wait_for_selector("body[data-live=up]")
         return page
 
-    yield go
-    for context, how in contexts:
-        desk.put_back(context, server, how)
+    yield open_page
+    for context, options in contexts:
+        desk.put_back(context, server, options)
     assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
 
 

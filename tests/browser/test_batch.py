@@ -60,7 +60,7 @@ def group(page: Any) -> Any:
     return page.locator("details.alike:has(form.in)").first
 
 
-def opened(page: Any) -> Any:
+def open_group(page: Any) -> Any:
     page.locator("#similar > summary").click()
     page.wait_for_selector("details.alike")
     group(page).locator("summary").click()
@@ -99,7 +99,7 @@ def changed(server: Server, run: str, call_id: str) -> Iterator[None]:
 def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 4)
     page = visit("/approvals/")
-    opened(page)
+    open_group(page)
     for number in (0, 1, 3):
         boxes(page).nth(number).check()
     ready(page)
@@ -114,7 +114,7 @@ def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Op
 def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server, visit: Open, run: str) -> None:
     edits(server, run, 3)
     page = visit("/approvals/")
-    opened(page)
+    open_group(page)
     for number in (0, 1):
         boxes(page).nth(number).check()
     group(page).locator("input[name=one_reason]").fill("half a reason")
@@ -131,7 +131,7 @@ def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server
 def test_a_card_that_changed_under_the_hand_is_refused_and_says_so(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 2)
     page = visit("/approvals/", java_script_enabled=False, live=False)
-    opened(page)
+    open_group(page)
     for number in (0, 1):
         boxes(page).nth(number).check()
     with changed(server, run, "c0"), page.expect_navigation():
@@ -144,7 +144,7 @@ def test_a_card_that_changed_under_the_hand_is_refused_and_says_so(server: Serve
 def test_without_scripts_several_are_denied_with_one_reason(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 3)
     page = visit("/approvals/", java_script_enabled=False, live=False)
-    opened(page)
+    open_group(page)
     assert page.locator("[data-all]").is_hidden()
     for number in (0, 2):
         boxes(page).nth(number).check()
@@ -160,7 +160,7 @@ def test_without_scripts_several_are_denied_with_one_reason(server: Server, visi
 def test_of_two_people_the_first_answer_counts_and_the_other_sees_it(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 2)
     page = visit("/approvals/")
-    opened(page)
+    open_group(page)
     page.locator("[data-all]").check()
     ready(page)
     cut = "at => at._htmx.ws.connection"
@@ -180,7 +180,7 @@ def test_of_two_people_the_first_answer_counts_and_the_other_sees_it(server: Ser
 def test_a_group_that_came_or_changed_is_not_approved_at_once(server: Server, visit: Open, run: str) -> None:
     result = edits(server, run, 2)
     page = visit("/approvals/")
-    opened(page)
+    open_group(page)
     page.locator("[data-all]").check()
     page.evaluate(STOP_THE_CLOCK)
     ask(server, run, "c2", path="src/2.py", text="x")
@@ -200,7 +200,7 @@ def test_a_high_risk_cannot_be_approved_together(server: Server, visit: Open, ru
         body = {"run": run, "call_id": f"d{number}", "tool": "delete_file", "args": {"path": f"{number}.txt"}}
         server.request("POST", "/api/v1/calls/decide", body)
     page = visit("/approvals/")
-    opened(page)
+    open_group(page)
     assert "cannot be approved together" in group(page).inner_text()
     assert group(page).locator("button[value=approve]").count() == 0
     page.locator("[data-all]").check()
@@ -335,10 +335,10 @@ def test_groups_and_results_pass_the_accessibility_check(server: Server, visit: 
     ready(page)
     entries: list[Any] = []
 
-    def look(what: str) -> None:
+    def look(step: str) -> None:
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 900})
-            entries.extend((what, width, *violation) for violation in find_violations(page))
+            entries.extend((step, width, *violation) for violation in find_violations(page))
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     look("groups")

@@ -14,11 +14,11 @@ pytestmark = NEEDS_BROWSER
 MOST_NODES, COUNT_NODES = 1_200, "document.querySelectorAll('*').length"
 
 
-def begun(call_id: str, tool: str = "Read") -> dict[str, Any]:
+def build_start(call_id: str, tool: str = "Read") -> dict[str, Any]:
     return {"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": {"path": call_id}}
 
 
-def done(call_id: str) -> dict[str, Any]:
+def build_result(call_id: str) -> dict[str, Any]:
     return {"type": "tool.output.available", "call_id": call_id, "output": "all of it"}
 
 
@@ -31,7 +31,7 @@ def list_of(run: str) -> str:
 
 
 def test_fifty_calls_are_lines_that_say_where_they_come_from(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(50) for frame in (begun(f"c{n}"), done(f"c{n}"))])
+    tell(server, run, *[frame for n in range(50) for frame in (build_start(f"c{n}"), build_result(f"c{n}"))])
     page = visit(list_of(run))
     assert page.locator("article[data-line]").count() == 50
     assert page.evaluate(COUNT_NODES) <= MOST_NODES
@@ -40,12 +40,17 @@ def test_fifty_calls_are_lines_that_say_where_they_come_from(server: Server, vis
 
 
 def test_pushed_calls_become_the_lines_that_the_server_draws(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, begun("old"))
+    tell(server, run, build_start("old"))
     page = visit(list_of(run))
     page.check("[data-follow]")
-    tell(server, run, done("old"), begun("new"), done("new"))
-    tell(server, run, begun("twice"), done("twice"), done("twice") | {"output": "else"})
-    tell(server, run, begun("bad"), {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it  broke"}})
+    tell(server, run, build_result("old"), build_start("new"), build_result("new"))
+    tell(server, run, build_start("twice"), build_result("twice"), build_result("twice") | {"output": "else"})
+    tell(
+        server,
+        run,
+        build_start("bad"),
+        {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it  broke"}},
+    )
     states = {"old": "output-available", "new": "output-available", "twice": "output-available", "bad": "output-error"}
     page.locator("article[data-call-id=twice] .remark").wait_for()
     for call_id, state in states.items():
@@ -60,12 +65,12 @@ def test_pushed_calls_become_the_lines_that_the_server_draws(server: Server, vis
 
 
 def test_a_line_opens_in_place_and_stays_open_while_its_call_continues(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, begun("c1"))
+    tell(server, run, build_start("c1"))
     page = visit(list_of(run))
     assert is_line(page, "c1")
     card(page).locator("a.call-line").click()
     page.wait_for_selector("article[data-call-id=c1]:not([data-line])")
-    tell(server, run, done("c1"))
+    tell(server, run, build_result("c1"))
     in_state(page, "output-available")
     let_pass(page, 800)  # longer than the pause before cards become lines
     assert not is_line(page, "c1") and card(page).locator(".fold").count() == 2
@@ -92,7 +97,7 @@ def test_a_call_that_waits_is_a_card_and_stays_one_once_it_is_answered(
 def test_of_many_calls_that_begin_to_wait_only_three_become_cards(
     server: Server, visit: Open, run: str, follows: bool
 ) -> None:
-    tell(server, run, begun("old"), done("old"))
+    tell(server, run, build_start("old"), build_result("old"))
     page = visit(list_of(run))
     if follows:
         page.check("[data-follow]")
@@ -114,7 +119,7 @@ def test_of_many_calls_that_begin_to_wait_only_three_become_cards(
 
 
 def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, begun("above", "Edit"), begun("c1", "Edit"))
+    tell(server, run, build_start("above", "Edit"), build_start("c1", "Edit"))
     page = visit(list_of(run))
     requested = {"type": "approval.requested", "call_id": "c1", "approval_id": "p1"}
     tell(server, run, requested)
@@ -126,7 +131,7 @@ def test_a_line_that_begins_to_wait_stays_a_line_until_it_is_opened(server: Serv
 
 
 def test_without_scripts_a_line_leads_to_its_call(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, begun("c1"), done("c1"))
+    tell(server, run, build_start("c1"), build_result("c1"))
     page = visit(list_of(run), live=False, java_script_enabled=False)
     with page.expect_navigation():
         card(page).locator("a.call-line").click()

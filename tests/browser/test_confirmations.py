@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, done, in_state, let_pass, path_of, tell
+from tests.support.browser_pages import NEEDS_BROWSER, Open, build_done_call, in_state, let_pass, path_of, tell
 from tests.support.server import PATIENCE, Server
 
 pytestmark = NEEDS_BROWSER
 
 
 def test_a_page_confirms_each_frame_that_it_has_handled(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *done("c1"))
+    tell(server, run, *build_done_call("c1"))
     page = visit("/runs/", live=False)
     received: list[str] = []
     confirmed: list[str] = []
@@ -26,7 +26,7 @@ def test_a_page_confirms_each_frame_that_it_has_handled(server: Server, visit: O
     page.goto(f"{server.base}{path_of(run)}")
     page.wait_for_selector("body[data-live=up]")
     for number in range(2, 6):
-        tell(server, run, *done(f"c{number}"))
+        tell(server, run, *build_done_call(f"c{number}"))
         in_state(page, "output-available", f"c{number}")
     until = time.monotonic() + PATIENCE
     while len(confirmed) < len(received) and time.monotonic() < until:

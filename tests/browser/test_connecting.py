@@ -30,9 +30,11 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     key = server.manage("agentkey", "create", name).stdout.split()[-1]
     ticked(page, "key")
 
-    ended: list[str] = []
+    outcomes: list[str] = []
     fields = {"agent": name, "wait": 2 * PATIENCE, "transport": "http"}
-    probe = threading.Thread(target=lambda: ended.append(probing.probe(server.base, key, lambda value: None, **fields)))
+    probe = threading.Thread(
+        target=lambda: outcomes.append(probing.probe(server.base, key, lambda value: None, **fields))
+    )
     probe.start()
     ticked(page, "event", "held")
     run = page.locator("[data-step=held] a", has_text="show").get_attribute("href")
@@ -40,7 +42,7 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     inbox.locator(f"article[data-waiting] button[value={answer}]:not([aria-disabled])").click()
     ticked(page, "released")
     probe.join()
-    assert ended == [{"approve": "approved", "deny": "denied"}[answer]]
+    assert outcomes == [{"approve": "approved", "deny": "denied"}[answer]]
     assert page.evaluate("window.same") is True
 
 

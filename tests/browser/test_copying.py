@@ -10,7 +10,7 @@ from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
-READ = "navigator.clipboard.readText()"
+READ_CLIPBOARD = "navigator.clipboard.readText()"
 
 
 def find_call_path(server: Server, run: str) -> str:
@@ -24,14 +24,14 @@ def test_a_press_copies_the_call_and_stays_on_the_page(server: Server, visit: Op
     page = visit(path, permissions=CLIPBOARD)
     page.click("text=Copy Markdown")
     page.wait_for_selector("#toast:has-text('Copied')")
-    text = page.evaluate(READ)
+    text = page.evaluate(READ_CLIPBOARD)
     assert text.startswith("### `Read`") and f"- Page: <{server.base}{path}>\n" in text
     page.click("text=Copy JSON")
-    until(lambda: page.evaluate(READ).startswith("{"))
-    assert json.loads(page.evaluate(READ))["call_id"] == "c"
+    until(lambda: page.evaluate(READ_CLIPBOARD).startswith("{"))
+    assert json.loads(page.evaluate(READ_CLIPBOARD))["call_id"] == "c"
     page.click("text=Copy curl")
-    until(lambda: page.evaluate(READ).startswith("curl "))
-    assert f"{server.base}/api/v1/calls/decide <<'JSON'\n" in page.evaluate(READ)
+    until(lambda: page.evaluate(READ_CLIPBOARD).startswith("curl "))
+    assert f"{server.base}/api/v1/calls/decide <<'JSON'\n" in page.evaluate(READ_CLIPBOARD)
     assert page.url.endswith(path)
 
 
@@ -49,7 +49,7 @@ def test_a_snippet_is_copied_whole_or_selected_where_there_is_no_clipboard(visit
     snippet, copy = page.locator(".snippet pre").last, page.locator(".snippet [data-copy-text]").last
     copy.click()
     page.wait_for_selector("#toast:has-text('Copied')")
-    assert page.evaluate(READ) == snippet.text_content()
+    assert page.evaluate(READ_CLIPBOARD) == snippet.text_content()
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
     copy.click()
     page.wait_for_selector("#toast:has-text('Selected')")

@@ -20,11 +20,11 @@ _numbers = itertools.count(1)
 def page(desk: Desk, server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of the admin, signed in; without scripts for tests marked so."""
     how = {"java_script_enabled": False} if "no_scripts" in request.fixturenames else {}
-    opened = desk.open_page(server, how)
-    opened.faults = []
-    opened.on("console", lambda value: opened.faults.append(value.text) if value.type == "error" else None)
-    yield opened
-    desk.put_back(opened.context, server, how)
+    desk_page = desk.open_page(server, how)
+    desk_page.faults = []
+    desk_page.on("console", lambda value: desk_page.faults.append(value.text) if value.type == "error" else None)
+    yield desk_page
+    desk.put_back(desk_page.context, server, how)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def no_scripts() -> None:
     """Marks a test whose browser runs no scripts."""
 
 
-def asked(server: Any, run: str) -> dict[str, Any]:
+def ask_about_edit(server: Any, run: str) -> dict[str, Any]:
     """Ask for a call that the starter policy asks about."""
     body = {"run": run, "call_id": f"{run}-call", "tool": "Edit", "args": {"path": "a.py"}}
     status, decision, _ = server.request("POST", "/api/v1/calls/decide", body)
@@ -55,7 +55,7 @@ def test_a_call_that_comes_while_one_looks_is_approved_without_reload(page: Any,
     page.wait_for_selector("body[data-live=up]")
     page.evaluate("window.same = true")
     run = a_name()
-    result = asked(server, run)
+    result = ask_about_edit(server, run)
     card = page.locator(f'article[data-call-id="{run}-call"]')
     card.wait_for()
     button = card.locator("button[name=decision][value=approve]")
@@ -84,7 +84,7 @@ def test_an_agent_on_a_socket_hears_the_denial_and_its_reason(page: Any, server:
 
 def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: Any, server: Any) -> None:
     run = a_name()
-    result = asked(server, run)
+    result = ask_about_edit(server, run)
     page.goto(f"{server.base}/approvals/")
     card = page.locator(f'article[data-call-id="{run}-call"]')
     card.locator("[name=reason]").fill("no scripts, no edit")
@@ -120,7 +120,7 @@ def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server
 
 def test_what_would_change_is_shown_for_the_last_choice_however_quick_it_was(page: Any, server: Any) -> None:
     run = a_name()
-    asked(server, run)
+    ask_about_edit(server, run)
     call = server.get(f"/api/v1/runs/{run}/calls")["calls"][0]["id"]
     page.goto(f"{server.base}/calls/{call}/rule/")
     expect(page.locator("#rule-blast .sentence")).to_contain_text("No past call would change")

@@ -253,7 +253,7 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
         {"type": "tool.input.available", "call_id": "c3", "tool": "Read", "input": {"path": "x"}},
         {"type": "tool.output.denied", "call_id": "c3", "reason": "no"},
         {"type": "tool.input.started", "call_id": "c4", "tool": "Read"},
-        {"type": "from-the-future"}, skipped=1,
+        {"type": "from-the-future"}, skip_count=1,
     )  # fmt: skip
     many = [f"f{number}" for number in range(9)]  # enough to be folded
     tell(server, run, *[{"type": "tool.input.available", "call_id": one, "tool": "Read", "input": {}} for one in many])
@@ -286,5 +286,5 @@ def test_names_of_any_length_fit_a_phone(server: Server, visit: Open, run: str, 
     fields = {"type": "tool.input.available", "call_id": "c1", "tool": "t" * 150, "input": {"path": "p" * 900}}
     failed = {"type": "tool.output.error", "call_id": "c1", "error": {"message": "e" * 900}}
     tell(server, run, started, fields, failed)
-    shown = visit(path_of(run) if page == "run" else page, viewport={"width": 390, "height": 800})
-    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+    phone_page = visit(path_of(run) if page == "run" else page, viewport={"width": 390, "height": 800})
+    assert phone_page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -26,7 +26,7 @@ THOUSAND = 1_000
 MOST_NODES, COUNT_NODES = 1_500, "document.querySelectorAll('*').length"
 
 
-def done(call_id: str, tool: str = "Read") -> list[dict[str, Any]]:
+def build_done_call(call_id: str, tool: str = "Read") -> list[dict[str, Any]]:
     return [
         {"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": {"path": call_id}},
         {"type": "tool.output.available", "call_id": call_id, "output": "fine"},
@@ -34,10 +34,13 @@ def done(call_id: str, tool: str = "Read") -> list[dict[str, Any]]:
 
 
 def failed(call_id: str) -> list[dict[str, Any]]:
-    return [done(call_id)[0], {"type": "tool.output.error", "call_id": call_id, "error": {"message": "it broke"}}]
+    return [
+        build_done_call(call_id)[0],
+        {"type": "tool.output.error", "call_id": call_id, "error": {"message": "it broke"}},
+    ]
 
 
-def shown(page: Any, *call_ids: str) -> None:
+def wait_for_cards(page: Any, *call_ids: str) -> None:
     """Wait until the cards of exactly these calls are to be seen, in this order."""
     unfolded = "[...document.querySelectorAll('article.card')].filter(card => !card.closest('li[hidden]'))"
     until(lambda: page.evaluate(f"{unfolded}.map(card => card.dataset.callId)") == list(call_ids))
@@ -47,9 +50,11 @@ def shown(page: Any, *call_ids: str) -> None:
 
 
 def test_neighbours_that_went_well_fold_and_failures_stand_out(server: Server, visit: Open, run: str) -> None:
-    frames = [frame for n in range(6) for frame in done(f"a{n}", "Read" if n % 3 else "Grep")]
-    frames += failed("bad") + [frame for n in range(3) for frame in done(f"b{n}")]  # three are too few to fold
-    frames += failed("bad2") + [frame for n in range(3) for frame in done(f"z{n}")]
+    frames = [frame for n in range(6) for frame in build_done_call(f"a{n}", "Read" if n % 3 else "Grep")]
+    frames += failed("bad") + [
+        frame for n in range(3) for frame in build_done_call(f"b{n}")
+    ]  # three are too few to fold
+    frames += failed("bad2") + [frame for n in range(3) for frame in build_done_call(f"z{n}")]
     tell(server, run, *frames)
     page = visit(path_of(run))
     head = page.locator(".folded button")
@@ -58,19 +63,19 @@ def test_neighbours_that_went_well_fold_and_failures_stand_out(server: Server, v
     expect(head).to_contain_text("6 calls")
     expect(head).to_contain_text("4 Read, 2 Grep")
     unfolded = ["bad", "b0", "b1", "b2", "bad2", "z0", "z1", "z2"]
-    shown(page, *unfolded)
+    wait_for_cards(page, *unfolded)
     page.focus(".folded button")
     page.keyboard.press("Enter")
-    shown(page, *[f"a{n}" for n in range(6)], *unfolded)
+    wait_for_cards(page, *[f"a{n}" for n in range(6)], *unfolded)
     expect(head).to_have_attribute("aria-expanded", "true")
     head.click()
-    shown(page, *unfolded)
+    wait_for_cards(page, *unfolded)
 
 
 def test_keys_pass_over_what_is_folded(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(9) for frame in done(f"k{n}")])
+    tell(server, run, *[frame for n in range(9) for frame in build_done_call(f"k{n}")])
     page = visit(path_of(run))
-    shown(page, "k6", "k7", "k8")
+    wait_for_cards(page, "k6", "k7", "k8")
     page.keyboard.press("j")
     page.wait_for_function("document.activeElement.dataset.callId === 'k6'")
 
@@ -78,10 +83,10 @@ def test_keys_pass_over_what_is_folded(server: Server, visit: Open, run: str) ->
 def test_what_has_just_ended_stays_open_and_what_is_on_screen_does_not_fold(
     server: Server, visit: Open, run: str
 ) -> None:
-    tell(server, run, *[done(f"n{n}")[0] for n in range(60)])
+    tell(server, run, *[build_done_call(f"n{n}")[0] for n in range(60)])
     page = visit(path_of(run))
     page.evaluate(STOP_THE_CLOCK)
-    tell(server, run, *[done(f"n{n}")[1] for n in range(60)])
+    tell(server, run, *[build_done_call(f"n{n}")[1] for n in range(60)])
     in_state(page, "output-available", "n59")
     assert card(page, "n0").is_visible() and page.locator(".folded").count() == 0
     page.evaluate(GO_ON)
@@ -93,13 +98,13 @@ def test_what_has_just_ended_stays_open_and_what_is_on_screen_does_not_fold(
 
 
 def test_a_short_page_is_not_folded(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(7) for frame in done(f"s{n}")])
+    tell(server, run, *[frame for n in range(7) for frame in build_done_call(f"s{n}")])
     page = visit(path_of(run))
-    shown(page, *[f"s{n}" for n in range(7)])
+    wait_for_cards(page, *[f"s{n}" for n in range(7)])
 
 
 def test_without_scripts_nothing_is_folded(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(12) for frame in done(f"p{n}")])
+    tell(server, run, *[frame for n in range(12) for frame in build_done_call(f"p{n}")])
     page = visit(path_of(run), live=False, java_script_enabled=False)
     expect(page.locator("article:visible")).to_have_count(12)
 
@@ -108,7 +113,7 @@ def test_without_scripts_nothing_is_folded(server: Server, visit: Open, run: str
 
 
 def test_older_calls_are_lines_that_open_and_stay_open(server: Server, visit: Open, run: str) -> None:
-    frames = [frame for n in range(30) for frame in (failed(f"l{n:02}") if n % 2 else done(f"l{n:02}"))]
+    frames = [frame for n in range(30) for frame in (failed(f"l{n:02}") if n % 2 else build_done_call(f"l{n:02}"))]
     tell(server, run, *frames)
     page = visit(path_of(run))
     lines = page.locator("article[data-line]")
@@ -126,7 +131,7 @@ def test_older_calls_are_lines_that_open_and_stay_open(server: Server, visit: Op
 
 
 def test_a_card_that_became_a_line_is_the_line_that_the_server_draws(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *done("l00"), *failed("l01"), *failed("l02"))
+    tell(server, run, *build_done_call("l00"), *failed("l01"), *failed("l02"))
     page = visit(path_of(run))
     page.wait_for_function("document.querySelectorAll('article').length === 3")
     tell(server, run, *[frame for n in range(30) for frame in failed(f"m{n:02}")])
@@ -136,22 +141,22 @@ def test_a_card_that_became_a_line_is_the_line_that_the_server_draws(server: Ser
         page.wait_for_selector(f"article[data-call-id={call_id}][data-line]", state="attached")
     outline = """article => [article.querySelector('b').parentElement.innerHTML,
       ...[...article.attributes].filter(one => one.name !== 'class').map(one => `${one.name}=${one.value}`).sort()]"""
-    made = {call_id: card(page, call_id).evaluate(outline) for call_id in ("l00", "l01", "l02")}
+    outlines = {call_id: card(page, call_id).evaluate(outline) for call_id in ("l00", "l01", "l02")}
     page.reload()
-    assert made == {call_id: card(page, call_id).evaluate(outline) for call_id in made}
+    assert outlines == {call_id: card(page, call_id).evaluate(outline) for call_id in outlines}
 
 
 def test_a_line_that_changes_shows_its_card_and_a_waiting_one_can_be_answered(
     server: Server, visit: Open, run: str
 ) -> None:
-    tell(server, run, done("slow")[0], *[frame for n in range(20) for frame in done(f"q{n}")])
+    tell(server, run, build_done_call("slow")[0], *[frame for n in range(20) for frame in build_done_call(f"q{n}")])
     page = visit(path_of(run))
     expect(page.locator("article[data-call-id=slow][data-line]")).to_contain_text("No result")
     tell(server, run, {"type": "tool.output.error", "call_id": "slow", "error": {"message": "it broke late"}})
     in_state(page, "output-error", "slow")
     page.wait_for_selector("article[data-call-id=slow] >> text=it broke late")
     ask(server, run, call_id="w")
-    tell(server, run, *[frame for n in range(20) for frame in done(f"r{n}")])
+    tell(server, run, *[frame for n in range(20) for frame in build_done_call(f"r{n}")])
     page.wait_for_selector("article[data-call-id=r19]", state="attached")
     expect(card(page, "w").locator("button[value=deny]")).to_be_visible()
     page.reload()
@@ -159,7 +164,7 @@ def test_a_line_that_changes_shows_its_card_and_a_waiting_one_can_be_answered(
 
 
 def test_an_address_that_names_a_call_finds_it_on_any_page(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(300) for frame in done(f"a{n:03}")])
+    tell(server, run, *[frame for n in range(300) for frame in build_done_call(f"a{n:03}")])
     page = visit(path_of(run))
     name = card(page, "a299").get_attribute("id").rsplit("-", 1)[0]
     for ordinal, call_id in ((290, "a289"), (20, "a019")):
@@ -170,11 +175,16 @@ def test_an_address_that_names_a_call_finds_it_on_any_page(server: Server, visit
 
 
 def test_what_is_folded_is_found_by_the_search_of_the_browser(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *done("needle", "Needlework"), *[frame for n in range(20) for frame in done(f"s{n}")])
+    tell(
+        server,
+        run,
+        *build_done_call("needle", "Needlework"),
+        *[frame for n in range(20) for frame in build_done_call(f"s{n}")],
+    )
     page = visit(path_of(run))
     expect(card(page, "needle")).to_be_hidden()
-    found = "new Event('beforematch', {bubbles: true})"
-    page.evaluate(f"document.querySelector('li[hidden=until-found]').dispatchEvent({found})")
+    match_event = "new Event('beforematch', {bubbles: true})"
+    page.evaluate(f"document.querySelector('li[hidden=until-found]').dispatchEvent({match_event})")
     card(page, "needle").wait_for(state="visible")
 
 
@@ -183,7 +193,7 @@ def test_what_is_folded_is_found_by_the_search_of_the_browser(server: Server, vi
 
 def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, visit: Open, run: str) -> None:
     for start in range(0, 10 * THOUSAND, THOUSAND):
-        tell(server, run, *[frame for n in range(start, start + THOUSAND) for frame in done(f"t{n:05}")])
+        tell(server, run, *[frame for n in range(start, start + THOUSAND) for frame in build_done_call(f"t{n:05}")])
     page = visit(path_of(run))
     cards = page.locator("article.card")
     expect(cards).to_have_count(80)
@@ -191,7 +201,7 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
     assert page.evaluate(COUNT_NODES) <= MOST_NODES
 
     for start in range(0, 90, 30):  # more calls arrive, and the page does not grow
-        tell(server, run, *[frame for n in range(start, start + 30) for frame in done(f"u{n}")])
+        tell(server, run, *[frame for n in range(start, start + 30) for frame in build_done_call(f"u{n}")])
     page.wait_for_selector("article[data-call-id=u89]", state="attached")
     until(lambda: cards.count() == 80 and page.evaluate(COUNT_NODES) <= MOST_NODES)
 
@@ -219,13 +229,13 @@ def test_a_run_of_ten_thousand_calls_is_a_page_like_any_other(server: Server, vi
 
 
 def test_a_tab_that_was_hidden_and_stopped_catches_up_when_it_is_shown(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[done(f"h{n:03}")[0] for n in range(150)])
+    tell(server, run, *[build_done_call(f"h{n:03}")[0] for n in range(150)])
     page = visit(path_of(run))
     cdp = page.context.new_cdp_session(page)
     cdp.send("Page.setWebLifecycleState", {"state": "frozen"})  # what a browser does with a tab in the background
     for _ in range(5):  # more than is kept for one reader
-        tell(server, run, *[frame for n in range(150) for frame in done(f"h{n:03}")])
-    tell(server, run, *[done(f"i{n:03}")[0] for n in range(450)])
+        tell(server, run, *[frame for n in range(150) for frame in build_done_call(f"h{n:03}")])
+    tell(server, run, *[build_done_call(f"i{n:03}")[0] for n in range(450)])
     tell(server, run, *failed("last"))
     cdp.send("Page.setWebLifecycleState", {"state": "active"})
     page.wait_for_selector("article[data-call-id=last][data-state=output-error]")

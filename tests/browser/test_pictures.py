@@ -13,29 +13,29 @@ from tests.support.server import Server
 pytestmark = NEEDS_BROWSER
 
 
-def made(number: int) -> dict[str, Any]:
+def build_picture_call(number: int) -> dict[str, Any]:
     return {"type": "tool.input.available", "call_id": f"p{number}", "tool": "Read", "input": {"n": number}}
 
 
 def test_the_table_of_a_picture_stays_open_while_calls_come(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[made(number) for number in range(3)])
+    tell(server, run, *[build_picture_call(number) for number in range(3)])
     page = visit("/")
     page.locator("#minutes-table > summary").click()
     before = page.locator("#minutes-table").inner_text()
-    tell(server, run, made(3))
+    tell(server, run, build_picture_call(3))
     page.wait_for_function("before => document.querySelector('#minutes-table').innerText !== before", arg=before)
     expect(page.locator("#minutes-table")).to_have_attribute("open", "")
 
 
 def test_the_timeline_as_a_table_is_live_and_leads_back_to_the_picture(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[made(number) for number in range(3)])
+    tell(server, run, *[build_picture_call(number) for number in range(3)])
     page = visit(f"{path_of(run)}?tab=timeline")
     with page.expect_navigation():
         page.locator("#other-form").click()
     page.wait_for_selector("body[data-live=up]")
     expect(page.locator("#timeline-table li")).to_have_count(3)
     assert page.locator("svg[data-zoom]").count() == 0
-    tell(server, run, made(3))
+    tell(server, run, build_picture_call(3))
     page.wait_for_selector("#timeline-table li:nth-child(4)")
     with page.expect_navigation():
         page.locator("#other-form").click()
@@ -43,7 +43,7 @@ def test_the_timeline_as_a_table_is_live_and_leads_back_to_the_picture(server: S
 
 
 def test_a_bar_says_what_it_is_under_the_pointer_and_in_focus(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[made(number) for number in range(2)])
+    tell(server, run, *[build_picture_call(number) for number in range(2)])
     page = visit(f"{path_of(run)}?tab=timeline")
     page.locator(".timeline svg a rect").first.hover()
     page.wait_for_selector("#bar-detail >> text=Read")
@@ -55,7 +55,7 @@ def test_a_bar_says_what_it_is_under_the_pointer_and_in_focus(server: Server, vi
 
 @pytest.mark.sweep
 def test_the_overview_and_its_table_pass_the_accessibility_check(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[made(number) for number in range(320)])
+    tell(server, run, *[build_picture_call(number) for number in range(320)])
     violations = {}
     for path, folds in (
         (f"{path_of(run)}?tab=timeline", ()),

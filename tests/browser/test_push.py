@@ -16,7 +16,7 @@ from tests.support.server import PATIENCE, Server, until
 
 pytestmark = NEEDS_BROWSER
 
-SHOWN = """async () => {
+READ_NOTIFICATIONS = """async () => {
   return (await self.registration.getNotifications()).map(one => ({
     title: one.title, body: one.body, tag: one.tag, silent: one.silent, data: one.data,
     actions: one.actions.map(each => each.action),
@@ -102,11 +102,11 @@ def deliver(page: Any, message: dict[str, Any] | str) -> None:
     devtools.send("ServiceWorker.deliverPushMessage", fields)
 
 
-def shown(page: Any, title: str) -> dict[str, Any]:
+def wait_for_notification(page: Any, title: str) -> dict[str, Any]:
     """Return the notification with this title, as soon as it is there."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        notifications = [one for one in worker(page).evaluate(SHOWN) if one["title"] == title]
+        notifications = [one for one in worker(page).evaluate(READ_NOTIFICATIONS) if one["title"] == title]
         if notifications:
             return dict(notifications[0])
         page.wait_for_timeout(50)
@@ -122,20 +122,20 @@ def test_a_message_becomes_a_notification_and_its_end_closes_it(server: Server, 
     approval = ask(server, run)["approval"]["id"]
     page = push_page(visit)
     deliver(page, message_about(approval))
-    notification = shown(page, "bot wants to run Edit")
+    notification = wait_for_notification(page, "bot wants to run Edit")
     assert notification["actions"] == ["deny", "approve"] and notification["body"] == "a.py"
     assert notification["data"] == {"path": f"/approvals/{approval}/"} and not notification["silent"]
     deliver(page, message_about(approval, over=True, title="Denied: Edit", answers=False))
     end = time.monotonic() + PATIENCE
-    while any(one["tag"] == "t1" for one in worker(page).evaluate(SHOWN)) and time.monotonic() < end:
+    while any(one["tag"] == "t1" for one in worker(page).evaluate(READ_NOTIFICATIONS)) and time.monotonic() < end:
         page.wait_for_timeout(50)
-    assert all(one["tag"] != "t1" for one in worker(page).evaluate(SHOWN))
+    assert all(one["tag"] != "t1" for one in worker(page).evaluate(READ_NOTIFICATIONS))
 
 
 def test_damaged_messages_still_show_something(visit: Open) -> None:
     page = push_page(visit)
     deliver(page, "not json")
-    assert shown(page, "Toolcards")["data"] == {"path": "/approvals/"}
+    assert wait_for_notification(page, "Toolcards")["data"] == {"path": "/approvals/"}
 
 
 def test_a_pressed_button_opens_the_call_with_the_answer_and_nowhere_else(visit: Open) -> None:
@@ -225,10 +225,10 @@ def test_a_call_that_waits_is_sent_to_the_push_service_and_its_button_opens_the_
     assert address == f"/push/{run.replace('/', '-')}"
     verify_authorization(headers["Authorization"], f"http://{push_service.host}", time.time())
     deliver(page, browser.decrypt(body).decode())
-    notification = shown(page, json.loads(browser.decrypt(body))["title"])
+    notification = wait_for_notification(page, json.loads(browser.decrypt(body))["title"])
     click = {"data": notification["data"], "action": "approve"}
-    closed, address = worker(page).evaluate(CLICK, click)
-    assert closed == "closed" and address == f"{server.base}/approvals/{approval}/?answer=approve"
+    closing, address = worker(page).evaluate(CLICK, click)
+    assert closing == "closed" and address == f"{server.base}/approvals/{approval}/?answer=approve"
     page.goto(address)
     armed(page)
     page.wait_for_function("document.activeElement.value === 'approve'")

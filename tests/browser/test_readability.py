@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, card, done, expect, path_of, tell, withdraw_all
+from tests.support.browser_pages import (
+    NEEDS_BROWSER,
+    Open,
+    ask,
+    build_done_call,
+    card,
+    expect,
+    path_of,
+    tell,
+    withdraw_all,
+)
 from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
@@ -20,7 +30,7 @@ IS_CUT = "title => title.scrollWidth > title.clientWidth || title.scrollHeight >
 
 @pytest.mark.parametrize("width", [320, 768, 1280, 1920])
 def test_the_text_of_a_timeline_is_readable_at_every_width(server: Server, visit: Open, run: str, width: int) -> None:
-    tell(server, run, *[frame for number in range(3) for frame in done(f"c{number}")])
+    tell(server, run, *[frame for number in range(3) for frame in build_done_call(f"c{number}")])
     page = visit(f"{path_of(run)}?tab=timeline", viewport={"width": width, "height": 800})
     assert page.locator(".timeline svg").evaluate(SMALLEST_TEXT) >= 11
     assert page.evaluate("document.documentElement.scrollWidth") <= width  # the picture scrolls, not the page
@@ -29,7 +39,7 @@ def test_the_text_of_a_timeline_is_readable_at_every_width(server: Server, visit
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_tile_shows_the_whole_title_of_its_run(server: Server, visit: Open, run: str, width: int) -> None:
     title = "Migrate the orders to the new schema" if width > 640 else "Migrate the orders"
-    tell(server, run, {"type": "run.started", "agent": "data-migrator", "title": title}, *done("c1"))
+    tell(server, run, {"type": "run.started", "agent": "data-migrator", "title": title}, *build_done_call("c1"))
     ask(server, run, "c2")
     page = visit("/", viewport={"width": width, "height": 800})
     name = page.locator(f".tile-head a[title='{run}']")
@@ -43,14 +53,16 @@ def test_answered_calls_leave_no_blank_space_below_their_heading(server: Server,
     for number in range(4):
         ask(server, run, f"{run}-{number}")
     page = visit("/approvals/", viewport={"width": 1280, "height": 800})
-    ended = page.locator("#queue .ended")
+    end_part = page.locator("#queue .ended")
     for number in range(3):
         card(page, f"{run}-{number}").locator("button[value=deny]").click()
-        expect(ended.locator(".line")).to_have_count(number + 1)
-        box, last = ended.bounding_box(), ended.locator(".line").last.bounding_box()
+        expect(end_part.locator(".line")).to_have_count(number + 1)
+        box, last = end_part.bounding_box(), end_part.locator(".line").last.bounding_box()
         assert abs(box["y"] + box["height"] - last["y"] - last["height"]) <= 2
-    expect(ended.locator(".line").first).to_contain_text("Denied")
-    assert ended.locator("[data-card]").first.get_attribute("data-card") == card(page, f"{run}-2").get_attribute("id")
+    expect(end_part.locator(".line").first).to_contain_text("Denied")
+    assert end_part.locator("[data-card]").first.get_attribute("data-card") == card(page, f"{run}-2").get_attribute(
+        "id"
+    )
     withdraw_all(server)
 
 
@@ -63,8 +75,8 @@ def test_on_a_phone_the_note_about_an_answer_covers_neither_the_card_nor_its_but
     page = visit("/approvals/", viewport={"width": 360, "height": 640}, has_touch=True)
     card(page, f"{run}-0").locator("button[value=deny]").click()
     expect(page.locator("#toast")).to_contain_text("Denied")
-    note, shown = page.locator("#toast").bounding_box(), card(page, f"{run}-1").bounding_box()
-    assert note["y"] + note["height"] <= shown["y"]
+    note, card_box = page.locator("#toast").bounding_box(), card(page, f"{run}-1").bounding_box()
+    assert note["y"] + note["height"] <= card_box["y"]
     stepper = page.locator(".stepper").bounding_box()
     assert note["y"] + note["height"] <= stepper["y"]
     withdraw_all(server)
@@ -72,7 +84,7 @@ def test_on_a_phone_the_note_about_an_answer_covers_neither_the_card_nor_its_but
 
 @pytest.mark.parametrize("path", ["/calls/tools/", "/calls/agents/", "/settings/people/", "/policy/versions/", "steps"])
 def test_a_phone_shows_whole_rows_of_a_table(server: Server, visit: Open, run: str, path: str) -> None:
-    tell(server, run, *[frame for number in range(3) for frame in done(f"c{number}")])
+    tell(server, run, *[frame for number in range(3) for frame in build_done_call(f"c{number}")])
     address = f"{path_of(run)}?tab=steps" if path == "steps" else path
     page = visit(address, viewport={"width": 360, "height": 740})
     assert page.locator(".table").first.evaluate("table => table.scrollWidth <= table.clientWidth")

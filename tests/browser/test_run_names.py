@@ -14,7 +14,7 @@ pytestmark = NEEDS_BROWSER
 
 
 @pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def asking_server(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server that asks about every call."""
     with Server(tmp_path_factory.mktemp("twins"), default_effect="ask") as running:
         running.twin = running.manage("agentkey", "create", "a twin").stdout.split()[-1]  # type: ignore[attr-defined]
@@ -22,8 +22,8 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(asking: Any) -> Any:
-    return asking
+def server(asking_server: Any) -> Any:
+    return asking_server
 
 
 def ask(server: Server, key: str, run: str, target: str) -> str:

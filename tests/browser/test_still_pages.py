@@ -16,8 +16,8 @@ from tests.support.browser_pages import (
     WATCH_SHIFTS,
     Open,
     ask,
+    build_done_call,
     card,
-    done,
     expect,
     let_pass,
     path_of,
@@ -51,16 +51,16 @@ def count_layouts(page: Any) -> float:
 
 
 def test_new_calls_on_the_page_of_all_calls_wait_behind_a_button(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(12) for frame in done(f"{run}-a{n}")])
+    tell(server, run, *[frame for n in range(12) for frame in build_done_call(f"{run}-a{n}")])
     page = visit("/calls/")
     page.evaluate(WATCH_SHIFTS)
-    tell(server, run, *[frame for n in range(12) for frame in done(f"{run}-b{n}")])
+    tell(server, run, *[frame for n in range(12) for frame in build_done_call(f"{run}-b{n}")])
     page.wait_for_selector("button[data-held='12']")
     assert card(page, f"{run}-b0").count() == 0
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.check("[data-follow]")
     page.wait_for_selector(f"article[data-call-id='{run}-b11']")
-    tell(server, run, *done(f"{run}-c"))
+    tell(server, run, *build_done_call(f"{run}-c"))
     page.wait_for_selector(f"article[data-call-id='{run}-c']")  # following, it comes at once
     page.uncheck("[data-follow]")
 
@@ -71,13 +71,13 @@ def test_a_short_list_on_a_phone_moves_nothing_as_its_runs_continue(server: Serv
         body = "".join(json.dumps(frame) + "\n" for frame in frames)
         assert server.request("POST", where, body, Content_Type="application/x-ndjson")[0] == 200
 
-    send(0, *done("c"))
+    send(0, *build_done_call("c"))
     page = visit(f"/runs/?agent={quote(run, safe='')}", viewport={"width": 390, "height": 844})
     page.evaluate(WATCH_SHIFTS)
-    send(0, *[frame for number in range(12) for frame in done(f"d{number}")])
+    send(0, *[frame for number in range(12) for frame in build_done_call(f"d{number}")])
     page.locator(".run-row", has_text="13").wait_for()
     for number in range(1, 4):
-        send(number, *done("c"))
+        send(number, *build_done_call("c"))
     page.wait_for_selector("button[data-held='3']")
     page.locator("button[data-held]").click()  # rows go down on the reader's own press only
     page.wait_for_function("() => document.querySelectorAll('.run-row').length === 4")
@@ -88,13 +88,16 @@ def test_a_short_list_on_a_phone_moves_nothing_as_its_runs_continue(server: Serv
 def test_calls_that_come_and_go_do_not_change_the_height_of_a_runs_header(
     server: Server, visit: Open, run: str
 ) -> None:
-    failed = done("bad")[0], {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it broke"}}
-    tell(server, run, *failed, *[frame for n in range(12) for frame in done(f"a{n}")])
+    failed = (
+        build_done_call("bad")[0],
+        {"type": "tool.output.error", "call_id": "bad", "error": {"message": "it broke"}},
+    )
+    tell(server, run, *failed, *[frame for n in range(12) for frame in build_done_call(f"a{n}")])
     page = visit(path_of(run), viewport={"width": 390, "height": 844})
     page.evaluate(WATCH_SHIFTS)
     with server.socket(protocol="native", run=run, mode="observe") as socket:
         for n in range(4):
-            for frame, is_running in zip(done(f"b{n}"), (True, False), strict=True):
+            for frame, is_running in zip(build_done_call(f"b{n}"), (True, False), strict=True):
                 socket.send(json.dumps(frame))
                 legend = page.locator("#run-head .legend")
                 legend.filter(has_text="Running" if is_running else f"Done {n + 13}").wait_for()
@@ -102,11 +105,11 @@ def test_calls_that_come_and_go_do_not_change_the_height_of_a_runs_header(
 
 
 def test_an_active_run_moves_nothing_on_the_page(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *[frame for n in range(12) for frame in done(f"a{n}")])
+    tell(server, run, *[frame for n in range(12) for frame in build_done_call(f"a{n}")])
     page = visit(path_of(run))
     page.evaluate(WATCH_SHIFTS)
     for n in range(20):
-        tell(server, run, *done(f"b{n}"))
+        tell(server, run, *build_done_call(f"b{n}"))
     page.wait_for_selector("article[data-call-id=b19][data-state=output-available]", state="attached")
     let_pass(page, 1500)
     assert page.evaluate(SUM_SHIFTS) <= 0.1
@@ -118,26 +121,31 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
 ) -> None:
     def call(n: int) -> list[dict[str, Any]]:
         if not fails or n % fails:
-            return done(f"a{n:03}")
-        return [done(f"a{n:03}")[0], {"type": "tool.output.error", "call_id": f"a{n:03}", "error": {"message": "bad"}}]
+            return build_done_call(f"a{n:03}")
+        return [
+            build_done_call(f"a{n:03}")[0],
+            {"type": "tool.output.error", "call_id": f"a{n:03}", "error": {"message": "bad"}},
+        ]
 
     tell(server, run, *[frame for n in range(120) for frame in call(n)])
     page = visit(path_of(run), viewport={"width": 1280, "height": 800})
     let_pass(page, 500)
     page.evaluate(WATCH_SHIFTS)
-    seen = page.locator("#board > li:visible").first
-    place = seen.bounding_box()
+    first_item = page.locator("#board > li:visible").first
+    place = first_item.bounding_box()
     for n in range(120, 220):
         tell(server, run, *call(n))
     page.wait_for_selector("article[data-call-id=a219]", state="attached")
     let_pass(page, 1500)
-    assert page.evaluate(SUM_SHIFTS) <= 0.02 and seen.bounding_box() == place
+    assert page.evaluate(SUM_SHIFTS) <= 0.02 and first_item.bounding_box() == place
     assert page.locator("article.card").count() <= 80
     assert 95 <= int(page.locator("button.new-calls").inner_text().split()[0]) <= 100  # a few may have come on screen
-    missing = page.locator("#board > .left-out a")
-    shown = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
-    assert sum(b - a - 1 for a, b in pairwise(shown)) == sum(int(text.split()[0]) for text in missing.all_inner_texts())
-    expect(missing).to_have_count(1)
+    gap_link = page.locator("#board > .left-out a")
+    ordinals = page.locator("article.card").evaluate_all("cards => cards.map(card => Number(card.dataset.ordinal))")
+    assert sum(b - a - 1 for a, b in pairwise(ordinals)) == sum(
+        int(text.split()[0]) for text in gap_link.all_inner_texts()
+    )
+    expect(gap_link).to_have_count(1)
     page.locator("button.new-calls").click()
     page.wait_for_selector("button.new-calls", state="detached")
     page.wait_for_function("document.activeElement.dataset.callId === 'a219'")
@@ -154,14 +162,14 @@ def test_a_full_page_of_a_run_keeps_what_its_reader_sees_and_still_gets_the_newe
 def test_who_follows_a_full_run_sees_its_newest_call_and_nothing_jumps(
     server: Server, visit: Open, run: str, burst: int
 ) -> None:
-    tell(server, run, *[frame for n in range(120) for frame in done(f"a{n:03}")])
+    tell(server, run, *[frame for n in range(120) for frame in build_done_call(f"a{n:03}")])
     page = visit(path_of(run))
     page.check("[data-follow]")
     page.evaluate(WAIT_UNTIL_QUIET)
     page.evaluate(WATCH_SHIFTS)
     for n in range(120, 160, burst):
         text = {"type": "text.delta", "text": f"Now I read file {n}."}
-        tell(server, run, text, *[frame for m in range(n, n + burst) for frame in done(f"a{m}")])
+        tell(server, run, text, *[frame for m in range(n, n + burst) for frame in build_done_call(f"a{m}")])
         page.wait_for_selector(f"article[data-call-id=a{n + burst - 1}][data-state=output-available]")
         page.evaluate(WAIT_UNTIL_QUIET)  # on a busy machine, all would come and go in one frame
     newest = card(page, "a159")
@@ -178,7 +186,7 @@ def test_pushed_changes_force_no_layout_of_their_own(server: Server, visit: Open
     page = visit(path_of(run))
     let_pass(page, 500)
     before = count_layouts(page)
-    tell(server, run, *[frame for n in range(60) for frame in done(f"a{n}")])
+    tell(server, run, *[frame for n in range(60) for frame in build_done_call(f"a{n}")])
     page.wait_for_selector("article[data-call-id=a59][data-state=output-available]", state="attached")
     assert count_layouts(page) - before < 40  # one for each card that changed would be 60 or more
 
@@ -229,12 +237,12 @@ def test_an_inbox_that_is_empty_at_times_moves_no_answered_call(server: Server, 
     withdraw_all(server)
     ask(server, run, call_id=f"{run}-0")
     page = visit("/approvals/", viewport={"width": 1280, "height": 800})
-    ended = page.locator("#queue .lines.ended .line")
+    end_lines = page.locator("#queue .lines.ended .line")
     for number in range(1, 6):
         withdraw_all(server)
         expect(page.locator("#queue .line:not(.answered)")).to_have_count(0)
         skip(page, LINE_STAYS)
-        expect(ended).to_have_count(number)
+        expect(end_lines).to_have_count(number)
         if number == 1:
             page.evaluate(WATCH_SHIFTS)
         ask(server, run, call_id=f"{run}-{number}")
@@ -250,15 +258,17 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     for n in range(5):
         ask(server, run, call_id=f"{run}-{n}")
     page = visit("/", viewport={"width": 1280, "height": 800})
-    shown = page.locator("article[data-waiting]")
-    until(lambda: [one.get_attribute("data-call-id") for one in shown.all()] == [f"{run}-{n}" for n in (4, 3, 2)])
-    assert {round(one.bounding_box()["height"]) for one in shown.all()} == {44}
+    waiting_cards = page.locator("article[data-waiting]")
+    until(
+        lambda: [one.get_attribute("data-call-id") for one in waiting_cards.all()] == [f"{run}-{n}" for n in (4, 3, 2)]
+    )
+    assert {round(one.bounding_box()["height"]) for one in waiting_cards.all()} == {44}
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     page.evaluate(WATCH_SHIFTS)
     ask(server, run, call_id=f"{run}-5")
     page.wait_for_selector("#waiting-count[data-waiting-count='6']", state="attached")
     let_pass(page, 1000)
-    assert shown.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
+    assert waiting_cards.count() == 3 and card(page, f"{run}-5").count() == 0  # no line is free
     card(page, f"{run}-3").locator("button[value=deny]").click()
     page.wait_for_selector(f"article[data-call-id='{run}-3'][data-state=output-denied]")
     page.mouse.move(5, 5)
@@ -314,13 +324,13 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     server: Server, visit: Open, run: str, width: int, waiting_before: int
 ) -> None:
     withdraw_all(server)
-    tell(server, run, *done("a"))
+    tell(server, run, *build_done_call("a"))
     for n in range(waiting_before):
         ask(server, run, call_id=f"{run}-{n}")
     page = visit("/", viewport={"width": width, "height": 640})
-    lines, shown = max(1, min(3, waiting_before)), page.locator("article[data-waiting]")
+    lines, waiting_cards = max(1, min(3, waiting_before)), page.locator("article[data-waiting]")
     link, section = page.locator("#all-waiting"), page.locator(".waits")
-    expect(shown).to_have_count(min(3, waiting_before))
+    expect(waiting_cards).to_have_count(min(3, waiting_before))
     expect(link).to_have_text("2 more waiting" if waiting_before == 5 else "All approvals")
     height = section.bounding_box()["height"]
     assert height < 30 + lines * 124
@@ -329,7 +339,7 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
         ask(server, run, call_id=f"{run}-new{n}")
     page.wait_for_selector(f"#all-waiting:text-is('{waiting_before + 4 - lines} more waiting')")
     let_pass(page, 1000)
-    assert shown.count() == lines and section.bounding_box()["height"] == height
+    assert waiting_cards.count() == lines and section.bounding_box()["height"] == height
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     withdraw_all(server)
     expect(page.locator("#board > .departed")).to_have_count(lines)
@@ -392,13 +402,13 @@ def test_a_call_that_its_line_says_completely_is_approved_in_one_press(server: S
 
 
 def test_new_runs_wait_behind_a_button_and_known_ones_change_in_place(server: Server, visit: Open, run: str) -> None:
-    tell(server, f"{run}-old", *done("a"))
+    tell(server, f"{run}-old", *build_done_call("a"))
     page = visit("/runs/")
     page.evaluate(WATCH_SHIFTS)
     row = page.locator(f".run-row:has-text('{run}-old')")
     place = row.bounding_box()
     for n in range(3):
-        tell(server, f"{run}-new{n}", *done("a"))
+        tell(server, f"{run}-new{n}", *build_done_call("a"))
     page.wait_for_selector("button[data-held='3'] >> text=3 new runs")
     tell(server, f"{run}-old", {"type": "run.finished", "outcome": "success"})
     page.wait_for_selector(f".run-row:has-text('{run}-old') >> text=Finished")
@@ -433,15 +443,20 @@ def test_the_numbers_of_tools_change_in_place_and_new_tools_wait(server: Server,
 
 
 def test_no_page_moves_while_agents_work(server: Server, visit: Open, run: str) -> None:
-    tell(server, run, *done("first"))
+    tell(server, run, *build_done_call("first"))
     paths = ["/", "/approvals/", "/runs/", "/calls/", "/sources/", "/policy/", path_of(run)]
     paths += ["/calls/tools/", "/calls/agents/"]
     pages = {path: visit(path, viewport={"width": 1280, "height": 800}) for path in paths}
     for page in pages.values():
         page.evaluate(WATCH_SHIFTS)
     for n in range(12):
-        tell(server, run, *done(f"b{n}"))
-        tell(server, f"{run}-{n}", *done("a"), {"type": "run.finished", "outcome": "success" if n % 2 else "error"})
+        tell(server, run, *build_done_call(f"b{n}"))
+        tell(
+            server,
+            f"{run}-{n}",
+            *build_done_call("a"),
+            {"type": "run.finished", "outcome": "success" if n % 2 else "error"},
+        )
         ask(server, f"{run}-{n % 3}", call_id=f"{run}-{n}", path=f"{n}.py")
         if n % 3 == 2:
             server.request("POST", f"/api/v1/approvals/{waiting(server)[0]}/withdraw", {})
@@ -458,7 +473,7 @@ def test_a_run_fits_on_a_phone_with_its_status_calls_and_duration(
     server: Server, visit: Open, run: str, width: int
 ) -> None:
     long_run = f"{run}-{'long-name-' * 6}"
-    tell(server, long_run, *[frame for n in range(3) for frame in done(f"a{n}")])
+    tell(server, long_run, *[frame for n in range(3) for frame in build_done_call(f"a{n}")])
     page = visit("/runs/", viewport={"width": width, "height": 640})
     table = page.locator(".table:has(.run-row)")
     assert table.evaluate("table => table.scrollWidth <= table.clientWidth")

@@ -45,12 +45,12 @@ class Agent:
         self.ran: list[str] = []
         self.tools = Tools({name: self._tool(name) for name in ("lookup", "wipe", "slow")} | {"agent": self.agent}, run)
         self.inner: Callable[[], Any] = lambda: None
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.start_event, self.go_on = threading.Event(), threading.Event()
 
     def _tool(self, name: str) -> Callable[..., str]:
         def tool(key: str = "") -> str:
             if name == "slow":
-                self.begun.set()
+                self.start_event.set()
                 assert self.go_on.wait(PATIENCE)
             self.ran.append(f"{name} {key}".strip())
             return name
@@ -68,7 +68,7 @@ def test_a_denied_tool_under_the_id_of_one_that_runs_is_asked_about_and_denied(r
     answers: list[Answer] = []
     first = threading.Thread(target=lambda: answers.append(agent.tools.call("slow", {}, "1")))
     first.start()
-    assert agent.begun.wait(PATIENCE)
+    assert agent.start_event.wait(PATIENCE)
     second = agent.tools.call("wipe", {}, "1")
     agent.go_on.set()
     first.join(PATIENCE)

@@ -32,14 +32,14 @@ def test_no_server_denies() -> None:
 def test_arguments_that_cannot_be_judged_are_denied(args: Any) -> None:
     with Gate() as gate:
         assert Toolcards(gate.url, "key").decide("r1", "c1", "bash", args).effect == "deny"
-    assert gate.asked == []
+    assert gate.requests == []
 
 
 @pytest.mark.parametrize("tool", ["bash\0", "bash\ud800", {"name": "bash", "source": "\0"}])
 def test_tools_that_cannot_be_judged_are_denied(tool: Any) -> None:
     with Gate() as gate:
         assert Toolcards(gate.url, "key").decide("r1", "c1", tool, {}).effect == "deny"
-    assert gate.asked == []
+    assert gate.requests == []
 
 
 def test_over_a_socket_too_and_the_card_says_so() -> None:
@@ -76,8 +76,8 @@ def test_a_forgotten_question_denies_at_once() -> None:
 
 
 def test_a_permit_that_expired_meanwhile_denies() -> None:
-    gone = plain({"error": {"code": "expired", "message": "This permit has expired."}}, status="410 Gone")
-    with Gate(tamper=answer_in_order(gone, stage="claim")) as gate:
+    expired_answer = plain({"error": {"code": "expired", "message": "This permit has expired."}}, status="410 Gone")
+    with Gate(tamper=answer_in_order(expired_answer, stage="claim")) as gate:
         decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert decision.effect == "deny" and "expired" in decision.text
 

@@ -11,7 +11,7 @@ from tests.support.fake_gate import AWAY, Answer, Gate, answer_in_order, plain
 from tests.support.server import PATIENCE
 from toolcards.client import Toolcards, gate_client, gated
 
-LOST = [Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), AWAY, plain({}, status="429 Slow Down")]
+LOST_ANSWERS = [Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), AWAY, plain({}, status="429 Slow Down")]
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +31,14 @@ def cards(gate: Gate) -> Toolcards:
 
 
 def bodies(gate: Gate, stage: str) -> list[dict[str, Any]]:
-    return [body for now, body in gate.asked if now == stage]
+    return [body for now, body in gate.requests if now == stage]
 
 
-@pytest.mark.parametrize("lost", LOST, ids=["closed", "half", "away", "throttled"])
-def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(gate: Gate, cards: Toolcards, lost: Answer) -> None:
-    gate.tamper = answer_in_order(lost, None, stage="claim")
+@pytest.mark.parametrize("lost_answer", LOST_ANSWERS, ids=["closed", "half", "away", "throttled"])
+def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(
+    gate: Gate, cards: Toolcards, lost_answer: Answer
+) -> None:
+    gate.tamper = answer_in_order(lost_answer, None, stage="claim")
     assert cards.ask("r1", "c1", "bash", {}).allowed
     claims = bodies(gate, "claim")
     assert len(claims) == 2 and claims[0] == claims[1] and claims[0]["claim_id"]
@@ -50,7 +52,7 @@ def test_a_claim_whose_answers_are_all_lost_runs_nothing(gate: Gate, cards: Tool
 
 def test_a_claim_that_was_refused_or_answered_wrongly_is_not_sent_again(gate: Gate, cards: Toolcards) -> None:
     for answer in (plain({}, status="410 Gone"), plain({"state": "claimed"})):
-        gate.asked.clear()
+        gate.requests.clear()
         gate.tamper = answer_in_order(answer, stage="claim")
         assert not cards.ask("r1", "c1", "bash", {}).allowed
         assert len(bodies(gate, "claim")) == 1

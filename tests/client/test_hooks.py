@@ -31,10 +31,10 @@ class Cards:
     url, key = "http://127.0.0.1:9", "tck_x"
 
     def __init__(self, effect: str = "allow") -> None:
-        self.effect, self.results, self.asked = effect, list[Any](), list[Any]()
+        self.effect, self.results, self.questions = effect, list[Any](), list[Any]()
 
     def ask(self, run: str, call_id: str, tool: str, args: Any, **more: Any) -> Decision:
-        self.asked.append(args)
+        self.questions.append(args)
         return Decision(self.effect, call_id=call_id, code="rule_denied", text="No.", args=args)
 
     async def aask(self, *args: Any, **more: Any) -> Decision:
@@ -50,17 +50,17 @@ class Cards:
 
 class Ears:
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
 
     def after(self, call: dict[str, Any]) -> None:
-        self.heard.append(call)
+        self.messages.append(call)
 
     error = settled = after
 
     @property
     def events(self) -> list[str]:
         hooks.drain()
-        return [call["event"].rpartition(".")[2] for call in self.heard]
+        return [call["event"].rpartition(".")[2] for call in self.messages]
 
 
 class Before:
@@ -94,8 +94,8 @@ def test_a_success_a_failure_and_an_interruption_are_distinguished() -> None:
     with pytest.raises(KeyboardInterrupt):
         gated(cards)(raising(KeyboardInterrupt()))(1)
     assert ears.events == ["after", "settled", "error", "settled", "settled"]
-    assert [call.get("outcome") for call in ears.heard if "outcome" in call] == ["ok", "error", "aborted"]
-    error = next(call for call in ears.heard if call["event"].endswith("error"))
+    assert [call.get("outcome") for call in ears.messages if "outcome" in call] == ["ok", "error", "aborted"]
+    error = next(call for call in ears.messages if call["event"].endswith("error"))
     assert (error["error"]["code"], error["retryable"], error["authority"]) == ("connect_failed", True, "tool")
     assert cards.results[1]["error"]["code"] == "connect_failed" and cards.results[2]["outcome"] == "aborted"
 
@@ -106,7 +106,7 @@ def test_a_veto_is_denied_before_anybody_is_asked_and_a_crash_is_no_veto() -> No
         ears, cards = plugged(Before(answer)), Cards()
         with pytest.raises(Denied) as caught:
             gated(cards)(lambda x: x)(1)  # type: ignore[arg-type]
-        assert caught.value.decision.code == code and not cards.asked
+        assert caught.value.decision.code == code and not cards.questions
         assert ears.events == ["error", "settled"]
         hooks.clear()
 
@@ -114,7 +114,7 @@ def test_a_veto_is_denied_before_anybody_is_asked_and_a_crash_is_no_veto() -> No
 def test_replaced_arguments_are_the_ones_that_are_asked_about() -> None:
     plugged(Before(lambda call: {"input": {"x": call["input"]["x"] * 10}}))
     cards: Any = Cards()
-    assert gated(cards)(lambda x: x)(4) == 40 and cards.asked == [{"x": 40}]
+    assert gated(cards)(lambda x: x)(4) == 40 and cards.questions == [{"x": 40}]
 
 
 def test_a_plugin_that_takes_too_long_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,17 +128,17 @@ def test_a_plugin_that_takes_too_long_stops_the_call(monkeypatch: pytest.MonkeyP
 
 
 def test_a_call_that_is_aborted_during_before_is_settled_after_it() -> None:
-    heard: list[str] = []
+    outcomes: list[str] = []
     is_running, goes_on = threading.Event(), threading.Event()
 
     class Slow:
         def before(self, call: dict[str, Any]) -> None:
             is_running.set()
             goes_on.wait(PATIENCE)
-            heard.append("before")
+            outcomes.append("before")
 
         def settled(self, call: dict[str, Any]) -> None:
-            heard.append(call["outcome"])
+            outcomes.append(call["outcome"])
 
     hooks.register(Slow())
     attempt = hooks.Attempt("r", "c", "Bash")
@@ -150,7 +150,7 @@ def test_a_call_that_is_aborted_during_before_is_settled_after_it() -> None:
     thread.join(PATIENCE)
     attempt.settle("ok")  # too late
     hooks.drain()
-    assert heard == ["before", "aborted"]
+    assert outcomes == ["before", "aborted"]
 
 
 def test_plugins_receive_nothing_about_a_call_aborted_earlier_than_its_before() -> None:
@@ -185,14 +185,14 @@ def test_a_task_that_is_canceled_during_before_is_settled() -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(cancel(), PATIENCE))
-    assert ears.events == ["settled"] and ears.heard[0]["outcome"] == "aborted"
+    assert ears.events == ["settled"] and ears.messages[0]["outcome"] == "aborted"
 
 
 def test_a_denial_by_the_gate_is_settled_too() -> None:
     ears = plugged()
     with pytest.raises(Denied):
         gated(Cards("deny"))(lambda x: x)(1)  # type: ignore[arg-type]
-    assert ears.events == ["error", "settled"] and ears.heard[0]["error"]["code"] == "policy_denied"
+    assert ears.events == ["error", "settled"] and ears.messages[0]["error"]["code"] == "policy_denied"
 
 
 def test_a_client_that_is_stopped_while_waiting_closes_what_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +200,8 @@ def test_a_client_that_is_stopped_while_waiting_closes_what_it_began(monkeypatch
     monkeypatch.setattr(cards, "ask", lambda *args, **more: raising(KeyboardInterrupt())(None))
     with pytest.raises(KeyboardInterrupt):
         gated(cards)(lambda x: x)(1)  # type: ignore[arg-type]
-    assert ears.events == ["settled"] and ears.heard[0]["outcome"] == "aborted"
-    ears.heard.clear()
+    assert ears.events == ["settled"] and ears.messages[0]["outcome"] == "aborted"
+    ears.messages.clear()
     monkeypatch.setattr(hooks, "_call_with_limit", lambda *args: raising(KeyboardInterrupt())(None))  # Ctrl-C meanwhile
     attempt = hooks.Attempt("r", "c", "t")
     with pytest.raises(KeyboardInterrupt):

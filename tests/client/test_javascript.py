@@ -36,7 +36,7 @@ def run() -> str:
     return f"run-{uuid.uuid4().hex}"
 
 
-def asked(gate: Gate) -> list[tuple[str, int, str]]:
+def list_calls(gate: Gate) -> list[tuple[str, int, str]]:
     return [(call.call_id, call.attempt, call.tool) for call in gate.calls]
 
 
@@ -51,8 +51,8 @@ def test_a_denied_tool_under_an_id_that_was_allowed_does_not_run(
     """The same id and the same arguments: only the tool differs."""
     result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, WIPE], how=how)
     assert result["ran"] == [["lookup", {}]] and "The test says deny." in result["said"][0], result
-    assert sorted(tool for _, _, tool in asked(gate)) == ["lookup", "wipe"]
-    assert len({(call_id, attempt) for call_id, attempt, _ in asked(gate)}) == 2
+    assert sorted(tool for _, _, tool in list_calls(gate)) == ["lookup", "wipe"]
+    assert len({(call_id, attempt) for call_id, attempt, _ in list_calls(gate)}) == 2
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -62,7 +62,7 @@ def test_every_call_of_one_id_is_asked_about(node: Node, gate: Gate, run: str, c
     calls = [LOOKUP | {"args": {"n": n}} for n in (1, 2, 1)]
     result = node.play(client=client, url=gate.url, run=run, calls=calls, how=how)
     assert sorted(args["n"] for _, args in result["ran"]) == [1, 1, 2] and result["said"] == []
-    assert len({(call_id, attempt) for call_id, attempt, _ in asked(gate)}) == 3
+    assert len({(call_id, attempt) for call_id, attempt, _ in list_calls(gate)}) == 3
     assert sorted(call.args["n"] for call in gate.calls) == [1, 1, 2]
 
 
@@ -71,29 +71,29 @@ def test_an_id_is_a_new_attempt_after_its_call_ended_and_another_call_while_it_i
     node: Node, gate: Gate, run: str, client: str
 ) -> None:
     node.play(client=client, url=gate.url, run=run, calls=[LOOKUP, LOOKUP, WIPE, LOOKUP], how="in turn")
-    assert [(call_id, attempt) for call_id, attempt, _ in asked(gate)] == [("call_0", n) for n in (1, 2, 3, 4)]
-    value = lambda: sorted(body["attempt"] for stage, body in gate.asked if stage == "result")  # noqa: E731
+    assert [(call_id, attempt) for call_id, attempt, _ in list_calls(gate)] == [("call_0", n) for n in (1, 2, 3, 4)]
+    value = lambda: sorted(body["attempt"] for stage, body in gate.requests if stage == "result")  # noqa: E731
     until(lambda: value() == [1, 2, 4])  # the denied one did not run
     gate.calls.clear()
     node.play(client=client, url=gate.url, run=f"{run}-2", calls=[LOOKUP, LOOKUP], how="nested")
-    assert [(call_id, attempt) for call_id, attempt, _ in asked(gate)] == [("call_0", 1), ("call_0#2", 1)]
+    assert [(call_id, attempt) for call_id, attempt, _ in list_calls(gate)] == [("call_0", 1), ("call_0#2", 1)]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_other_runs_have_ids_of_their_own(node: Node, gate: Gate, run: str, client: str) -> None:
     for name in (f"{run}-a", f"{run}-b"):
         assert node.play(client=client, url=gate.url, run=name, calls=[LOOKUP])["ran"] == [["lookup", {}]]
-    assert {(call_id, attempt) for call_id, attempt, _ in asked(gate)} == {("call_0", 1)}
+    assert {(call_id, attempt) for call_id, attempt, _ in list_calls(gate)} == {("call_0", 1)}
 
 
 def test_a_claim_names_attempt_tool_and_both_digests(node: Node, gate: Gate, run: str) -> None:
     node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
     (call,) = gate.calls
-    (claim,) = (body for stage, body in gate.asked if stage == "claim")
+    (claim,) = (body for stage, body in gate.requests if stage == "claim")
     assert claim.pop("claim_id")
     assert claim == {
-        "call_id": "call_0", "attempt": 1, "args_sha256": call.bound["args_sha256"], "schema_sha256": "",
-        "tool": {"name": "lookup", "source": ""}, "call_sha256": call.bound["call_sha256"],
+        "call_id": "call_0", "attempt": 1, "args_sha256": call.binding["args_sha256"], "schema_sha256": "",
+        "tool": {"name": "lookup", "source": ""}, "call_sha256": call.binding["call_sha256"],
     }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_an_edit_that_the_tool_does_not_take_does_not_run(node: Node, gate: Gate
     result = node.play(client=client, url=gate.url, run=run, calls=[call])
     assert result["ran"] == [] and "does not accept them" in result["said"][0], result
     until(lambda: "result" in gate.stages())
-    assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "error"
+    assert next(body["outcome"] for stage, body in gate.requests if stage == "result") == "error"
 
 
 CENTS = {
@@ -170,17 +170,17 @@ def test_arguments_that_change_while_a_person_is_asked_do_not_run(
 def test_a_call_that_is_stopped_while_it_waits_does_not_run(
     node: Node, gate: Gate, run: str, client: str, stage: str
 ) -> None:
-    held = threading.Event()
+    hold = threading.Event()
 
     def late(now: str, honest: Any) -> Answer | None:
         if now == stage:
-            held.wait(PATIENCE)
+            hold.wait(PATIENCE)
         return None
 
     gate.tamper = late
     call = {"tool": "ask" if stage == "poll" else "lookup", "id": "c", "args": {}}
     result = node.play(client=client, url=gate.url, run=run, calls=[call], stopAfter=300)
-    held.set()
+    hold.set()
     assert result["ran"] == [] and result["said"][0].endswith("The run was stopped."), result
     if stage == "poll":
         until(lambda: "withdraw" in gate.stages())
@@ -192,7 +192,7 @@ def test_a_call_that_is_stopped_while_it_waits_does_not_run(
 @pytest.mark.parametrize("client", CLIENTS)
 def test_no_connection_is_used_twice_so_that_none_is_met_closed(node: Node, gate: Gate, run: str, client: str) -> None:
     """A server, or a proxy before it, closes idle connections when it likes."""
-    gate.idle = lambda answered: True
+    gate.idle = lambda number: True
     calls = [{"tool": "lookup", "id": f"c{n}", "args": {}} for n in range(5)]
     result = node.play(client=client, url=gate.url, run=run, calls=calls, how="in turn")
     assert len(result["ran"]) == 5 and result["said"] == []
@@ -208,17 +208,17 @@ def test_a_question_whose_connection_closes_without_an_answer_is_not_asked_again
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize(("lost", "ran"), [(1, 1), (2, 1), (3, 0)])
+@pytest.mark.parametrize(("lost_answers", "ran"), [(1, 1), (2, 1), (3, 0)])
 def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(
-    node: Node, gate: Gate, run: str, client: str, lost: int, ran: int
+    node: Node, gate: Gate, run: str, client: str, lost_answers: int, ran: int
 ) -> None:
     def tamper(stage: str, honest: Any) -> Answer | None:
-        return Answer([]) if stage == "claim" and gate.stages().count("claim") <= lost else None
+        return Answer([]) if stage == "claim" and gate.stages().count("claim") <= lost_answers else None
 
     gate.tamper = tamper
     result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
-    claims = [body for stage, body in gate.asked if stage == "claim"]
-    assert len(result["ran"]) == ran and len(claims) == min(lost + 1, 3)
+    claims = [body for stage, body in gate.requests if stage == "claim"]
+    assert len(result["ran"]) == ran and len(claims) == min(lost_answers + 1, 3)
     assert claims[0]["claim_id"] and all(claim == claims[0] for claim in claims)
 
 
@@ -236,7 +236,7 @@ def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: 
 )
 def test_arguments_that_cannot_be_judged_are_not_asked_about(node: Node, gate: Gate, run: str, args: Any) -> None:
     result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"args": args}])
-    assert result["ran"] == [] and "cannot be evaluated" in result["said"][0] and gate.asked == []
+    assert result["ran"] == [] and "cannot be evaluated" in result["said"][0] and gate.requests == []
 
 
 @pytest.mark.parametrize("client", ["runs", "gated", "toolApproval", "tanstack"])
@@ -246,4 +246,4 @@ def test_the_end_of_the_agents_own_time_is_said_to_be_that(node: Node, run: str,
         gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
         result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], seconds=0.5)
         assert result["ran"] == [] and "No one answered in time." in result["said"][0], result
-        until(lambda: ("withdraw", {"timed_out": True}) in gate.asked)
+        until(lambda: ("withdraw", {"timed_out": True}) in gate.requests)

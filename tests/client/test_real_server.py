@@ -22,7 +22,7 @@ from tests.support.voter import Voter
 from toolcards.client import Denied, Toolcards, gated
 
 pytestmark = pytest.mark.slow
-ASKED = {"command": "git push"}
+PUSH = {"command": "git push"}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_permit_is_good_for_one_execution(cards: Toolcards, run: str) -> None:
 
 @pytest.mark.parametrize(("answer", "effect"), [("approve", "allow"), ("deny", "deny")])
 def test_a_person_answers_the_long_poll(cards: Toolcards, voter: Voter, run: str, answer: str, effect: str) -> None:
-    decision = cards.decide(run, "c1", "bash", ASKED)
+    decision = cards.decide(run, "c1", "bash", PUSH)
     assert decision.waiting
     threading.Timer(0.3, voter.vote, (run, answer)).start()
     assert cards.wait(decision, seconds=PATIENCE).effect == effect
@@ -96,21 +96,21 @@ async def test_a_run_is_shown_and_gated_over_one_socket(
         first.partial("one line")
         first.output("three lines")
         second = agent_run.call("bash", "c2")
-        asking = asyncio.create_task(second.allowed(ASKED))
+        question = asyncio.create_task(second.allowed(PUSH))
         await asyncio.to_thread(voter.vote, run, "approve")
-        assert await asking == ASKED
+        assert await question == PUSH
         second.error("", retryable=True)
         third = agent_run.call("bash", "c3")
-        asking = asyncio.create_task(third.allowed(ASKED))
+        question = asyncio.create_task(third.allowed(PUSH))
         await asyncio.to_thread(voter.vote, run, "deny", "not today")
         with pytest.raises(Denied, match="not today"):
-            await asking
+            await question
     result = calls(server, run)
     states = {name: call["state"] for name, call in result.items()}
     assert states == {"c1": "output-available", "c2": "output-error", "c3": "output-denied"}
     assert not agent_run.refused and not any(call["anomalies"] for call in result.values())
-    shown = server.get(f"/api/v1/runs/{run}")
-    assert (shown["status"], shown["agent"], shown["title"]) == ("finished", "scribe", "Notes")
+    run_answer = server.get(f"/api/v1/runs/{run}")
+    assert (run_answer["status"], run_answer["agent"], run_answer["title"]) == ("finished", "scribe", "Notes")
 
 
 async def test_a_flood_is_written_whole(server: Server, cards: Toolcards, run: str) -> None:
@@ -128,7 +128,7 @@ async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
         away = Toolcards(server.base, server.key).run(run, offline=3 * PATIENCE)
         async with asyncio.timeout(4 * PATIENCE), away as agent_run:
             call = agent_run.call("write_file", "c1")
-            asking = asyncio.create_task(agent_run.call("bash", "c2").allowed(ASKED))
+            question = asyncio.create_task(agent_run.call("bash", "c2").allowed(PUSH))
             await asyncio.to_thread(Voter(server).waiting, run)  # both calls are committed
             for number in range(300):
                 call.delta(f"{number} ")
@@ -139,7 +139,7 @@ async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
             await asyncio.to_thread(server.start)
             await agent_run.flushed()
             await asyncio.to_thread(Voter(server).vote, run, "approve")
-            assert await asking == ASKED
+            assert await question == PUSH
             text = calls(server, run)["c1"]["input_text"]
         assert text == "".join(f"{number} " for number in range(600))
 
@@ -159,28 +159,28 @@ async def test_a_wrong_key_denies_and_says_so(server: Server, run: str) -> None:
 def run_two_calls(cards: Toolcards, run: str) -> list[Any]:
     """Report and gate one call, as each agent run of a conversation does."""
     with cards.run(run, agent="nightly", offline=5) as stream:
-        watched = stream.call("read_file")
-        watched.available({"path": "watched.txt"})
-        watched.output("watched")
+        watched_call = stream.call("read_file")
+        watched_call.available({"path": "watched.txt"})
+        watched_call.output("watched")
         call = stream.call("read_file")
         decision = call.decision_now({"path": "a.txt"}, seconds=PATIENCE)
         if decision.allowed:
             call.output({"lines": 3})
-        return [watched.id, call.id, decision]
+        return [watched_call.id, call.id, decision]
 
 
 def test_a_name_that_the_next_agent_run_uses_again_loses_no_call(server: Server, cards: Toolcards, run: str) -> None:
     for _ in range(2):
-        watched, gated_call, decision = run_two_calls(cards, run)
+        watched_call, gated_call, decision = run_two_calls(cards, run)
         assert decision.allowed, decision.text
-        assert {calls(server, run)[call]["state"] for call in (watched, gated_call)} == {"output-available"}
+        assert {calls(server, run)[call]["state"] for call in (watched_call, gated_call)} == {"output-available"}
     assert len(calls(server, run)) == 4
 
 
 def test_two_agent_runs_of_one_name_at_once_lose_no_call(server: Server, cards: Toolcards, run: str) -> None:
-    with cards.run(run, agent="left") as left, cards.run(run, agent="right") as right:
+    with cards.run(run, agent="left") as left_run, cards.run(run, agent="right") as right_run:
         for index in range(20):
-            for stream in (left, right):
+            for stream in (left_run, right_run):
                 call = stream.call("read_file", f"{stream.agent}-{index}")
                 call.available({"path": "a.txt"})
                 call.output("read")
@@ -227,8 +227,8 @@ def test_calls_outside_any_run_have_an_agent_and_a_run_that_ends_with_the_proces
     program.write_text(PROGRAM.format(agent=option))
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TOOLCARDS_URL": server.base, "TOOLCARDS_AGENT_KEY": server.key}
     process = subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True, timeout=PATIENCE)
-    allowed, returned, raised = process.stdout.splitlines()
-    assert (allowed, returned) == ("ran", "No one answered in time.")
+    allowed, return_line, raised = process.stdout.splitlines()
+    assert (allowed, return_line) == ("ran", "No one answered in time.")
     assert raised == "ToolError: No one answered in time."
     run = next(run for run in server.get("/api/v1/runs?limit=50")["runs"] if run["run"].startswith("functions-"))
     assert (run["agent"], run["status"]) == (agent, "finished")
@@ -246,10 +246,10 @@ def test_a_long_result_is_cut_with_a_mark_and_the_run_continues(server: Server, 
             call.output(output)
         stream.text("x" * (2 << 20))
         stream.call("read_file", "after").available({"path": "a.txt"})
-    shown = calls(server, run)
-    assert [shown[f"c{index}"]["state"] for index in range(4)] == ["output-available"] * 4
-    assert all("characters in all)" in shown[f"c{index}"]["output"] for index in range(3))
-    assert shown["c3"]["output"] == "short" and "after" in shown and stream.dead is None
+    call_cards = calls(server, run)
+    assert [call_cards[f"c{index}"]["state"] for index in range(4)] == ["output-available"] * 4
+    assert all("characters in all)" in call_cards[f"c{index}"]["output"] for index in range(3))
+    assert call_cards["c3"]["output"] == "short" and "after" in call_cards and stream.dead is None
 
 
 def test_a_long_result_over_http_is_cut_with_a_mark(server: Server, cards: Toolcards, run: str) -> None:
@@ -279,9 +279,9 @@ def test_a_frame_beyond_the_servers_own_limit_ends_no_run(tmp_path: Path) -> Non
             long = stream.call("read_file", "long")
             long.available({"path": "a.txt"})
             long.output("x" * 200_000)
-            refused = stream.call("read_file", "refused").decision_now({"path": "x" * 200_000})
+            refused_decision = stream.call("read_file", "refused").decision_now({"path": "x" * 200_000})
             assert stream.call("read_file", "after").decision_now({"path": "a.txt"}).allowed
-        assert (refused.code, stream.dead) == ("invalid_args", None)
+        assert (refused_decision.code, stream.dead) == ("invalid_args", None)
         assert {"long", "after"} <= calls(small, "small").keys()
 
 
@@ -290,16 +290,16 @@ def test_a_time_limit_of_the_agent_reads_the_same_in_every_helper(server: Server
     def execute(command: str) -> str:
         return "ran"
 
-    by_http = cards.ask(run, "http", "bash", ASKED, seconds=0.3)
-    by_async = asyncio.run(cards.aask(run, "async", "bash", ASKED, seconds=0.3))
+    by_http = cards.ask(run, "http", "bash", PUSH, seconds=0.3)
+    by_async = asyncio.run(cards.aask(run, "async", "bash", PUSH, seconds=0.3))
     with cards.run(run, agent="scribe") as stream:
-        by_socket = stream.call("bash", "socket").decision_now(ASKED, seconds=0.3)
+        by_socket = stream.call("bash", "socket").decision_now(PUSH, seconds=0.3)
     with pytest.raises(Denied) as denied:
         execute("git push")
     for decision in (by_http, by_async, by_socket, denied.value.decision):
         assert (decision.code, decision.text) == ("approval_expired", "No one answered in time.")
-    shown = calls(server, run).values()
-    assert [(call["state"], call["approval"]["state"]) for call in shown] == [("output-denied", "cancelled")] * 4
+    call_cards = calls(server, run).values()
+    assert [(call["state"], call["approval"]["state"]) for call in call_cards] == [("output-denied", "cancelled")] * 4
 
 
 def test_an_edit_that_does_not_fit_the_function_is_not_run(
@@ -336,7 +336,7 @@ def break_off_body(server: Server, run: str) -> None:
     """Send half a body that watches the run, as a mirror does, and close the connection."""
     frames = [
         {"type": "run.started", "agent": "scribe"},
-        {"type": "tool.input.available", "call_id": "c1", "tool": "bash", "input": ASKED},
+        {"type": "tool.input.available", "call_id": "c1", "tool": "bash", "input": PUSH},
     ]
     body = "".join(f"{json.dumps(frame)}\n" for frame in frames).encode()
     head = (
@@ -355,9 +355,9 @@ def test_a_question_outlives_a_blip_while_its_agent_polls(tmp_path: Path, blip: 
         cards = Toolcards(server.base, server.key, timeout=PATIENCE)
         if blip == "a body breaks off":
             break_off_body(server, "run")
-        asked = cards.decide("run", "c1", "bash", ASKED)
+        first_decision = cards.decide("run", "c1", "bash", PUSH)
         with ThreadPoolExecutor() as pool:
-            waiting = pool.submit(cards.wait, asked, seconds=3 * PATIENCE)
+            waiting = pool.submit(cards.wait, first_decision, seconds=3 * PATIENCE)
             if blip != "a body breaks off":
                 (server.stop if "restarts" in blip else server.kill)()
                 server.start()
@@ -365,8 +365,8 @@ def test_a_question_outlives_a_blip_while_its_agent_polls(tmp_path: Path, blip: 
             Voter(server).vote("run", "approve")
             decision = waiting.result()
         assert decision.allowed, decision.text
-        claimed = cards.claim(decision)
-        assert claimed.allowed and cards.result("run", "c1", output="pushed")
+        claim = cards.claim(decision)
+        assert claim.allowed and cards.result("run", "c1", output="pushed")
         call = calls(server, "run")["c1"]
         assert (call["state"], call["anomalies"]) == ("output-available", [])
 
@@ -377,7 +377,7 @@ def test_a_question_on_a_socket_outlives_a_blip(tmp_path: Path, blip: str) -> No
         cards = Toolcards(server.base, server.key, timeout=PATIENCE)
         with cards.run("run", agent="scribe") as stream, ThreadPoolExecutor() as pool:
             call = stream.call("bash", "c1")
-            deciding = pool.submit(call.decision_now, ASKED, seconds=3 * PATIENCE)
+            deciding = pool.submit(call.decision_now, PUSH, seconds=3 * PATIENCE)
             Voter(server).waiting("run")
             (server.stop if blip == "restarts" else server.kill)()
             time.sleep(2 * GRACE)
@@ -386,5 +386,5 @@ def test_a_question_on_a_socket_outlives_a_blip(tmp_path: Path, blip: str) -> No
             Voter(server).vote("run", "approve")
             assert deciding.result().allowed
             call.output("pushed")
-        shown = calls(server, "run")["c1"]
-        assert (shown["state"], shown["anomalies"]) == ("output-available", [])
+        card = calls(server, "run")["c1"]
+        assert (card["state"], card["anomalies"]) == ("output-available", [])

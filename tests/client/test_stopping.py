@@ -34,7 +34,7 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
     gate: Gate, stage: str, tool: str, afterwards: str
 ) -> None:
     """Also where the answer comes after the task is gone: a question that was opened, a permit that was claimed."""
-    result, go = hold_stage(gate, stage)
+    result, release = hold_stage(gate, stage)
     ran: list[str] = []
 
     @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool=tool)
@@ -46,15 +46,15 @@ async def test_a_task_that_is_cancelled_runs_nothing_and_gives_back_what_it_got(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    go.set()
+    release.set()
     await asyncio.to_thread(until, lambda: afterwards in gate.stages())
     assert ran == []
     if afterwards == "result":
-        assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "aborted"
+        assert next(body["outcome"] for stage, body in gate.requests if stage == "result") == "aborted"
 
 
 async def test_over_a_socket_too(gate: Gate) -> None:
-    result, go = hold_stage(gate, "message")
+    result, release = hold_stage(gate, "message")
     ran: list[str] = []
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:
         task = asyncio.create_task(Tools({"bash": lambda: ran.append("bash")}, run).acall("bash", {}, "c"))
@@ -62,15 +62,15 @@ async def test_over_a_socket_too(gate: Gate) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        go.set()
+        release.set()
         await asyncio.wait_for(run.flushed(), PATIENCE)
-    entries = [frame["error"]["code"] for kind, frame in gate.asked if kind == "tool.output.error"]
+    entries = [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"]
     assert (ran, entries) == ([], ["aborted"])
 
 
 async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gate: Gate) -> None:
     """Another task holds the same object: what runs is what was evaluated, or what is reported as edited."""
-    result, go = hold_stage(gate, "poll")
+    result, release = hold_stage(gate, "poll")
     ran: list[Any] = []
     shared = {"paths": ["/tmp"]}
 
@@ -81,20 +81,20 @@ async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gat
     task = asyncio.create_task(delete(shared))
     assert await asyncio.to_thread(result.wait, PATIENCE)
     shared["paths"].append("/")
-    go.set()
+    release.set()
     await task
     assert ran == [{"paths": ["/tmp"]}]
 
 
 async def test_nor_in_a_loop_of_ones_own(gate: Gate) -> None:
-    result, go = hold_stage(gate, "message")
+    result, release = hold_stage(gate, "message")
     ran: list[Any] = []
     args = {"paths": ["/tmp"]}
     async with Toolcards(gate.url, "key").run("r1", linger=1) as run:
         task = asyncio.create_task(Tools({"bash": lambda paths: ran.append(paths)}, run).acall("bash", args, "c"))
         assert await asyncio.to_thread(result.wait, PATIENCE)
         args["paths"].append("/")
-        go.set()
+        release.set()
         await task
     assert ran == [["/tmp"]]
 
@@ -110,11 +110,11 @@ def test_an_edit_that_the_function_does_not_take_runs_nothing(gate: Gate, edited
 
     with pytest.raises(TypeError):
         gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1")(ask)("/tmp")
-    assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "error"
+    assert next(body["outcome"] for stage, body in gate.requests if stage == "result") == "error"
     with Toolcards(gate.url, "key").run("r2", linger=1) as run:
         answer = Tools([ask], run).call("ask", {"path": "/tmp"}, "c")
     assert (answer.state, ran) == ("output-error", [])
-    assert [frame["error"]["code"] for kind, frame in gate.asked if kind == "tool.output.error"] == ["invalid_input"]
+    assert [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"] == ["invalid_input"]
 
 
 # ---------------------------------------------------------------- clocks, forks, ends

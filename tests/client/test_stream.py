@@ -17,7 +17,7 @@ class Script:
     """A server that does what the test says, one function per connection, and writes down the frames it got."""
 
     def __init__(self, *connections):
-        self.connections, self.got = list(connections), []
+        self.connections, self.messages = list(connections), []
 
     async def __call__(self, socket):
         behave = self.connections.pop(0) if len(self.connections) > 1 else self.connections[0]
@@ -25,12 +25,12 @@ class Script:
             await behave(self, socket)
 
     async def frames(self, socket, expected):
-        got = []
-        while len(got) < expected:
+        messages = []
+        while len(messages) < expected:
             message = json.loads(await socket.recv())
-            got += message if isinstance(message, list) else [message]
-        self.got += got
-        return got
+            messages += message if isinstance(message, list) else [message]
+        self.messages += messages
+        return messages
 
 
 async def ack_all(script, socket):
@@ -43,12 +43,12 @@ async def ack_all(script, socket):
                 await decide(socket, frame["call_id"], "allow", frame["input"])
 
 
-async def decide(socket, call_id, decision, judged, **more):
-    bound = {
+async def decide(socket, call_id, decision, input_value, **more):
+    binding = {
         "run": "r1", "call_id": call_id, "attempt": 1, "tool": {"name": "bash", "source": ""},
-        "args_sha256": digest(judged), "call_sha256": call_digest(judged, name="bash"),
+        "args_sha256": digest(input_value), "call_sha256": call_digest(input_value, name="bash"),
     }  # fmt: skip
-    await socket.send(json.dumps({"type": "decision", "decision": decision, **bound, **more}))
+    await socket.send(json.dumps({"type": "decision", "decision": decision, **binding, **more}))
 
 
 @contextlib.asynccontextmanager
@@ -63,9 +63,13 @@ async def test_frames_are_numbered_from_one_and_the_run_ends():
     script = Script(ack_all)
     async with playing(script, agent="scribe", title="Notes") as run:
         run.text("hello")
-    assert [(f["n"], f["type"]) for f in script.got] == [(1, "run.started"), (2, "text.delta"), (3, "run.finished")]
-    assert script.got[0] == {"n": 1, "type": "run.started", "agent": "scribe", "title": "Notes"}
-    assert script.got[-1]["outcome"] == "success"
+    assert [(f["n"], f["type"]) for f in script.messages] == [
+        (1, "run.started"),
+        (2, "text.delta"),
+        (3, "run.finished"),
+    ]
+    assert script.messages[0] == {"n": 1, "type": "run.started", "agent": "scribe", "title": "Notes"}
+    assert script.messages[-1]["outcome"] == "success"
 
 
 async def test_what_was_not_acknowledged_comes_again_with_its_number():
@@ -79,7 +83,7 @@ async def test_what_was_not_acknowledged_comes_again_with_its_number():
         run.text("a")
         run.text("b")
         await run.flushed()
-    assert [f["n"] for f in script.got] == [1, 2, 3, 2, 3, 4]
+    assert [f["n"] for f in script.messages] == [1, 2, 3, 2, 3, 4]
 
 
 async def test_a_lost_decision_is_asked_for_again():
@@ -91,7 +95,7 @@ async def test_a_lost_decision_is_asked_for_again():
     script = Script(committed_but_untold, ack_all)
     async with playing(script) as run:
         assert await run.call("bash", "c1").allowed({"command": "ls"}) == {"command": "ls"}
-    again = [f for f in script.got if f["type"] == "tool.input.available"]
+    again = [f for f in script.messages if f["type"] == "tool.input.available"]
     assert [f["n"] for f in again] == [3, 4]
 
 
@@ -132,10 +136,10 @@ async def test_an_unknown_decision_denies(value):
 
 
 async def test_a_refused_key_denies_what_waits_and_what_comes():
-    async def refused(script, socket):
+    async def refuse_key(script, socket):
         await socket.close(4401, "no such key")
 
-    async with playing(Script(refused)) as run:
+    async with playing(Script(refuse_key)) as run:
         for call in ("c1", "c2"):
             with pytest.raises(Denied, match="no such key"):
                 await run.call("bash", call).allowed({})
@@ -155,7 +159,7 @@ async def test_an_exception_ends_the_run_as_an_error():
     with pytest.raises(KeyError):
         async with playing(script):
             raise KeyError("oops")
-    assert (script.got[-1]["type"], script.got[-1]["outcome"]) == ("run.finished", "error")
+    assert (script.messages[-1]["type"], script.messages[-1]["outcome"]) == ("run.finished", "error")
 
 
 async def test_many_frames_share_messages():
@@ -164,5 +168,5 @@ async def test_many_frames_share_messages():
         for number in range(1000):
             run.text(str(number))
         await run.flushed()
-    assert [f["n"] for f in script.got] == list(range(1, 1003))
+    assert [f["n"] for f in script.messages] == list(range(1, 1003))
     assert stream.BATCH > 1

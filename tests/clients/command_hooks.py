@@ -60,16 +60,16 @@ class GeminiModel:
         contents = payload.get("contents", [])
         parts = [part for content in contents for part in content.get("parts", [])]
         names = re.findall(r"SCENARIO:([\w-]+)", json.dumps(contents))
-        said: list[dict[str, Any]] = [{"text": "Done."}]
+        answer_parts: list[dict[str, Any]] = [{"text": "Done."}]
         if names and payload.get("tools"):
             self.results = [json.dumps(part["functionResponse"]) for part in parts if "functionResponse" in part]
             completed, script = 0, SCRIPTS[names[-1]]
             for commands in script:
                 if completed == len(self.results):
-                    said = [{"functionCall": self._call(command)} for command in commands]
+                    answer_parts = [{"functionCall": self._call(command)} for command in commands]
                     break
                 completed += len(commands)
-        candidate = {"content": {"role": "model", "parts": said}, "finishReason": "STOP", "index": 0}
+        candidate = {"content": {"role": "model", "parts": answer_parts}, "finishReason": "STOP", "index": 0}
         usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
         return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "fake"}
 
@@ -109,7 +109,7 @@ class Place:
         raise NotImplementedError
 
     @property
-    def written(self) -> str:
+    def output(self) -> str:
         """What the calls wrote into `ran.txt`."""
         path = self.project / "ran.txt"
         return path.read_text().strip() if path.exists() else ""

@@ -57,13 +57,15 @@ class FakeModel:
         """Return what the model says now: as many turns on as it has spoken since the scenario was named."""
         messages = payload.get("messages", [])
         self.results |= self._dialect.results(messages)
-        named = [at for at, m in enumerate(messages) if m["role"] == "user" and "SCENARIO:" in json.dumps(m["content"])]
-        if not named or not payload.get("tools"):
+        prompt_indexes = [
+            at for at, m in enumerate(messages) if m["role"] == "user" and "SCENARIO:" in json.dumps(m["content"])
+        ]
+        if not prompt_indexes or not payload.get("tools"):
             return ["ok"]
-        matches = re.findall(r"SCENARIO:([\w-]+)", json.dumps(messages[named[-1]]["content"]))
+        matches = re.findall(r"SCENARIO:([\w-]+)", json.dumps(messages[prompt_indexes[-1]]["content"]))
         script = self.scripts.get(matches[-1], [["ok"]])
-        spoken = sum(message["role"] == "assistant" for message in messages[named[-1] :])
-        return script[min(spoken, len(script) - 1)]
+        turn_count = sum(message["role"] == "assistant" for message in messages[prompt_indexes[-1] :])
+        return script[min(turn_count, len(script) - 1)]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         model = self
@@ -150,14 +152,16 @@ def _messages(payload: dict[str, Any], turn: Turn) -> Iterator[str]:
     message = {"id": "msg_fake", "type": "message", "role": "assistant", "model": payload["model"], "content": []}
     yield event("message_start", message=message | {"stop_reason": None, "stop_sequence": None, "usage": usage})
     for index, part in enumerate(turn):
-        called = isinstance(part, Call)
+        is_call = isinstance(part, Call)
         block: dict[str, Any] = {"type": "text", "text": ""}
         if isinstance(part, Call):
             block = {"type": "tool_use", "id": part.id, "name": part.tool, "input": {}}
         yield event("content_block_start", index=index, content_block=block)
         for piece in _pieces(part.text if isinstance(part, Call) else part):
             delta = (
-                {"type": "input_json_delta", "partial_json": piece} if called else {"type": "text_delta", "text": piece}
+                {"type": "input_json_delta", "partial_json": piece}
+                if is_call
+                else {"type": "text_delta", "text": piece}
             )
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)

@@ -26,14 +26,14 @@ class App:
         self._script = folder / script
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, scenario: str, **wish: Any) -> App:
+    def start(self, scenario: str, **options: Any) -> App:
         """Start it; `finish` waits for it."""
         command = [str(npm.node(self._modules)), str(self._script)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"scenario": scenario, **wish}) + "\n")
+        self._process.stdin.write(json.dumps({"scenario": scenario, **options}) + "\n")
         self._process.stdin.flush()
         return self
 

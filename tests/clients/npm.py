@@ -23,7 +23,7 @@ def installed(name: str, **packages: str) -> Path:
 
     Keyword names write `@scope/pkg` as `scope__pkg` and `-` as `_`; a Node of our own comes along.
     """
-    pins = {_named(package): version for package, version in packages.items()} | {"node": NODE}
+    pins = {_build_package_name(package): version for package, version in packages.items()} | {"node": NODE}
     expected = versions.choose(name, pins)
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def _version(folder: Path, package: str) -> str:
     return version
 
 
-def _named(keyword: str) -> str:
+def _build_package_name(keyword: str) -> str:
     scope, _, rest = keyword.rpartition("__")
     name = rest.replace("_", "-")
     return f"@{scope.replace('_', '-')}/{name}" if scope else name

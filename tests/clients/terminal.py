@@ -18,7 +18,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()=>][
 
 
 class Terminal:
-    """A running program. `seen`: all text that it wrote, including text that it drew again."""
+    """A running program. `screen`: all text that it wrote, including text that it drew again."""
 
     def __init__(self, command: list[str], *, cwd: Path, env: dict[str, str]) -> None:
         self._master, theirs = pty.openpty()
@@ -28,7 +28,7 @@ class Terminal:
             start_new_session=True,
         )  # fmt: skip
         os.close(theirs)
-        self._written = b""
+        self._output = b""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -39,12 +39,12 @@ class Terminal:
                 return
             if not piece:
                 return
-            self._written += piece
+            self._output += piece
 
     @property
-    def seen(self) -> str:
+    def screen(self) -> str:
         """Everything written so far, without the terminal's own language; one space for what moves the cursor."""
-        return re.sub(r"\s+", " ", _ESCAPES.sub(" ", self._written.decode("utf-8", "replace")))
+        return re.sub(r"\s+", " ", _ESCAPES.sub(" ", self._output.decode("utf-8", "replace")))
 
     def press(self, keys: str) -> None:
         """Type."""

@@ -131,7 +131,7 @@ def test_an_editors_settings_work_as_printed(
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m toolcards "$@"\n')
     installed.chmod(0o755)
     document = json.loads(snippet_text.render_snippet("acp", server.base, server.key))
-    result = agent(url="http://127.0.0.1:9", written=document, path=[str(tmp_path), str(program.parent)])
+    result = agent(url="http://127.0.0.1:9", settings=document, path=[str(tmp_path), str(program.parent)])
     result.play("ask")
     gating.vote(server, result.session, "approve")
     assert result.editor.result()["stopReason"] == "end_turn"
@@ -143,9 +143,9 @@ def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Calla
     result = agent()
     result.play("success")
     assert result.editor.result()["stopReason"] == "end_turn"
-    shown = card(server, result, "call_ok", "output-available")
-    assert shown["tool"]["name"] == "bash" and shown["input"]["command"].startswith("echo hello") and result.ran
-    assert shown["decision"]["effect"] == "allow" and "hello" in shown["output"] and not shown["anomalies"], shown
+    call = card(server, result, "call_ok", "output-available")
+    assert call["tool"]["name"] == "bash" and call["input"]["command"].startswith("echo hello") and result.ran
+    assert call["decision"]["effect"] == "allow" and "hello" in call["output"] and not call["anomalies"], call
     result.play("error")
     result.editor.result()
     assert card(server, result, "call_err", "output-error")["error"]["code"] == "exit_status"
@@ -166,7 +166,7 @@ def test_a_denied_command_does_not_run(server: Server, agent: Callable[..., Agen
     result.play("deny")
     result.editor.result()
     assert not result.ran and not card(server, result, "call_no", "output-denied")["anomalies"]
-    assert result.editor.asked.empty()
+    assert result.editor.permission_requests.empty()
 
 
 def test_of_two_parallel_calls_one_is_denied(server: Server, agent: Callable[..., Agent]) -> None:
@@ -185,8 +185,8 @@ def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str
     result.play("ask")
     gating.vote(server, result.session, vote)
     result.editor.result()
-    shown = card(server, result, "call_ask", state)
-    assert shown["approval"]["state"] == ("succeeded" if vote == "approve" else "denied") and not shown["anomalies"]
+    call = card(server, result, "call_ask", state)
+    assert call["approval"]["state"] == ("succeeded" if vote == "approve" else "denied") and not call["anomalies"]
     assert result.ran is (vote == "approve")
 
 
@@ -196,7 +196,7 @@ def test_of_dashboard_and_editor_the_first_answer_counts(
 ) -> None:
     result = agent("--mirror")
     result.play("ask")
-    permission_request = result.editor.asked.get(timeout=PATIENCE)
+    permission_request = result.editor.permission_requests.get(timeout=PATIENCE)
     gating.waiting(server, result.session)
     if first == "here":
         gating.vote(server, result.session, "approve")
@@ -204,8 +204,8 @@ def test_of_dashboard_and_editor_the_first_answer_counts(
     option = "once" if first == "there" else "reject"
     result.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
     result.editor.result()
-    shown = card(server, result, "call_ask", "output-available")
-    assert result.ran and (shown["approval"]["by"]["kind"], shown["approval"]["state"]) == (by, "succeeded")
+    call = card(server, result, "call_ask", "output-available")
+    assert result.ran and (call["approval"]["by"]["kind"], call["approval"]["state"]) == (by, "succeeded")
 
 
 def test_a_cancelled_turn(server: Server, agent: Callable[..., Agent]) -> None:
@@ -223,13 +223,13 @@ def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) 
     result.editor.result()
     assert not result.ran
     result.editor.close()
-    assert "gave no decision" in result.editor.told
+    assert "gave no decision" in result.editor.error_output
 
 
 def test_without_a_server_a_mirror_asks_the_editor(agent: Callable[..., Agent]) -> None:
     result = agent("--mirror", url="http://127.0.0.1:9")
     result.play("success")
-    permission_request = result.editor.asked.get(timeout=PATIENCE)
+    permission_request = result.editor.permission_requests.get(timeout=PATIENCE)
     result.editor.send(id=permission_request["id"], result={"outcome": {"outcome": "selected", "optionId": "once"}})
     result.editor.result()
     assert result.ran

@@ -39,8 +39,8 @@ NO = {
 def agents() -> Iterator[str]:
     """Both agents on one port: where they are."""
     python, script = pip.python("ag-ui-python", pip.AG_UI), Path(__file__).parent / "agents/ag_ui_servers.py"
-    with held_port() as held:
-        port = str(held.getsockname()[1])
+    with held_port() as port_holder:
+        port = str(port_holder.getsockname()[1])
         with subprocess.Popen([str(python), str(script), port]) as process:
             base = f"http://127.0.0.1:{port}"
             try:
@@ -82,8 +82,8 @@ def client(server: Server, producer: str, run: str, tmp_path: Path) -> Iterator[
     created = App(npm.installed("ag-ui", ag_ui__client="1.0.0"), "ag_ui.mjs", tmp_path)
     url = f"{server.base}/api/v1/ag-ui/{producer}"
 
-    def start(scenario: str, **wish: Any) -> App:
-        return created.start(scenario, **({"url": url, "key": server.key, "run": run} | wish))
+    def start(scenario: str, **options: Any) -> App:
+        return created.start(scenario, **({"url": url, "key": server.key, "run": run} | options))
 
     yield start
     created.stop()
@@ -101,7 +101,7 @@ def ran(agents: str) -> Callable[[], list[Any]]:
     return look
 
 
-def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
+def await_states(server: Server, run: str, *states: str) -> dict[str, Any]:
     def look() -> Any:
         cards = gating.calls(server, run)
         return cards if [card["state"] for card in cards.values()] == list(states) else None
@@ -111,11 +111,11 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
 
 
 def vote(server: Server, run: str, call_id: str, decision: str, reason: str = "", edited: Any = None) -> None:
-    def asked() -> Any:
+    def find_waiting_call() -> Any:
         result = gating.calls(server, run).get(call_id)
         return result if result and result["state"] == "approval-requested" else None
 
-    call = until(asked)
+    call = until(find_waiting_call)
     fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
     if edited is not None:
         fields["edited_args"] = json.dumps(edited)
@@ -126,7 +126,7 @@ def vote(server: Server, run: str, call_id: str, decision: str, reason: str = ""
 
 def test_a_success(server: Server, client: Starts, run: str, producer: str) -> None:
     result = client("success").finish()
-    card = ended(server, run, "output-available")["call_a"]
+    card = await_states(server, run, "output-available")["call_a"]
     assert (card["output"], card["agent_path"]) == ({"city": "Paris", "temp": 21}, [producer])
     assert result["errors"] == [] and json.loads(result["saw"]["call_a"]) == {"city": "Paris", "temp": 21}
     assert server.get(f"/api/v1/runs/{run}")["status"] == "finished"
@@ -138,12 +138,12 @@ def test_a_success(server: Server, client: Starts, run: str, producer: str) -> N
 def test_failures(server: Server, client: Starts, run: str, scenario: str, call: str) -> None:
     result = client(scenario).finish()
     assert result["errors"] == []
-    assert list(ended(server, run, "output-error")) == [call]
+    assert list(await_states(server, run, "output-error")) == [call]
 
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, client: Starts, run: str) -> None:
     assert client("parallel").finish()["errors"] == []
-    ended(server, run, "output-available", "output-error", "output-available")
+    await_states(server, run, "output-available", "output-error", "output-available")
 
 
 def test_a_client_that_stops_aborts_the_run(server: Server, client: Starts, run: str) -> None:
@@ -151,7 +151,7 @@ def test_a_client_that_stops_aborts_the_run(server: Server, client: Starts, run:
     until(lambda: gating.calls(server, run).get("call_l", {}).get("state") == "input-available")
     chat.stop_it()
     chat.finish()
-    card = ended(server, run, "output-error")["call_l"]
+    card = await_states(server, run, "output-error")["call_l"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
@@ -160,7 +160,7 @@ def test_an_answer_given_in_the_clients_chat_is_the_hosts(
     server: Server, client: Starts, run: str, producer: str, ran: Any, answers: Any, state: str
 ) -> None:
     result = client("ask", answers={"call_f": answers[producer]}).finish()
-    card = ended(server, run, state)["call_f"]
+    card = await_states(server, run, state)["call_f"]
     assert result["errors"] == [] and card["approval"]["by"]["kind"] == "host"
     assert ran() == ([["delete_file", "/a"]] if answers is YES else [])
 
@@ -171,11 +171,11 @@ def test_answers_given_here_reach_the_agent_together(
 ) -> None:
     chat = client("two", wait=True)
     vote(server, run, "call_g", "approve")
-    standing = server.get(f"/api/v1/ag-ui/{producer}/resume?run={run}")
-    assert standing["waiting"] and standing["resume"] == []  # one answer alone is not told
+    resume_answer = server.get(f"/api/v1/ag-ui/{producer}/resume?run={run}")
+    assert resume_answer["waiting"] and resume_answer["resume"] == []  # one answer alone is not told
     vote(server, run, "call_h", "deny", "not today")
     result = chat.finish()
-    cards = ended(server, run, "output-available", "output-denied")
+    cards = await_states(server, run, "output-available", "output-denied")
     assert [card["approval"]["state"] for card in cards.values()] == ["succeeded", "denied"]
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"human"}
     assert [card["anomalies"] for card in cards.values()] == [[], []]
@@ -191,7 +191,7 @@ def test_an_edit_given_here_is_one_decision_of_the_batch(
     vote(server, run, "call_h", "edit", edited={"path": "/edited"})
     vote(server, run, "call_g", "deny", "not today")
     result = chat.finish()
-    cards = ended(server, run, "output-denied", "output-available")
+    cards = await_states(server, run, "output-denied", "output-available")
     assert (result["errors"], ran()) == ([], [["delete_file", "/edited"]])
     assert cards["call_h"]["input"] == {"path": "/edited"}
 
@@ -202,7 +202,7 @@ def test_a_batch_answered_in_the_clients_chat_is_the_hosts(
 ) -> None:
     decisions = [{"type": "reject", "message": "not today"}, {"type": "approve"}]
     result = client("two", decisions=decisions).finish()
-    cards = ended(server, run, "output-denied", "output-available")
+    cards = await_states(server, run, "output-denied", "output-available")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
     assert (result["errors"], ran()) == ([], [["delete_file", "/b"]])
 
@@ -229,8 +229,8 @@ def test_a_tool_that_asks_for_a_value_gets_the_answer_of_the_inbox(
     cards = gating.calls(server, run)
     assert (result["errors"], result["turns"], ran()) == ([], 2, [["book", "a", {"city": "Oslo"}]])
     assert json.loads(result["saw"]["call_m"]) == {"city": "Oslo"}
-    shown = [(card["tool"]["name"], card["state"], card["output"], card["anomalies"]) for card in cards.values()]
-    assert shown == [
+    summaries = [(card["tool"]["name"], card["state"], card["output"], card["anomalies"]) for card in cards.values()]
+    assert summaries == [
         ("book", "output-available", {"city": "Oslo"}, []),
         ("elicitation/create", "output-available", {"city": "Oslo"}, []),
     ]
@@ -295,7 +295,7 @@ def test_a_denial_here_beats_an_approval_there(
         "POST", path, fields | more | {"runId": "2", "messages": history, "resume": resume}
     )
     assert status == 200 and "never" in body and ran() == []
-    assert ended(server, run, "output-denied")["call_f"]["approval"]["by"]["kind"] == "human"
+    assert await_states(server, run, "output-denied")["call_f"]["approval"]["by"]["kind"] == "human"
 
 
 def test_without_the_server_the_agent_is_not_reached(client: Starts, ran: Any) -> None:

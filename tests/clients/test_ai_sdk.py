@@ -44,8 +44,8 @@ def app(version: str, server: Server, run: str, tmp_path: Path) -> Iterator[Star
     modules = npm.installed(f"ai-sdk-{version}", ai=VERSIONS[version], zod=ZOD)
     created = App(modules, "ai_sdk.mjs", tmp_path)
 
-    def start(scenario: str, **wish: Any) -> App:
-        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
+    def start(scenario: str, **options: Any) -> App:
+        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | options))
 
     yield start
     created.stop()
@@ -60,7 +60,7 @@ def only(version: str) -> Callable[[str], None]:
     return skip
 
 
-def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
+def await_states(server: Server, run: str, *states: str) -> dict[str, Any]:
     """The run's calls, once they are in these states: the copy may be a moment behind the chat."""
 
     def look() -> Any:
@@ -72,7 +72,7 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
     return cards
 
 
-def begun(server: Server, run: str, state: str) -> None:
+def await_state(server: Server, run: str, state: str) -> None:
     """Wait until the run's only call is in this state."""
     until(lambda: [card["state"] for card in gating.calls(server, run).values()] == [state])
 
@@ -87,7 +87,7 @@ def text(payload: dict[str, Any], call: str) -> str:
 
 def test_a_success(server: Server, app: Starts, run: str) -> None:
     result = app("success").finish()
-    card = ended(server, run, "output-available")["call_ok"]
+    card = await_states(server, run, "output-available")["call_ok"]
     assert (card["input"], card["output"]) == ({"city": "Paris"}, {"city": "Paris", "temp": 21})
     assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
     assert result["ran"] == [["weather", {"city": "Paris"}]]
@@ -105,7 +105,7 @@ def test_a_success(server: Server, app: Starts, run: str) -> None:
 )
 def test_failures(server: Server, app: Starts, run: str, version: str, scenario: str, call: str, message: str) -> None:
     result = app(scenario).finish()
-    card = ended(server, run, "output-error")[call]
+    card = await_states(server, run, "output-error")[call]
     # Version 6 masks every error on its stream; the model reads the real one.
     assert (message if version == "7" else "An error occurred.") in card["error"]["message"]
     assert message in text(result, call)
@@ -113,7 +113,7 @@ def test_failures(server: Server, app: Starts, run: str, version: str, scenario:
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run: str) -> None:
     app("parallel").finish()
-    ended(server, run, "output-available", "output-error", "output-available")
+    await_states(server, run, "output-available", "output-error", "output-available")
 
 
 def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str) -> None:
@@ -123,11 +123,11 @@ def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str)
     assert [call["input"]["city"] for call in calls] == ["A", "B"]
 
 
-@pytest.mark.parametrize("wish", [{}, {"second": True}, {"keeper": True}], ids=["left", "second", "kept"])
-def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str, wish: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", [{}, {"second": True}, {"keeper": True}], ids=["left", "second", "kept"])
+def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str, options: dict[str, bool]) -> None:
     """A page is closed during a run and opened again, or opened twice. The read or stored stream is observed."""
-    result = app("resume", **wish).finish()
-    cards = ended(server, run, "output-available", "output-available", "output-available")
+    result = app("resume", **options).finish()
+    cards = await_states(server, run, "output-available", "output-available", "output-available")
     assert list(cards) == ["call_r1", "call_r2", "call_r3"] and len(result["ran"]) == 3
     assert [json.loads(card["input_text"]) for card in cards.values()] == [card["input"] for card in cards.values()]
     until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
@@ -138,34 +138,34 @@ def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str,
 @pytest.mark.parametrize("abort", ["client", "server"])
 def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str, abort: str) -> None:
     chat = app("hang", abort=abort)
-    begun(server, run, "input-available")
+    await_state(server, run, "input-available")
     chat.stop_it()
     chat.finish()
-    card = ended(server, run, "output-error")["call_hang"]
+    card = await_states(server, run, "output-error")["call_hang"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
 def test_a_stream_that_is_passed_on_and_cut_by_its_own_signal_is_aborted(server: Server, app: Starts, run: str) -> None:
     chat = app("hang", abort="client", relay=True)
-    begun(server, run, "input-available")
+    await_state(server, run, "input-available")
     chat.stop_it()
     chat.finish()
-    card = ended(server, run, "output-error")["call_hang"]
+    card = await_states(server, run, "output-error")["call_hang"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
 def test_a_chat_that_is_stopped_while_arguments_stream_is_aborted(server: Server, app: Starts, run: str) -> None:
     chat = app("midargs", abort="client")
-    begun(server, run, "input-streaming")
+    await_state(server, run, "input-streaming")
     chat.stop_it()
     chat.finish()
-    assert ended(server, run, "output-error")["call_half"]["cause"] == "aborted"
+    assert await_states(server, run, "output-error")["call_half"]["cause"] == "aborted"
 
 
 def test_answers_given_in_the_chat_are_the_hosts(server: Server, app: Starts, run: str) -> None:
     answers = [{"approved": True}, {"approved": False, "reason": "not on my watch"}]
     result = app("chat", answers=answers).finish()
-    cards = ended(server, run, "output-available", "output-denied")
+    cards = await_states(server, run, "output-available", "output-denied")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
     assert cards["call_c2"]["denied"]["reason"] == "not on my watch"
     assert result["ran"] == [["delete_file", {"path": "/a"}]]
@@ -173,28 +173,28 @@ def test_answers_given_in_the_chat_are_the_hosts(server: Server, app: Starts, ru
 
 def test_a_clients_own_tool_is_answered_by_it(server: Server, app: Starts, run: str) -> None:
     app("client").finish()
-    assert ended(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
+    assert await_states(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
 
 
 def test_the_stream_is_the_same_to_the_byte(app: Starts) -> None:
     """Watched, not watched, and watched by a server that is not there."""
-    watched = app("large").finish()
+    watched_app = app("large").finish()
     plain = app("large", watch=False).finish()
     nobody = app("large", url="http://127.0.0.1:9").finish()
-    assert watched["sent"] == plain["sent"] == nobody["sent"]
+    assert watched_app["sent"] == plain["sent"] == nobody["sent"]
     assert len(plain["sent"][0]) > 200_000
 
 
 @pytest.mark.parametrize(
-    "wish", [{}, {"gate": "gated"}, {"gate": "gated", "watch": False}], ids=["watched", "both", "gated"]
+    "options", [{}, {"gate": "gated"}, {"gate": "gated", "watch": False}], ids=["watched", "both", "gated"]
 )
-def test_a_result_beyond_every_limit_is_cut(server: Server, app: Starts, run: str, wish: dict[str, Any]) -> None:
-    outcome = app("huge", **wish).finish()
+def test_a_result_beyond_every_limit_is_cut(server: Server, app: Starts, run: str, options: dict[str, Any]) -> None:
+    outcome = app("huge", **options).finish()
     assert outcome["errors"] == [] and outcome["told"] == 0
-    card = ended(server, run, "output-available")["call_h"]
+    card = await_states(server, run, "output-available")["call_h"]
     assert card["output"].startswith("xxx") and card["output"].endswith("[cut by Toolcards: 3000000 characters]")
     assert len(card["output"]) < 200_000
-    if wish.get("watch", True):
+    if options.get("watch", True):
         assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
 
 
@@ -213,7 +213,7 @@ def test_telemetry_shows_what_is_executed(server: Server, app: Starts, run: str,
     if version == "6":
         pytest.skip("of version 7")
     app("parallel", watch=False, telemetry=True).finish()
-    cards = ended(server, run, "output-available", "output-available", "output-error")  # in the order they began
+    cards = await_states(server, run, "output-available", "output-available", "output-error")  # in the order they began
     assert cards["call_p2"]["error"]["message"] == "boom"
     assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
 
@@ -229,7 +229,7 @@ def test_a_rules_no_reaches_the_model(server: Server, app: Starts, run: str, onl
     only(of)
     result = app("deny", gate=gate).finish()
     assert result["ran"] == [] and "Not allowed here. Try something else." in text(result, "call_no")
-    card = ended(server, run, "output-denied")["call_no"]
+    card = await_states(server, run, "output-denied")["call_no"]
     assert (card["denied"]["reason"], card["denied"]["by"]["kind"]) == ("Not allowed here.", "rule")
 
 
@@ -240,7 +240,7 @@ def test_a_persons_yes_lets_it_run(server: Server, app: Starts, run: str, only: 
     gating.vote(server, run, "approve")
     result = chat.finish()
     assert result["ran"] == [["shell", {"command": "echo ask"}]], result
-    card = ended(server, run, "output-available")["call_ask"]
+    card = await_states(server, run, "output-available")["call_ask"]
     assert (card["approval"]["by"]["kind"], card["output"]) == ("human", {"ran": "echo ask"})
     assert card["approval"]["state"] == "succeeded"
 
@@ -252,14 +252,14 @@ def test_a_persons_no_reaches_the_model(server: Server, app: Starts, run: str, o
     gating.vote(server, run, "deny", reason="not on a Friday")
     result = chat.finish()
     assert result["ran"] == [] and "A person declined: not on a Friday" in text(result, "call_ask")
-    assert ended(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "human"
+    assert await_states(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "human"
 
 
 def test_what_a_person_edited_is_what_runs(server: Server, app: Starts, run: str) -> None:
     chat = app("ask", gate="gated")
     gating.vote(server, run, "edit", edited={"command": "echo edited"})
     assert chat.finish()["ran"] == [["shell", {"command": "echo edited"}]]
-    card = ended(server, run, "output-available")["call_ask"]
+    card = await_states(server, run, "output-available")["call_ask"]
     assert (card["input"], card["original_input"]) == ({"command": "echo edited"}, {"command": "echo ask"})
 
 
@@ -275,13 +275,13 @@ def test_some_of_one_turn_are_gated(server: Server, app: Starts, run: str, versi
     chat = app("mixed", gate="toolApproval" if version == "7" else "gated")
     gating.vote(server, run, "approve")
     chat.finish()
-    ended(server, run, "output-available", "output-denied", "output-available")
+    await_states(server, run, "output-available", "output-denied", "output-available")
 
 
 def test_needs_approval_throws_a_denial(server: Server, app: Starts, run: str, only: Any) -> None:
     only("6")
     assert app("deny", gate="needsApproval").finish()["ran"] == []
-    assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
+    assert await_states(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
 
 
 # ---------------------------------------------------------------- approvals of the app itself
@@ -290,9 +290,9 @@ def test_needs_approval_throws_a_denial(server: Server, app: Starts, run: str, o
 def test_a_gated_app_still_asks_its_own_user(server: Server, app: Starts, run: str, version: str) -> None:
     """A tool with `needsApproval` under the gate: both the app and the policy decide."""
     answers = [{"approved": True}, {"approved": False, "reason": "not on my watch"}]
-    told = app("chat", gate="toolApproval" if version == "7" else "gated", answers=answers).finish()
-    assert told["ran"] == [["delete_file", {"path": "/a"}]], told
-    cards = ended(server, run, "output-available", "output-denied")
+    outcome = app("chat", gate="toolApproval" if version == "7" else "gated", answers=answers).finish()
+    assert outcome["ran"] == [["delete_file", {"path": "/a"}]], outcome
+    cards = await_states(server, run, "output-available", "output-denied")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
     assert cards["call_c1"]["decision"]["effect"] == "allow"
 
@@ -305,9 +305,9 @@ def test_the_policy_denies_what_the_apps_user_approved(
     server: Server, app: Starts, run: str, only: Any, gate: str, of: str
 ) -> None:
     only(of)
-    told = app("deny", gate=gate, own=True, answers=[{"approved": True}]).finish()
-    assert told["ran"] == [], told
-    card = ended(server, run, "output-denied")["call_no"]
+    outcome = app("deny", gate=gate, own=True, answers=[{"approved": True}]).finish()
+    assert outcome["ran"] == [], outcome
+    card = await_states(server, run, "output-denied")["call_no"]
     assert (card["denied"]["reason"], card["denied"]["by"]["kind"]) == ("Not allowed here.", "rule")
 
 
@@ -320,9 +320,9 @@ def test_what_both_sides_ask_needs_both_approvals(
     chat = app("ask", gate=gate, own=True, answers=[{"approved": True}])
     until(lambda: _opener(server, run) == "gate")  # the user has approved in the chat
     gating.vote(server, run, decision, reason="because")
-    told = chat.finish()
-    assert told["ran"] == ([["shell", {"command": "echo ask"}]] if decision == "approve" else []), told
-    card = ended(server, run, "output-available" if decision == "approve" else "output-denied")["call_ask"]
+    outcome = chat.finish()
+    assert outcome["ran"] == ([["shell", {"command": "echo ask"}]] if decision == "approve" else []), outcome
+    card = await_states(server, run, "output-available" if decision == "approve" else "output-denied")["call_ask"]
     assert card["approval"]["by"]["kind"] == "human"
 
 
@@ -331,9 +331,9 @@ def test_what_the_apps_user_denied_does_not_run(
     server: Server, app: Starts, run: str, only: Any, gate: str, of: str
 ) -> None:
     only(of)
-    told = app("ask", gate=gate, own=True, answers=[{"approved": False}]).finish()
-    assert told["ran"] == [], told
-    assert ended(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "host"
+    outcome = app("ask", gate=gate, own=True, answers=[{"approved": False}]).finish()
+    assert outcome["ran"] == [], outcome
+    assert await_states(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "host"
 
 
 @pytest.mark.parametrize(("status", "ran"), [("denied", False), ("user-approval", True), ("approved", True)])
@@ -341,10 +341,10 @@ def test_an_apps_own_tool_approval_is_combined(
     server: Server, app: Starts, run: str, only: Any, status: str, ran: bool
 ) -> None:
     only("7")
-    told = app("free", gate="toolApproval", appApproval=status, answers=[{"approved": True}]).finish()
-    assert (told["ran"] == [["shell", {"command": "exit 0"}]]) is ran, told
+    outcome = app("free", gate="toolApproval", appApproval=status, answers=[{"approved": True}]).finish()
+    assert (outcome["ran"] == [["shell", {"command": "exit 0"}]]) is ran, outcome
     state, asked_in_chat = ("output-available" if ran else "output-denied"), status == "user-approval"
-    card = ended(server, run, state)["call_free"]
+    card = await_states(server, run, state)["call_free"]
     assert (card["approval"] is not None and card["approval"]["by"]["kind"] == "host") is (asked_in_chat or not ran), (
         card
     )
@@ -357,10 +357,10 @@ def _opener(server: Server, run: str) -> str:
 
 def test_a_stopped_chat_takes_its_question_back(server: Server, app: Starts, run: str) -> None:
     chat = app("ask", gate="gated", abort="client")
-    begun(server, run, "approval-requested")
+    await_state(server, run, "approval-requested")
     chat.stop_it()
     chat.finish()
-    card = ended(server, run, "output-error")["call_ask"]
+    card = await_states(server, run, "output-error")["call_ask"]
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
 
 

@@ -105,19 +105,19 @@ def app(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Itera
     """Give `app(scenario, host=…, isolated=…)`: a prompt that is being worked on."""
     place = claude_code.place(tmp_path, server.base, server.key)
     command = LANGUAGES[request.param](tmp_path, server)
-    begun: list[App] = []
+    apps: list[App] = []
 
     def begin(scenario: str, **target: Any) -> App:
-        begun.append(App(command, place, server, scenario, **target))
-        return begun[-1]
+        apps.append(App(command, place, server, scenario, **target))
+        return apps[-1]
 
     yield begin
-    for each in begun:
+    for each in apps:
         each.stop()
     place.model.close()
 
 
-def ended(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
+def await_state(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
     """Return the card once it is in this state."""
     until(lambda: gating.calls(server, app.run).get(call, {}).get("state") == state)
     result: dict[str, Any] = gating.calls(server, app.run)[call]
@@ -127,7 +127,7 @@ def ended(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
 def test_a_success(server: Server, app: Callable[..., App]) -> None:
     result = app("success")
     assert result.results()["toolu_ok"] == [False, "hello"]
-    ended(server, result, "toolu_ok", "output-available")
+    await_state(server, result, "toolu_ok", "output-available")
     until(lambda: server.get(f"/api/v1/runs/{result.run}")["status"] == "finished")
 
 
@@ -135,7 +135,7 @@ def test_a_rules_no_reaches_the_app_and_the_model(server: Server, app: Callable[
     report = app("deny", host="wait")
     failed, result = report.results()["toolu_no"]
     assert failed and "Not allowed here. Try something else." in result
-    assert ended(server, report, "toolu_no", "output-denied")["decision"]["effect"] == "deny"
+    assert await_state(server, report, "toolu_no", "output-denied")["decision"]["effect"] == "deny"
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -147,7 +147,7 @@ def test_a_persons_yes_here_is_not_asked_for_again_there(
     result = app("ask", host="wait", isolated=isolated, settings=settings)
     gating.vote(server, result.run, "approve")
     assert result.results()["toolu_ask"] == [False, "ask"]
-    card = ended(server, result, "toolu_ask", "output-available")
+    card = await_state(server, result, "toolu_ask", "output-available")
     assert (card["approval"]["state"], card["anomalies"]) == ("succeeded", [])
 
 
@@ -155,7 +155,7 @@ def test_what_a_person_edited_is_what_runs(server: Server, app: Callable[..., Ap
     result = app("ask")
     gating.vote(server, result.run, "edit", edited={"command": "echo edited", "description": "run toolu_ask"})
     assert result.results()["toolu_ask"] == [False, "edited"]
-    assert ended(server, result, "toolu_ask", "output-available")["input"]["command"] == "echo edited"
+    assert await_state(server, result, "toolu_ask", "output-available")["input"]["command"] == "echo edited"
 
 
 def test_an_interrupted_turn_takes_its_question_back(server: Server, app: Callable[..., App]) -> None:
@@ -163,7 +163,7 @@ def test_an_interrupted_turn_takes_its_question_back(server: Server, app: Callab
     gating.waiting(server, result.run)
     result.say("interrupt")
     assert result.results()["toolu_ask"][0] is True
-    card = ended(server, result, "toolu_ask", "output-error")
+    card = await_state(server, result, "toolu_ask", "output-error")
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
 
 
@@ -177,7 +177,7 @@ def test_what_the_app_is_asked_may_be_answered_here(
     assert report.hears("withdrawn") == {"withdrawn": "toolu_w"}
     failed, result = report.results()["toolu_w"]
     assert failed is (decision == "deny") and ("because" in result) is failed
-    assert ended(server, report, "toolu_w", state)["approval"]["by"]["kind"] == "human"
+    assert await_state(server, report, "toolu_w", state)["approval"]["by"]["kind"] == "human"
     assert (report.place.project / "out.txt").exists() is (decision == "approve")
 
 
@@ -190,7 +190,7 @@ def test_what_the_app_is_asked_may_be_answered_there(
     gating.waiting(server, result.run)
     result.say(answer)
     assert result.results()["toolu_w"][0] is (answer == "deny")
-    card = ended(server, result, "toolu_w", state)
+    card = await_state(server, result, "toolu_w", state)
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
 
 
@@ -208,9 +208,9 @@ def test_without_the_server_nothing_runs_and_the_model_gets_the_reason(server: S
 # ---------------------------------------------------------------- an app whose own callback asks the gate
 
 
-@pytest.mark.parametrize(("decision", "written"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
+@pytest.mark.parametrize(("decision", "expected_output"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
 def test_a_callback_of_the_apps_own_asks_the_gate(
-    server: Server, app: Callable[..., App], decision: str, written: str | None
+    server: Server, app: Callable[..., App], decision: str, expected_output: str | None
 ) -> None:
     report = app("ask-write", host="gate", isolated=True)
     edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
@@ -219,7 +219,7 @@ def test_a_callback_of_the_apps_own_asks_the_gate(
     failed, result = report.results()["toolu_aw"]
     assert failed is (decision == "deny") and ("because" in result) is failed
     path = report.place.project / "ran.txt"
-    assert (path.read_text() if path.exists() else None) == written
+    assert (path.read_text() if path.exists() else None) == expected_output
 
 
 def test_a_callback_without_the_server_denies(server: Server, app: Callable[..., App]) -> None:
@@ -240,9 +240,9 @@ typescript = pytest.mark.parametrize("app", ["typescript"], indirect=True)
 
 
 @typescript
-@pytest.mark.parametrize(("decision", "written"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
+@pytest.mark.parametrize(("decision", "expected_output"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
 def test_hooks_of_the_apps_own_ask_the_gate_and_tell_the_outcome(
-    server: Server, app: Callable[..., App], decision: str, written: str | None
+    server: Server, app: Callable[..., App], decision: str, expected_output: str | None
 ) -> None:
     report = app("ask-write", host="hooks", isolated=True)
     edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
@@ -250,8 +250,8 @@ def test_hooks_of_the_apps_own_ask_the_gate_and_tell_the_outcome(
     failed, result = report.results()["toolu_aw"]
     assert failed is (decision == "deny") and ("because" in result) is failed
     path = report.place.project / "ran.txt"
-    assert (path.read_text() if path.exists() else None) == written
-    card = ended(server, report, "toolu_aw", "output-denied" if decision == "deny" else "output-available")
+    assert (path.read_text() if path.exists() else None) == expected_output
+    card = await_state(server, report, "toolu_aw", "output-denied" if decision == "deny" else "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
 
 
@@ -259,7 +259,7 @@ def test_hooks_of_the_apps_own_ask_the_gate_and_tell_the_outcome(
 def test_hooks_of_the_apps_own_tell_a_failure(server: Server, app: Callable[..., App]) -> None:
     result = app("error", host="hooks", isolated=True)
     assert result.results()["toolu_err"][0] is True
-    assert ended(server, result, "toolu_err", "output-error")["decision"]["effect"] == "allow"
+    assert await_state(server, result, "toolu_err", "output-error")["decision"]["effect"] == "allow"
 
 
 @typescript

@@ -45,7 +45,7 @@ class Session:
         result: dict[str, Any] = gating.calls(self._server, self.run).get(call, {})
         return result
 
-    def ended(self, call: str, state: str) -> dict[str, Any]:
+    def await_state(self, call: str, state: str) -> dict[str, Any]:
         """Return the card once it is in this state."""
         until(lambda: self.card(call).get("state") == state, PATIENCE)
         return self.card(call)
@@ -57,7 +57,7 @@ class Session:
 
     def sees(self, words: str) -> None:
         """Wait until these words are on the screen."""
-        until(lambda: words in self.terminal.seen, PATIENCE)
+        until(lambda: words in self.terminal.screen, PATIENCE)
 
 
 @pytest.fixture
@@ -65,14 +65,14 @@ def claude(server: Server, tmp_path: Path) -> Iterator[Callable[..., Session]]:
     """Give `claude(scenario, flags…)`: a session that has begun."""
     place = claude_code.place(tmp_path, server.base, server.key)
     place.at_home()
-    begun: list[Session] = []
+    sessions: list[Session] = []
 
     def begin(scenario: str, *flags: str) -> Session:
-        begun.append(Session(place, server, scenario, *flags))
-        return begun[-1]
+        sessions.append(Session(place, server, scenario, *flags))
+        return sessions[-1]
 
     yield begin
-    for session in begun:
+    for session in sessions:
         session.terminal.close()
     place.model.close()
 
@@ -83,7 +83,7 @@ def test_a_persons_yes_lets_the_held_call_run_and_leaving_ends_the_run(
     session = claude("ask")
     gating.vote(server, session.run, "approve")
     assert session.wait_for_result("toolu_ask") == "ask"
-    card = session.ended("toolu_ask", "output-available")
+    card = session.await_state("toolu_ask", "output-available")
     assert (card["approval"]["by"]["kind"], card["approval"]["state"], card["anomalies"]) == ("human", "succeeded", [])
     session.sees("Done.")
     session.terminal.press("/exit" + ENTER)
@@ -94,7 +94,7 @@ def test_a_persons_no_reaches_the_model(server: Server, claude: Callable[..., Se
     session = claude("ask")
     gating.vote(server, session.run, "deny", reason="not on a Friday")
     assert "A person declined: not on a Friday" in session.wait_for_result("toolu_ask")
-    assert session.ended("toolu_ask", "output-denied")["approval"]["by"]["kind"] == "human"
+    assert session.await_state("toolu_ask", "output-denied")["approval"]["by"]["kind"] == "human"
 
 
 def test_what_a_person_edited_is_what_runs(server: Server, claude: Callable[..., Session]) -> None:
@@ -102,7 +102,7 @@ def test_what_a_person_edited_is_what_runs(server: Server, claude: Callable[...,
     edited = {"command": "echo edited", "description": "run toolu_ask"}
     gating.vote(server, session.run, "edit", edited=edited)
     assert session.wait_for_result("toolu_ask") == "edited"
-    assert session.ended("toolu_ask", "output-available")["input"] == edited
+    assert session.await_state("toolu_ask", "output-available")["input"] == edited
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_question_to_the_user_is_answered_from_the_inbox(
     status, page = answer(server, gating.waiting(server, session.run), **fields)
     assert status == 200, page[:1000]
     assert words in session.wait_for_result("toolu_q")
-    card = session.ended("toolu_q", "output-available")
+    card = session.await_state("toolu_q", "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
     session.sees("Done.")
 
@@ -138,7 +138,7 @@ def test_a_question_that_is_answered_at_the_terminal_waits_here_no_more(
     session.sees("Type something")
     session.terminal.press(ENTER)
     assert '"Which color?"="Red"' in session.wait_for_result("toolu_q")
-    assert session.ended("toolu_q", "output-available")["approval"]["by"]["kind"] == "host"
+    assert session.await_state("toolu_q", "output-available")["approval"]["by"]["kind"] == "host"
     assert answer(server, call, **{"answer-0": "1"})[0] in {409, 410, 412}
 
 
@@ -160,14 +160,14 @@ def test_esc_withdraws_the_request_and_the_session_continues(server: Server, cla
     session = claude("ask")
     gating.waiting(server, session.run)
     session.terminal.press(ESC)
-    card = session.ended("toolu_ask", "output-error")
+    card = session.await_state("toolu_ask", "output-error")
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
     session.sees("Interrupted")
     session.terminal.press("SCENARIO:success")
     session.sees("SCENARIO:success")
     session.terminal.press(ENTER)
     assert session.wait_for_result("toolu_ok") == "hello" and session.wait_for_result("toolu_ask") != "ask"
-    session.ended("toolu_ok", "output-available")
+    session.await_state("toolu_ok", "output-available")
 
 
 def test_esc_while_a_tool_runs_is_seen_at_the_next_prompt(claude: Callable[..., Session]) -> None:
@@ -180,7 +180,7 @@ def test_esc_while_a_tool_runs_is_seen_at_the_next_prompt(claude: Callable[..., 
     session.sees("SCENARIO:success")
     session.terminal.press(ENTER)
     session.wait_for_result("toolu_ok")
-    assert session.ended("toolu_l", "output-error")["cause"] == "aborted"
+    assert session.await_state("toolu_l", "output-error")["cause"] == "aborted"
 
 
 @pytest.mark.parametrize(("decision", "state"), [("approve", "output-available"), ("deny", "output-denied")])
@@ -191,7 +191,7 @@ def test_the_question_on_the_screen_is_answered_here(
     session.sees("Do you want to create")
     gating.vote(server, session.run, decision, reason="because")
     result = session.wait_for_result("toolu_w")
-    assert session.ended("toolu_w", state)["approval"]["by"]["kind"] == "human"
+    assert session.await_state("toolu_w", state)["approval"]["by"]["kind"] == "human"
     assert (session.place.project / "out.txt").exists() is (decision == "approve")
     assert decision == "approve" or "because" in result
 
@@ -202,7 +202,7 @@ def test_the_question_on_the_screen_is_answered_there(server: Server, claude: Ca
     session.sees("Do you want to create")
     session.terminal.press(ENTER)
     session.wait_for_result("toolu_w")
-    card = session.ended("toolu_w", "output-available")
+    card = session.await_state("toolu_w", "output-available")
     assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
     assert (session.place.project / "out.txt").exists()
 
@@ -212,7 +212,7 @@ def test_esc_at_the_question_withdraws_it_here(server: Server, claude: Callable[
     gating.waiting(server, session.run)
     session.sees("Do you want to create")
     session.terminal.press(ESC)
-    card = session.ended("toolu_w", "output-error")
+    card = session.await_state("toolu_w", "output-error")
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
     assert not (session.place.project / "out.txt").exists()
 
@@ -242,8 +242,8 @@ def test_a_server_that_hangs_holds_no_hook_that_only_tells_and_the_program_says_
         command = [str(claude_code.program()), "--session-id", str(uuid.uuid4()), "--model", "claude-sonnet-4-5"]
         terminal = Terminal([*command, "--allowedTools=Bash", "SCENARIO:success"], cwd=place.project, env=place.env)
         try:
-            until(lambda: "Done." in terminal.seen, PATIENCE)
-            assert "Toolcards did not receive" in terminal.seen and hole.swallowed
+            until(lambda: "Done." in terminal.screen, PATIENCE)
+            assert "Toolcards did not receive" in terminal.screen and hole.swallowed
         finally:
             terminal.close()
             place.model.close()

@@ -99,23 +99,23 @@ def list_runs(server: Server) -> list[dict[str, Any]]:
 
 def start(server: Server, place: Cline, scenario: str) -> str:
     """Start it, and return its run once a call of it is known; its hooks do not say the prompt."""
-    known = {run["run"] for run in list_runs(server)}
+    known_runs = {run["run"] for run in list_runs(server)}
     place.start(scenario)
 
     def look() -> str:
-        new = (each["run"] for each in list_runs(server) if each["run"] not in known)
+        new = (each["run"] for each in list_runs(server) if each["run"] not in known_runs)
         return next((each for each in new if gating.calls(server, each)), "")
 
-    found: str = until(look)
-    return found
+    new_run: str = until(look)
+    return new_run
 
 
 def finish(server: Server, place: Cline, scenario: str) -> list[dict[str, Any]]:
     """Return the cards of the scenario's run once nothing of it is open, in order."""
     run = start(server, place, scenario)
     place.finish()
-    ended = ("output-available", "output-error", "output-denied")
-    until(lambda: all(card["state"] in ended for card in gating.calls(server, run).values()))
+    end_states = ("output-available", "output-error", "output-denied")
+    until(lambda: all(card["state"] in end_states for card in gating.calls(server, run).values()))
     return list(gating.calls(server, run).values())
 
 
@@ -124,7 +124,7 @@ def test_a_success_is_shown_under_clines_name(server: Server, place: Cline) -> N
     assert (card["state"], card["tool"]["name"], card["tool"]["kind"]) == ("output-available", place.tool, "execute")
     assert "hello" in json.dumps(card["output"]) and not card["anomalies"]
     newest = list_runs(server)[0]
-    assert (newest["agent"], place.written) == ("Cline", "hello")
+    assert (newest["agent"], place.output) == ("Cline", "hello")
     until(lambda: list_runs(server)[0]["status"] == "finished")
 
 
@@ -133,22 +133,22 @@ def test_a_rules_no_ends_the_run_and_runs_nothing(server: Server, place: Cline) 
     assert (card["state"], card["decision"]["rule"], place.ran, place.results()) == ("output-denied", "no", False, [])
 
 
-@pytest.mark.parametrize(("vote", "written"), [("approve", "ask"), ("deny", ""), ("edit", "edited")])
-def test_a_persons_answer_is_obeyed(server: Server, place: Cline, vote: str, written: str) -> None:
+@pytest.mark.parametrize(("vote", "expected_output"), [("approve", "ask"), ("deny", ""), ("edit", "edited")])
+def test_a_persons_answer_is_obeyed(server: Server, place: Cline, vote: str, expected_output: str) -> None:
     run = start(server, place, "ask")
     until(lambda: any(card["state"] == "approval-requested" for card in gating.calls(server, run).values()))
     edited = gating.waiting(server, run)["input"] | {"commands": ["echo edited > ran.txt"]} if vote == "edit" else None
     gating.vote(server, run, vote, reason="because", edited=edited)
     place.finish()
-    assert place.written == written
+    assert place.output == expected_output
     (card,) = gating.calls(server, run).values()
-    assert card["state"] == ("output-available" if written else "output-denied") and not card["anomalies"]
+    assert card["state"] == ("output-available" if expected_output else "output-denied") and not card["anomalies"]
 
 
 def test_equal_calls_and_ids_that_come_again_are_calls_of_their_own(server: Server, place: Cline) -> None:
     cards = finish(server, place, "equal") + finish(server, place, "again")
     assert [card["state"] for card in cards] == ["output-available"] * 5
-    assert place.written.split() == ["one"] * 5 and len({card["call_id"] for card in cards}) == 5
+    assert place.output.split() == ["one"] * 5 and len({card["call_id"] for card in cards}) == 5
 
 
 def test_large_arguments_are_judged_whole(server: Server, place: Cline) -> None:
@@ -159,7 +159,7 @@ def test_large_arguments_are_judged_whole(server: Server, place: Cline) -> None:
 
 def test_a_sub_agents_calls_are_in_its_parents_run(server: Server, place: Cline) -> None:
     cards = finish(server, place, "delegate")
-    assert {card["tool"]["name"] for card in cards} == {"spawn_agent", "run_commands"} and place.written == "hello"
+    assert {card["tool"]["name"] for card in cards} == {"spawn_agent", "run_commands"} and place.output == "hello"
 
 
 def test_a_server_that_is_killed_while_a_person_is_asked_runs_nothing(

@@ -166,7 +166,7 @@ def codex(server: Server, tmp_path: Path) -> Iterator[Codex]:
     created.stop()
 
 
-def ended(server: Server, codex: Codex) -> dict[str, Any]:
+def await_run_end(server: Server, codex: Codex) -> dict[str, Any]:
     """Return the cards once the run has ended."""
     run = codex.session()
     codex.finish()
@@ -175,7 +175,7 @@ def ended(server: Server, codex: Codex) -> dict[str, Any]:
 
 
 def test_a_success_is_shown_under_the_agents_name_and_the_run_ends(server: Server, codex: Codex) -> None:
-    card = ended(server, codex.start("success"))["call_0"]
+    card = await_run_end(server, codex.start("success"))["call_0"]
     assert (card["state"], card["tool"]["name"], card["tool"]["kind"]) == ("output-available", "Bash", "execute")
     assert card["input"] == {"command": "echo hello > ran.txt; echo hello"} and "hello" in card["output"]
     response = server.get(f"/api/v1/runs/{codex.run}")
@@ -183,13 +183,13 @@ def test_a_success_is_shown_under_the_agents_name_and_the_run_ends(server: Serve
 
 
 def test_a_rules_no_reaches_the_model(server: Server, codex: Codex) -> None:
-    card = ended(server, codex.start("deny"))["call_0"]
+    card = await_run_end(server, codex.start("deny"))["call_0"]
     assert card["decision"]["rule"] == "no"
     assert "Not allowed here. Try something else." in codex.model.results[0]
 
 
 def test_a_reused_id_with_another_command_is_judged_as_another_call(server: Server, codex: Codex) -> None:
-    ended(server, codex.start("twice"))
+    await_run_end(server, codex.start("twice"))
     assert not codex.ran and "one" in codex.model.results[0]
     assert "Command blocked by PreToolUse hook" in codex.model.results[1]
 

@@ -53,7 +53,7 @@ def newest_run(server: Server, title: str) -> str:
     return run
 
 
-def ended(server: Server, place: Place, scenario: str) -> list[dict[str, Any]]:
+def await_run_end(server: Server, place: Place, scenario: str) -> list[dict[str, Any]]:
     """Return the cards of the scenario's run once it has ended, in order."""
     place.finish()
     run = newest_run(server, f"SCENARIO:{scenario}")
@@ -62,30 +62,30 @@ def ended(server: Server, place: Place, scenario: str) -> list[dict[str, Any]]:
 
 
 def test_a_success_is_shown_under_the_agents_name_and_the_run_ends(server: Server, place: Place) -> None:
-    (card,) = ended(server, place.start("success"), "success")
+    (card,) = await_run_end(server, place.start("success"), "success")
     assert (card["state"], card["tool"]["name"], card["tool"]["kind"]) == ("output-available", place.tool, "execute")
     assert card["input"]["command"] == "echo hello > ran.txt; echo hello" and "hello" in card["output"]
     response = server.get(f"/api/v1/runs/{newest_run(server, 'SCENARIO:success')}")
-    assert (response["agent"], response["status"], place.written) == (place.title, "finished", "hello")
+    assert (response["agent"], response["status"], place.output) == (place.title, "finished", "hello")
 
 
 def test_a_rules_no_reaches_the_model(server: Server, place: Place) -> None:
-    (card,) = ended(server, place.start("deny"), "deny")
+    (card,) = await_run_end(server, place.start("deny"), "deny")
     assert (card["state"], card["decision"]["rule"], place.ran) == ("output-denied", "no", False)
     assert "Not allowed here. Try something else." in place.results()[0]
 
 
-@pytest.mark.parametrize(("vote", "written"), [("approve", "ask"), ("deny", ""), ("edit", "edited")])
-def test_a_persons_answer_is_obeyed(server: Server, place: Place, vote: str, written: str) -> None:
+@pytest.mark.parametrize(("vote", "expected_output"), [("approve", "ask"), ("deny", ""), ("edit", "edited")])
+def test_a_persons_answer_is_obeyed(server: Server, place: Place, vote: str, expected_output: str) -> None:
     place.start("ask")
     title = "SCENARIO:ask"
     run = until(lambda: waiting_run(server, title))
     edited = gating.waiting(server, run)["input"] | {"command": "echo edited > ran.txt"} if vote == "edit" else None
     gating.vote(server, run, vote, reason="because", edited=edited)
     place.finish()
-    assert place.written == written and (written or "A person declined: because" in place.results()[0])
+    assert place.output == expected_output and (expected_output or "A person declined: because" in place.results()[0])
     (card,) = gating.calls(server, run).values()
-    assert card["state"] == ("output-available" if written else "output-denied") and not card["anomalies"]
+    assert card["state"] == ("output-available" if expected_output else "output-denied") and not card["anomalies"]
 
 
 def waiting_run(server: Server, title: str) -> str:
@@ -96,9 +96,9 @@ def waiting_run(server: Server, title: str) -> str:
 
 
 def test_equal_calls_are_calls_of_their_own(server: Server, place: Place) -> None:
-    cards = ended(server, place.start("equal"), "equal")
+    cards = await_run_end(server, place.start("equal"), "equal")
     assert [card["state"] for card in cards] == ["output-available"] * 3
-    assert place.written.split() == ["one"] * 3 and len({card["call_id"] for card in cards}) == 3
+    assert place.output.split() == ["one"] * 3 and len({card["call_id"] for card in cards}) == 3
 
 
 def test_a_call_that_waits_stops_no_other_from_being_judged(server: Server, place: Place) -> None:
@@ -108,17 +108,17 @@ def test_a_call_that_waits_stops_no_other_from_being_judged(server: Server, plac
     place.finish()
     states = sorted(card["state"] for card in gating.calls(server, run).values())
     assert states == ["output-available", "output-denied"]
-    assert place.written == "free" and not (place.project / "asked.txt").exists()
+    assert place.output == "free" and not (place.project / "asked.txt").exists()
 
 
 def test_large_arguments_are_judged_whole(server: Server, place: Place) -> None:
-    (card,) = ended(server, place.start("large"), "large")
-    assert card["state"] == "output-available" and len(place.written) == 200_000
+    (card,) = await_run_end(server, place.start("large"), "large")
+    assert card["state"] == "output-available" and len(place.output) == 200_000
     assert max(len(str(value)) for value in card["input"].values()) == 200_000
 
 
 def test_a_command_that_fails_is_shown_with_its_exit_code(server: Server, place: Place) -> None:
-    (card,) = ended(server, place.start("failure"), "failure")
+    (card,) = await_run_end(server, place.start("failure"), "failure")
     assert card["state"] == "output-available" and "3" in card["output"]
 
 

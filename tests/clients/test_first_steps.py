@@ -21,7 +21,7 @@ from toolcards.connect.probe import RUN_PREFIX
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 
-class Seen(Server):
+class ReaderServer(Server):
     """A server that is read with a key that may read everybody's runs, for `connect` makes a source of its own."""
 
     reader = ""
@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     """A server as it is on its first day: the starter policy, no agent."""
     data = tmp_path / "server"
     data.mkdir()
-    with Seen(data) as running:
+    with ReaderServer(data) as running:
         completed = running.manage("agentkey", "create", "reader", "--scopes", "read", "read:all")
         running.reader = completed.stdout.split()[-1]
         yield running
@@ -77,20 +77,20 @@ def connected(server: Server, home: Path, program: Path) -> str:
     env = os.environ | {"HOME": str(home), "TOOLCARDS_DATA_DIR": str(server.data)}
     env["PATH"] = f"{program.parent}:{os.environ['PATH']}"
     env.pop("TOOLCARDS_URL", None)
-    typed = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(ROOT / "manage.py"), "connect", "claude-code"], env=env, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        assert typed.stdin is not None
-        typed.stdin.write("y\n")
-        typed.stdin.flush()
+        assert process.stdin is not None
+        process.stdin.write("y\n")
+        process.stdin.flush()
         gating.vote(server, probe(server), "approve")
-        result, wrong = typed.communicate(timeout=3 * PATIENCE)
+        result, wrong = process.communicate(timeout=3 * PATIENCE)
     finally:
-        typed.kill()
-        typed.wait()
-    assert typed.returncode == 0, wrong
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, wrong
     return result
 
 

@@ -98,7 +98,7 @@ def test_a_success_is_shown_under_gooses_name_and_the_run_ends(server: Server, p
     assert (card["state"], card["tool"]["name"], card["tool"]["kind"]) == ("output-available", "shell", "execute")
     assert "do not have the result" in card["output"] and not card["anomalies"]
     response = server.get(f"/api/v1/runs/{find_run(server, 'success')}")
-    assert (response["agent"], response["status"], place.written) == ("Goose", "finished", "hello")
+    assert (response["agent"], response["status"], place.output) == ("Goose", "finished", "hello")
 
 
 def test_a_rules_no_reaches_the_model(server: Server, place: Goose) -> None:
@@ -107,27 +107,27 @@ def test_a_rules_no_reaches_the_model(server: Server, place: Goose) -> None:
     assert "Not allowed here. Try something else." in place.results()[0]
 
 
-@pytest.mark.parametrize(("vote", "written", "words"), [
+@pytest.mark.parametrize(("vote", "expected_output", "words"), [
     ("approve", "ask", ""), ("deny", "", "A person declined: because"), ("edit", "", "echo edited > ran.txt"),
 ])  # fmt: skip
-def test_a_persons_answer_is_obeyed(server: Server, place: Goose, vote: str, written: str, words: str) -> None:
+def test_a_persons_answer_is_obeyed(server: Server, place: Goose, vote: str, expected_output: str, words: str) -> None:
     place.start("ask")
     run = until(lambda: find_run(server, "ask", "approval-requested"))
     edited = gating.waiting(server, run)["input"] | {"command": "echo edited > ran.txt"} if vote == "edit" else None
     gating.vote(server, run, vote, reason="because", edited=edited)
     place.finish()
-    assert place.written == written and words in place.results()[0]
+    assert place.output == expected_output and words in place.results()[0]
 
 
 def test_equal_calls_and_ids_that_come_again_are_calls_of_their_own(server: Server, place: Goose) -> None:
     cards = finish(server, place, "equal") + finish(server, place, "again")
     assert [card["state"] for card in cards] == ["output-available"] * 4
-    assert place.written.split() == ["one"] * 4 and len({card["call_id"] for card in cards}) == 4
+    assert place.output.split() == ["one"] * 4 and len({card["call_id"] for card in cards}) == 4
 
 
 def test_large_arguments_are_judged_whole(server: Server, place: Goose) -> None:
     (card,) = finish(server, place, "large")
-    assert card["state"] == "output-available" and len(place.written) == 200_000
+    assert card["state"] == "output-available" and len(place.output) == 200_000
     assert max(len(str(value)) for value in card["input"].values()) == 200_000
 
 
@@ -139,7 +139,7 @@ def test_a_command_that_fails_is_shown_as_failed(server: Server, place: Goose) -
 def test_a_sub_agents_calls_have_no_hook_so_only_its_start_is_held(server: Server, place: Goose) -> None:
     """What the connect page and the guide say of it; a Goose that holds them makes this test fail."""
     (card,) = finish(server, place, "delegate")
-    assert (card["tool"]["name"], card["state"], place.written) == ("delegate", "output-available", "forbidden")
+    assert (card["tool"]["name"], card["state"], place.output) == ("delegate", "output-available", "forbidden")
 
 
 def test_a_server_that_is_killed_while_a_person_is_asked_runs_nothing(

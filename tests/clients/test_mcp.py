@@ -64,9 +64,11 @@ class Setup:
         """Return what the client got for each call."""
         plan = json.dumps(self.plan | more | {"calls": calls})
         program = [self.python, str(AGENTS / "mcp_client.py"), client, plan]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=2 * PATIENCE, env=os.environ | self.env)
-        assert done.returncode == 0, done.stderr[-3000:]
-        results: list[Any] = json.loads(done.stdout.splitlines()[-1])
+        program_run = subprocess.run(
+            program, capture_output=True, text=True, timeout=2 * PATIENCE, env=os.environ | self.env
+        )
+        assert program_run.returncode == 0, program_run.stderr[-3000:]
+        results: list[Any] = json.loads(program_run.stdout.splitlines()[-1])
         return results
 
     def read_executions(self) -> list[Any]:
@@ -89,9 +91,9 @@ def free_port() -> int:
 
 @pytest.fixture(params=["sdk-stdio", "fastmcp-http"])
 def setup(server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Setup]:
-    made = Setup(server, tmp_path, *request.param.split("-"))
-    yield made
-    made.stop()
+    new_setup = Setup(server, tmp_path, *request.param.split("-"))
+    yield new_setup
+    new_setup.stop()
 
 
 def find_calls(server: Server, name: str) -> list[dict[str, Any]]:
@@ -128,8 +130,8 @@ def wait_for_states(server: Server, setup: Setup, *states: str) -> list[dict[str
         calls = find_calls(server, setup.name)
         return calls if sorted(call["state"] for call in calls) == sorted(states) else None
 
-    found: list[dict[str, Any]] = until(find)
-    return found
+    run_calls: list[dict[str, Any]] = until(find)
+    return run_calls
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -133,7 +133,7 @@ def running(url: str, key: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     log = (home / "log.txt").open("w")
     process = subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
-        yield Opencode(_told(process), project, model)
+        yield Opencode(_read_base(process), project, model)
     finally:
         process.terminate()
         try:
@@ -155,13 +155,13 @@ def _settings(model: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _told(process: subprocess.Popen[str]) -> str:
+def _read_base(process: subprocess.Popen[str]) -> str:
     base, result = read_address(process)
     assert base, f"opencode did not start: {result}"
     return base
 
 
-def ended(server: Server, run: str, status: str = "finished") -> dict[str, Any]:
+def await_run_end(server: Server, run: str, status: str = "finished") -> dict[str, Any]:
     """Return the cards once the run has ended."""
 
     def look() -> bool:
@@ -174,18 +174,18 @@ def ended(server: Server, run: str, status: str = "finished") -> dict[str, Any]:
 
 def test_a_success(server: Server, opencode: Opencode) -> None:
     run = opencode.start("success")
-    card = ended(server, run)["call_ok"]
+    card = await_run_end(server, run)["call_ok"]
     assert (card["state"], card["tool"]["kind"], card["output"]) == ("output-available", "execute", "hello\n")
     assert (card["decision"]["effect"], card["anomalies"]) == ("allow", [])
 
 
 def test_a_failing_command_is_an_error(server: Server, opencode: Opencode) -> None:
-    card = ended(server, opencode.start("error"))["call_err"]
+    card = await_run_end(server, opencode.start("error"))["call_err"]
     assert (card["state"], card["error"]["code"]) == ("output-error", "exit_status")
 
 
 def test_a_rules_no_reaches_the_model(server: Server, opencode: Opencode) -> None:
-    card = ended(server, opencode.start("deny"))["call_no"]
+    card = await_run_end(server, opencode.start("deny"))["call_no"]
     assert (card["state"], card["anomalies"]) == ("output-denied", [])
     assert "Stopped by Toolcards: Not allowed here. Try something else." in opencode.model.results["call_no"]
 
@@ -193,7 +193,7 @@ def test_a_rules_no_reaches_the_model(server: Server, opencode: Opencode) -> Non
 def test_a_persons_yes_lets_the_held_call_run(server: Server, opencode: Opencode) -> None:
     run = opencode.start("ask")
     gating.vote(server, run, "approve")
-    card = ended(server, run)["call_ask"]
+    card = await_run_end(server, run)["call_ask"]
     assert (card["state"], card["approval"]["by"]["kind"], card["output"]) == ("output-available", "human", "ask\n")
     assert (card["approval"]["state"], card["anomalies"]) == ("succeeded", [])
 
@@ -201,14 +201,14 @@ def test_a_persons_yes_lets_the_held_call_run(server: Server, opencode: Opencode
 def test_what_a_person_allowed_and_failed_is_a_used_approval(server: Server, opencode: Opencode) -> None:
     run = opencode.start("ask-exit")
     gating.vote(server, run, "approve")
-    card = ended(server, run)["call_x"]
+    card = await_run_end(server, run)["call_x"]
     assert (card["state"], card["approval"]["state"]) == ("output-error", "failed")
 
 
 def test_a_persons_no_reaches_the_model(server: Server, opencode: Opencode) -> None:
     run = opencode.start("ask")
     gating.vote(server, run, "deny", reason="not on a Friday")
-    card = ended(server, run)["call_ask"]
+    card = await_run_end(server, run)["call_ask"]
     assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "human")
     assert "A person declined: not on a Friday" in opencode.model.results["call_ask"]
 
@@ -216,7 +216,7 @@ def test_a_persons_no_reaches_the_model(server: Server, opencode: Opencode) -> N
 def test_what_a_person_edited_is_what_runs(server: Server, opencode: Opencode) -> None:
     run = opencode.start("ask")
     gating.vote(server, run, "edit", edited={"command": "echo edited", "description": "run call_ask"})
-    card = ended(server, run)["call_ask"]
+    card = await_run_end(server, run)["call_ask"]
     assert (card["state"], card["input"]["command"], card["output"]) == ("output-available", "echo edited", "edited\n")
 
 
@@ -225,7 +225,7 @@ def test_its_own_question_is_answered_here(server: Server, opencode: Opencode, d
     (opencode.project / "out.txt").unlink(missing_ok=True)
     run = opencode.start("write")
     gating.vote(server, run, decision, reason="because")
-    card = ended(server, run)["call_w"]
+    card = await_run_end(server, run)["call_w"]
     assert (card["state"], card["approval"]["by"]["kind"]) == (state, "human")
     assert card["approval"]["state"] == ("succeeded" if decision == "approve" else "denied")
     assert (opencode.project / "out.txt").exists() is (decision == "approve")
@@ -235,12 +235,12 @@ def test_its_own_question_may_be_answered_there(server: Server, opencode: Openco
     run = opencode.start("write")
     result = gating.waiting(server, run)["approval"]["source_id"]
     opencode.call("POST", f"/permission/{result}/reply", {"reply": "reject", "message": "no"})
-    card = ended(server, run)["call_w"]
+    card = await_run_end(server, run)["call_w"]
     assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "host")
 
 
 def test_calls_of_one_turn_end_each_in_its_own_way(server: Server, opencode: Opencode) -> None:
-    states = {call: card["state"] for call, card in ended(server, opencode.start("parallel")).items()}
+    states = {call: card["state"] for call, card in await_run_end(server, opencode.start("parallel")).items()}
     assert states == {"call_p1": "output-available", "call_p2": "output-error", "call_p3": "output-error"}
 
 
@@ -250,14 +250,14 @@ def test_calls_of_one_turn_end_each_in_its_own_way(server: Server, opencode: Ope
 def test_what_cannot_run_is_an_error_with_its_code(
     server: Server, opencode: Opencode, scenario: str, call: str, code: str
 ) -> None:
-    card = ended(server, opencode.start(scenario))[call]
+    card = await_run_end(server, opencode.start(scenario))[call]
     assert (card["state"], card["error"]["code"]) == ("output-error", code)
 
 
 def test_a_sub_agents_call_is_gated_below_it(server: Server, opencode: Opencode) -> None:
     run = opencode.start("agent")
     gating.vote(server, run, "approve")
-    cards = ended(server, run)
+    cards = await_run_end(server, run)
     assert {call: card["state"] for call, card in cards.items()} == dict.fromkeys(
         ("call_a", "call_in"), "output-available"
     )
@@ -265,26 +265,26 @@ def test_a_sub_agents_call_is_gated_below_it(server: Server, opencode: Opencode)
 
 
 def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Server, opencode: Opencode) -> None:
-    cards = ended(server, opencode.start("nested"))
-    judged = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
-    assert judged == {("call_v", "task", "output-available"), ("call_v#2", "bash", "output-denied")}
+    cards = await_run_end(server, opencode.start("nested"))
+    outcomes = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
+    assert outcomes == {("call_v", "task", "output-available"), ("call_v#2", "bash", "output-denied")}
 
 
 def test_a_sub_agents_calls_with_its_parents_id_run_as_judged(server: Server, opencode: Opencode) -> None:
     run = opencode.start("nested-ok")
     gating.vote(server, run, "approve")
-    cards = ended(server, run)
-    judged = [(name, card["tool"]["name"], card["state"], card["anomalies"]) for name, card in cards.items()]
-    assert judged == [
+    cards = await_run_end(server, run)
+    outcomes = [(name, card["tool"]["name"], card["state"], card["anomalies"]) for name, card in cards.items()]
+    assert outcomes == [
         ("call_v", "task", "output-available", []), ("call_v#2", "bash", "output-available", []),
         ("call_v#3", "bash", "output-available", []),
     ]  # fmt: skip
 
 
 def test_an_id_that_comes_again_is_another_call(server: Server, opencode: Opencode) -> None:
-    cards = ended(server, opencode.start("again"))
-    judged = [(name, card["input"]["command"], card["state"]) for name, card in cards.items()]
-    assert judged == [
+    cards = await_run_end(server, opencode.start("again"))
+    outcomes = [(name, card["input"]["command"], card["state"]) for name, card in cards.items()]
+    assert outcomes == [
         ("call_w", "echo one", "output-available"), ("call_w#2", "echo forbidden", "output-denied"),
         ("call_w#3", "echo one", "output-available"),
     ]  # fmt: skip
@@ -294,7 +294,7 @@ def test_an_abort_while_a_tool_runs(server: Server, opencode: Opencode) -> None:
     run = opencode.start("long")
     until((opencode.project / "started").exists)
     opencode.abort(run)
-    card = ended(server, run, "aborted")["call_l"]
+    card = await_run_end(server, run, "aborted")["call_l"]
     assert (card["state"], card["cause"]) == ("output-error", "aborted")
 
 
@@ -302,7 +302,7 @@ def test_an_abort_while_a_person_is_asked(server: Server, opencode: Opencode) ->
     run = opencode.start("ask")
     gating.waiting(server, run)
     opencode.abort(run)
-    card = ended(server, run, "aborted")["call_ask"]
+    card = await_run_end(server, run, "aborted")["call_ask"]
     assert (card["state"], card["approval"]["state"]) == ("output-error", "cancelled")
 
 
@@ -315,7 +315,7 @@ def test_without_the_server_nothing_runs_and_the_run_is_reported_afterwards(serv
         server.start()
     assert not (opencode.project / "ran.txt").exists()
     assert "could not be reached" in opencode.model.results["call_t"]
-    assert ended(server, run)["call_t"]["state"] == "output-denied"
+    assert await_run_end(server, run)["call_t"]["state"] == "output-denied"
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
@@ -329,7 +329,7 @@ def test_a_restart_keeps_the_approval_of_a_waiting_call(
     time.sleep(away)
     server.start()
     gating.vote(server, run, "approve")
-    card = ended(server, run)["call_ask"]
+    card = await_run_end(server, run)["call_ask"]
     assert (card["state"], card["approval"]["state"], card["output"]) == ("output-available", "succeeded", "ask\n")
 
 
@@ -374,4 +374,4 @@ def test_what_needs_no_answer_does_not_wait_for_one(server: Server, opencode: Op
         until(lambda: run not in opencode.call("GET", "/session/status"), 60)
     finally:
         server.start()
-    assert ended(server, run) == {}
+    assert await_run_end(server, run) == {}

@@ -120,14 +120,14 @@ def agent(request: pytest.FixtureRequest, server: Server, model: models.FakeMode
     program.stop()
 
 
-def settled(server: Server, run: str) -> dict[str, Any]:
+def await_run_end(server: Server, run: str) -> dict[str, Any]:
     """Return the run's calls once it has ended."""
 
-    def ended() -> Any:
+    def has_ended() -> Any:
         status, body, _ = server.request("GET", f"/api/v1/runs/{run}")
         return status == 200 and body["status"] not in {"running", "waiting"}
 
-    until(ended)
+    until(has_ended)
     return gating.calls(server, run)
 
 
@@ -148,7 +148,7 @@ MODES = pytest.mark.parametrize("mode", ["gate", "observe"])
 def test_a_success_with_arguments_as_they_are_written(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("success", mode)
     result = agent.end()
-    card = settled(server, run)["call_a"]
+    card = await_run_end(server, run)["call_a"]
     assert card["state"] == "output-available", card
     assert card["input"] == {"city": "Paris"} and "21" in json.dumps(card["output"])
     assert result["ran"] == [["get_weather", "Paris"]] and "21" in result["saw"]["call_a"][1] and not result["error"]
@@ -160,7 +160,7 @@ def test_a_success_with_arguments_as_they_are_written(server: Server, agent: Pro
 def test_an_error_is_classified_by_its_type(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("error", mode)
     agent.end()
-    card = settled(server, run)["call_b"]
+    card = await_run_end(server, run)["call_b"]
     assert card["state"] == "output-error", card
     if mode == "gate" or agent.framework != "openai_agents":
         assert (card["error"]["code"], card["error"]["retryable"]) == ("connect_failed", True)
@@ -171,7 +171,7 @@ def test_an_error_is_classified_by_its_type(server: Server, agent: Program, mode
 def test_an_error_without_words_is_an_error(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("empty", mode)
     agent.end()
-    card = settled(server, run)["call_c"]
+    card = await_run_end(server, run)["call_c"]
     assert card["state"] == "output-error" and card["error"]["message"] == "", card
 
 
@@ -179,7 +179,7 @@ def test_an_error_without_words_is_an_error(server: Server, agent: Program, mode
 def test_an_unknown_tool(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("unknown", mode)
     result = agent.end()
-    card = settled(server, run)["call_d"]
+    card = await_run_end(server, run)["call_d"]
     assert (card["state"], result["ran"]) == ("output-error", []), card
     assert card["error"]["code"] in {"no_such_tool", "tool_reported"}
 
@@ -189,7 +189,7 @@ def test_an_unknown_tool(server: Server, agent: Program, mode: str) -> None:
 def test_arguments_that_do_not_fit(server: Server, agent: Program, mode: str, scenario: str, call: str) -> None:
     run = agent.begin(scenario, mode)
     result = agent.end()
-    card = settled(server, run)[call]
+    card = await_run_end(server, run)[call]
     assert (card["state"], result["ran"]) == ("output-error", []), card
 
 
@@ -197,7 +197,7 @@ def test_arguments_that_were_cut_off(server: Server, agent: Program) -> None:
     """LangChain repairs them and runs the tool with the result, which is what is evaluated and shown."""
     run = agent.begin("cut")
     result = agent.end()
-    card = settled(server, run)["call_f"]
+    card = await_run_end(server, run)["call_f"]
     if agent.framework == "langchain":
         assert (card["state"], card["input"], result["ran"]) == (
             "output-available",
@@ -211,7 +211,7 @@ def test_arguments_that_were_cut_off(server: Server, agent: Program) -> None:
 def test_a_rule_denies_and_the_model_reads_why(server: Server, agent: Program) -> None:
     run = agent.begin("deny")
     result = agent.end()
-    card = settled(server, run)["call_g"]
+    card = await_run_end(server, run)["call_g"]
     assert (card["state"], card["decision"]["rule"], result["ran"]) == ("output-denied", "no", []), card
     assert "Not in this folder." in result["saw"]["call_g"][1], result
     assert status(server, run) == "finished" and not card["anomalies"]
@@ -222,7 +222,7 @@ def test_a_person_approves(server: Server, agent: Program) -> None:
     assert gating.waiting(server, run)["call_id"] == "call_h"
     gating.vote(server, run, "approve")
     result = agent.end()
-    card = settled(server, run)["call_h"]
+    card = await_run_end(server, run)["call_h"]
     assert (card["state"], result["ran"]) == ("output-available", [["delete_file", "/ask/a"]]), card
     assert not card["anomalies"]
 
@@ -231,7 +231,7 @@ def test_a_person_denies_and_the_model_reads_the_reason(server: Server, agent: P
     run = agent.begin("ask")
     gating.vote(server, run, "deny", reason="keep that file")
     result = agent.end()
-    card = settled(server, run)["call_h"]
+    card = await_run_end(server, run)["call_h"]
     assert (card["state"], result["ran"]) == ("output-denied", []), card
     assert "keep that file" in result["saw"]["call_h"][1], result
 
@@ -240,7 +240,7 @@ def test_a_person_edits_and_the_tool_gets_that(server: Server, agent: Program) -
     run = agent.begin("ask")
     gating.vote(server, run, "edit", edited={"path": "/trash/a"})
     result = agent.end()
-    card = settled(server, run)["call_h"]
+    card = await_run_end(server, run)["call_h"]
     assert (card["state"], result["ran"]) == ("output-available", [["delete_file", "/trash/a"]]), (card, result)
     assert card["input"] == {"path": "/trash/a"}
 
@@ -249,7 +249,7 @@ def test_the_librarys_own_approval_is_answered_by_the_gate(server: Server, agent
     run = agent.begin("own")
     gating.vote(server, run, "approve")
     result = agent.end()
-    card = settled(server, run)["call_i"]
+    card = await_run_end(server, run)["call_i"]
     assert (card["state"], result["ran"]) == ("output-available", [["drop_table", "ask_users"]]), (card, result)
     assert not card["anomalies"]
 
@@ -257,7 +257,7 @@ def test_the_librarys_own_approval_is_answered_by_the_gate(server: Server, agent
 def test_the_librarys_own_approval_is_refused_by_a_rule(server: Server, agent: Program) -> None:
     run = agent.begin("own-deny")
     result = agent.end()
-    card = settled(server, run)["call_j"]
+    card = await_run_end(server, run)["call_j"]
     assert (card["state"], result["ran"]) == ("output-denied", []), (card, result)
     assert "Not this table." in result["saw"]["call_j"][1], result
 
@@ -265,7 +265,7 @@ def test_the_librarys_own_approval_is_refused_by_a_rule(server: Server, agent: P
 def test_parallel_calls_end_each_in_its_own_way(server: Server, agent: Program) -> None:
     run = agent.begin("parallel")
     result = agent.end()
-    states = {call: card["state"] for call, card in settled(server, run).items()}
+    states = {call: card["state"] for call, card in await_run_end(server, run).items()}
     assert states["call_m"] == "output-denied" and ["delete_file", "/forbidden/b"] not in result["ran"]
     assert states["call_l"] == "output-error"
     if not result["error"]:  # a plain exception ends the run of two of the libraries
@@ -275,7 +275,7 @@ def test_parallel_calls_end_each_in_its_own_way(server: Server, agent: Program) 
 def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> None:
     run = agent.begin("abort")
     agent.end()
-    card = settled(server, run)["call_o"]
+    card = await_run_end(server, run)["call_o"]
     assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
 
 
@@ -284,14 +284,14 @@ def test_an_agent_whose_time_is_up_was_stopped_and_did_not_fail(server: Server, 
     """`asyncio.wait_for` around the agent: what comes out is a time-out, but nothing in here took too long."""
     run = agent.begin("deadline", mode)
     assert agent.end()["error"].startswith("TimeoutError")
-    card = settled(server, run)["call_s"]
+    card = await_run_end(server, run)["call_s"]
     assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
 
 
 def test_a_tool_that_keeps_its_own_time_fails(server: Server, agent: Program) -> None:
     run = agent.begin("own-deadline")
     agent.end()
-    card = settled(server, run)["call_t"]
+    card = await_run_end(server, run)["call_t"]
     assert (card["state"], card["cause"], card["error"]["code"]) == ("output-error", None, "timeout"), card
     assert status(server, run) == ("finished" if agent.framework == "openai_agents" else "error")
 
@@ -301,7 +301,7 @@ def test_a_tool_that_keeps_its_own_time_fails(server: Server, agent: Program) ->
 def test_a_result_that_is_cancelled_leaves_nothing_open(server: Server, agent: Program, mode: str) -> None:
     run = agent.begin("cancel", mode)
     assert agent.end()["error"] == ""
-    card = settled(server, run)["call_r"]
+    card = await_run_end(server, run)["call_r"]
     assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
 
 
@@ -310,7 +310,7 @@ def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server
     gating.waiting(server, run)
     agent.stop_it()
     result = agent.end()
-    card = settled(server, run)["call_p"]
+    card = await_run_end(server, run)["call_p"]
     assert (card["state"], result["ran"]) == ("output-error", []), card
     waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
     assert not [each for each in waiting if each.get("run") == run]
@@ -319,7 +319,7 @@ def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server
 def test_the_same_id_twice_is_two_calls(server: Server, agent: Program) -> None:
     run = agent.begin("twice")
     result = agent.end()
-    cards = settled(server, run)
+    cards = await_run_end(server, run)
     if agent.framework == "openai_agents":  # which refuses a second call of the same id and ends the run
         assert "Use a unique call ID" in result["error"] and result["ran"] == [["get_weather", "Rome"]], result
         assert [card["state"] for card in cards.values()] == ["output-available", "output-error"]
@@ -335,9 +335,9 @@ def test_parallel_calls_of_one_id_are_judged_one_by_one(server: Server, agent: P
     if agent.framework != "langchain" and result["error"]:  # the others refuse such a turn as a whole
         assert result["ran"] == [] or agent.framework == "openai_agents", result
         return
-    cards = settled(server, run)
-    judged = sorted((card["tool"]["name"], card["state"]) for card in cards.values())
-    assert judged == [("delete_file", "output-denied"), ("get_weather", "output-available")], (cards, result)
+    cards = await_run_end(server, run)
+    outcomes = sorted((card["tool"]["name"], card["state"]) for card in cards.values())
+    assert outcomes == [("delete_file", "output-denied"), ("get_weather", "output-available")], (cards, result)
     assert result["ran"] == [["get_weather", "Rome"]] and set(cards) == {"call_u", "call_u#2"}, result
     assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
 
@@ -345,13 +345,13 @@ def test_parallel_calls_of_one_id_are_judged_one_by_one(server: Server, agent: P
 def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Server, agent: Program) -> None:
     run = agent.begin("nested")
     result = agent.end()
-    cards = settled(server, run)
+    cards = await_run_end(server, run)
     assert sorted(result["ran"]) == [["delegate", "tidy"], ["get_weather", "Bern"]], result
-    judged = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
-    assert judged == {
+    outcomes = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
+    assert outcomes == {
         ("call_v", "delegate", "output-available"), ("call_v#2", "delete_file", "output-denied"),
         ("call_w", "get_weather", "output-available"),
-    }, (judged, result)  # fmt: skip
+    }, (outcomes, result)  # fmt: skip
     assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
 
 
@@ -361,7 +361,7 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     run = agent.begin("ask", "gate-sync")
     gating.vote(server, run, "edit", edited={"path": "/trash/a"})
     assert agent.end()["ran"] == [["delete_file", "/trash/a"]]
-    assert settled(server, run)["call_h"]["state"] == "output-available"
+    assert await_run_end(server, run)["call_h"]["state"] == "output-available"
     run = agent.begin("deny", "gate-sync")
     result = agent.end()
     assert result["ran"] == [] and "Not in this folder." in result["saw"]["call_g"][1], result
@@ -370,7 +370,7 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     assert agent.end()["ran"] == [["drop_table", "ask_users"]]
     run = agent.begin("parallel", "gate-sync")
     agent.end()
-    assert settled(server, run)["call_m"]["state"] == "output-denied"
+    assert await_run_end(server, run)["call_m"]["state"] == "output-denied"
 
 
 def answer(server: Server, run: str, tool: str = "elicitation/create", **fields: str) -> dict[str, Any]:
@@ -393,7 +393,7 @@ def test_a_question_of_langchain_is_answered_in_the_inbox(
     run = agent.begin("question", mode, kinds=kinds)
     form = answer(server, run, decision="answer", **{"answer-0": "1"})
     result = agent.end()
-    cards = settled(server, run)
+    cards = await_run_end(server, run)
     assert (form["input"]["message"], result["ran"], result["error"]) == ("Which city?", [], ""), result
     assert result["saw"]["call_x"] == ["success", "Rome"]
     assert (cards["call_x"]["state"], cards["call_x"]["output"], len(cards)) == ("output-available", "Rome", 2), cards
@@ -407,7 +407,7 @@ def test_a_question_and_an_approval_of_one_turn_are_answered_each_by_its_own(ser
     answer(server, run, decision="answer", **{"answer-0-text": "  <b>Ada</b> "})
     gating.vote(server, run, "approve")
     result = agent.end()
-    settled(server, run)
+    await_run_end(server, run)
     assert result["saw"]["call_y"] == ["success", "<b>Ada</b>"], result
     assert result["ran"] == [["drop_table", "ask_b"]]
 
@@ -421,7 +421,7 @@ def test_the_model_reads_why_a_question_has_no_answer(server: Server, agent: Pro
     result = agent.end()
     assert result["saw"]["call_x"][0] == status and "ask me tomorrow" in result["saw"]["call_x"][1], result
     assert result["ran"] == [] and result["error"] == ""
-    states = [card["state"] for card in settled(server, run).values()]
+    states = [card["state"] for card in await_run_end(server, run).values()]
     assert states == ["output-available" if "per_call" in kinds else "output-denied", "output-denied"]
 
 
@@ -432,7 +432,7 @@ def test_an_agent_that_is_stopped_takes_its_question_back(server: Server, agent:
                       for card in gating.calls(server, run).values()))  # fmt: skip
     agent.stop_it()
     agent.end()
-    cards = settled(server, run)
+    cards = await_run_end(server, run)
     assert [card["state"] for card in cards.values()] == ["output-error", "output-error"], cards
     waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
     assert not [each for each in waiting if each.get("run") == run]
@@ -453,9 +453,9 @@ def test_a_langchain_graph_without_a_with_block_opens_its_run_and_ends_it(
     report = agent.end()
     assert report["ran"] == [["get_weather", "Paris"]] and not report["error"], report
     until(lambda: [run["status"] for run in runs()] == ["finished"])
-    (shown,) = runs()
-    assert shown["run"].startswith(f"{name}-thread-7-")
-    assert gating.calls(server, shown["run"])["call_a"]["state"] == "output-available"
+    (only_run,) = runs()
+    assert only_run["run"].startswith(f"{name}-thread-7-")
+    assert gating.calls(server, only_run["run"])["call_a"]["state"] == "output-available"
     agent.begin("deny", mode, agent=name)
     report = agent.end()
     assert report["ran"] == [] and "Not in this folder." in report["saw"]["call_g"][1], report
@@ -475,8 +475,10 @@ def test_plugins_of_the_agents_process_hear_of_it(
     server: Server, agent: Program, scenario: str, call: str, events: list[str]
 ) -> None:
     agent.begin(scenario)
-    heard = agent.end()["heard"]
-    assert [f"{event} {outcome}".strip() for name, event, outcome in heard if name == call] == events, heard
+    plugin_events = agent.end()["heard"]
+    assert [f"{event} {outcome}".strip() for name, event, outcome in plugin_events if name == call] == events, (
+        plugin_events
+    )
 
 
 def test_plugins_hear_of_every_parallel_call_in_order(server: Server, agent: Program) -> None:

@@ -235,7 +235,7 @@ def connected(recipe: str, server: Server, folder: Path) -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | text
 
 
-def answered(server: Server, before: set[str], decision: str) -> str:
+def answer_new_run(server: Server, before: set[str], decision: str) -> str:
     """Answer the run that is new and waits; return its name."""
 
     def look() -> Any:
@@ -254,7 +254,7 @@ def played(program: list[str], folder: Path, env: dict[str, str], server: Server
     )
     expected = {"approve": "output-available", "deny": "output-denied"}[decision]
     try:
-        run = answered(server, before, decision)
+        run = answer_new_run(server, before, decision)
         calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == expected])
         out, wrong = running.communicate(timeout=3 * PATIENCE)  # which closes its input
     finally:

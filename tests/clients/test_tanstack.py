@@ -38,14 +38,14 @@ def app(server: Server, run: str, tmp_path: Path) -> Iterator[Starts]:
     packages = {"tanstack__ai": "0.58.0", "tanstack__ai_client": "0.33.2", "tanstack__ai_openai": "0.23.1", "zod": ZOD}
     created = App(npm.installed("tanstack-openai", **packages), "tanstack_ai.mjs", tmp_path)
 
-    def start(scenario: str, **wish: Any) -> App:
-        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
+    def start(scenario: str, **options: Any) -> App:
+        return created.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | options))
 
     yield start
     created.stop()
 
 
-def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
+def await_states(server: Server, run: str, *states: str) -> dict[str, Any]:
     """The run's calls, once they are in these states: the copy may be a moment behind the chat."""
 
     def look() -> Any:
@@ -62,7 +62,7 @@ def test_a_success_over_both_transports(server: Server, app: Starts, run: str, l
     result = app("success", lines=lines).finish() if not lines else None
     if lines:  # the client of this test reads events only; what is mirrored is what the server sends
         app("success", lines=True).finish()
-    card = ended(server, run, "output-available")["call_ok"]
+    card = await_states(server, run, "output-available")["call_ok"]
     assert (card["input"], card["output"]) == ({"city": "Paris"}, {"city": "Paris", "temp": 21})
     assert result is None or result["states"] == {"call_ok": "complete"}
 
@@ -79,13 +79,13 @@ def test_a_success_over_both_transports(server: Server, app: Starts, run: str, l
 )
 def test_failures(server: Server, app: Starts, run: str, scenario: str, call: str, message: str) -> None:
     result = app(scenario).finish()
-    assert message in ended(server, run, "output-error")[call]["error"]["message"]
+    assert message in await_states(server, run, "output-error")[call]["error"]["message"]
     assert result["states"][call] == "error" and message in result["saw"][call]
 
 
 def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run: str) -> None:
     app("parallel").finish()
-    ended(server, run, "output-available", "output-error", "output-available")
+    await_states(server, run, "output-available", "output-error", "output-available")
 
 
 def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str) -> None:
@@ -93,12 +93,12 @@ def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str
     until(lambda: [card["state"] for card in gating.calls(server, run).values()] == ["input-available"])
     chat.stop_it()
     chat.finish()
-    assert ended(server, run, "output-error")["call_hang"]["cause"] == "aborted"
+    assert await_states(server, run, "output-error")["call_hang"]["cause"] == "aborted"
 
 
 def test_a_denial_that_the_stream_never_tells_is_shown(server: Server, app: Starts, run: str) -> None:
     result = app("chat", answers={"call_c1": True, "call_c2": False}).finish()
-    cards = ended(server, run, "output-available", "output-denied")
+    cards = await_states(server, run, "output-available", "output-denied")
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
     assert result["ran"] == [["delete_file", {"path": "/a"}]]
 
@@ -106,19 +106,19 @@ def test_a_denial_that_the_stream_never_tells_is_shown(server: Server, app: Star
 def test_a_clients_own_tool_is_answered_by_it(server: Server, app: Starts, run: str) -> None:
     result = app("client").finish()
     assert result["saw"] == {"call_cl": '{"answer":"yes"}'}, result
-    assert ended(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
+    assert await_states(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
 
 
 def test_what_was_edited_in_the_chat_is_shown(server: Server, app: Starts, run: str) -> None:
     result = app("edited", editedArgs={"path": "/edited"}).finish()
     assert result["ran"] == [["delete_file", {"path": "/edited"}]]
-    assert ended(server, run, "output-available")["call_e"]["input"] == {"path": "/edited"}
+    assert await_states(server, run, "output-available")["call_e"]["input"] == {"path": "/edited"}
 
 
 def test_a_rules_no_reaches_the_model(server: Server, app: Starts, run: str) -> None:
     result = app("deny", gate="gate").finish()
     assert result["ran"] == [] and "Not allowed here. Try something else." in result["saw"]["call_no"]
-    assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
+    assert await_states(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_persons_answer_is_obeyed(server: Server, app: Starts, run: str, decis
     result = chat.finish()
     assert result["ran"] == ([["shell", {"command": ran}]] if ran else [])
     assert ran or "A person declined: because" in result["saw"]["call_ask"]
-    approval = ended(server, run, state)["call_ask"]["approval"]
+    approval = await_states(server, run, state)["call_ask"]["approval"]
     assert (approval["by"]["kind"], approval["state"]) == ("human", "succeeded" if ran else "denied")
 
 
@@ -175,8 +175,8 @@ def finished(server: Server, run: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("gate", ["", "gate"])
 def test_a_run_of_the_openai_adapter_finishes(server: Server, app: Starts, run: str, model: str, gate: str) -> None:
-    told = app("", model=model, prompt="SCENARIO:one", gate=gate).finish()
-    assert told["ran"] == [["weather", {"city": "A"}]], told
+    outcome = app("", model=model, prompt="SCENARIO:one", gate=gate).finish()
+    assert outcome["ran"] == [["weather", {"city": "A"}]], outcome
     assert [call["state"] for call in finished(server, run)] == ["output-available"]
 
 
@@ -184,8 +184,8 @@ def test_a_run_of_the_openai_adapter_finishes(server: Server, app: Starts, run: 
 def test_an_id_that_a_model_reuses_in_later_turns_is_several_calls(
     server: Server, app: Starts, run: str, model: str, gate: str
 ) -> None:
-    told = app("", model=model, prompt="SCENARIO:reuse", gate=gate).finish()
-    assert told["ran"] == [["weather", city] for city in CITIES], told
+    outcome = app("", model=model, prompt="SCENARIO:reuse", gate=gate).finish()
+    assert outcome["ran"] == [["weather", city] for city in CITIES], outcome
     calls = finished(server, run)
     assert [(call["input"], call["output"]["city"]) for call in calls] == [(city, city["city"]) for city in CITIES]
 
@@ -194,8 +194,10 @@ def test_an_id_that_a_model_reuses_in_later_turns_is_several_calls(
 def test_a_reused_id_is_asked_about_again(server: Server, app: Starts, run: str, model: str, decision: str) -> None:
     chat = app("", model=model, prompt="SCENARIO:ask", gate="gate")
     gating.vote(server, run, decision, reason="because")
-    told = chat.finish()
-    assert [tool for tool, _ in told["ran"]] == ["weather", "shell"] if decision == "approve" else ["weather"], told
+    outcome = chat.finish()
+    assert [tool for tool, _ in outcome["ran"]] == ["weather", "shell"] if decision == "approve" else ["weather"], (
+        outcome
+    )
     state = "output-available" if decision == "approve" else "output-denied"
     assert [(call["tool"]["name"], call["state"]) for call in finished(server, run)] == [
         ("weather", "output-available"), ("shell", state),
@@ -203,14 +205,14 @@ def test_a_reused_id_is_asked_about_again(server: Server, app: Starts, run: str,
 
 
 def test_a_reused_id_is_denied_by_a_rule(server: Server, app: Starts, run: str, model: str) -> None:
-    told = app("", model=model, prompt="SCENARIO:denied", gate="gate").finish()
-    assert [tool for tool, _ in told["ran"]] == ["weather"], told
+    outcome = app("", model=model, prompt="SCENARIO:denied", gate="gate").finish()
+    assert [tool for tool, _ in outcome["ran"]] == ["weather"], outcome
     assert [call["state"] for call in finished(server, run)] == ["output-available", "output-denied"]
 
 
 def test_a_later_turn_is_approved_in_the_chat(server: Server, app: Starts, run: str, model: str) -> None:
-    told = app("", model=model, prompt="SCENARIO:delete").finish()
-    assert [tool for tool, _ in told["ran"]] == ["weather", "delete_file"], told
+    outcome = app("", model=model, prompt="SCENARIO:delete").finish()
+    assert [tool for tool, _ in outcome["ran"]] == ["weather", "delete_file"], outcome
     calls = finished(server, run)
     assert [(call["tool"]["name"], call["state"]) for call in calls] == [
         ("weather", "output-available"), ("delete_file", "output-available"),

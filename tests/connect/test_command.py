@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from tests.support.connecting import ROOT, ran, tree, voted
+from tests.support.connecting import ROOT, ran, start_voter, tree
 from tests.support.server import PATIENCE, Server, with_curl
 from toolcards.connect import probe as probing
 from toolcards.models import AgentKey
@@ -30,10 +30,10 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
     from tests.support import gating
 
     def approve() -> None:
-        (run,) = [run["run"] for run in waited() if run["run"].startswith("toolcards-probe-")]
+        (run,) = [run["run"] for run in await_probe() if run["run"].startswith("toolcards-probe-")]
         gating.vote(server, run, "approve")
 
-    def waited() -> Any:
+    def await_probe() -> Any:
         from tests.support.server import until
 
         return until(lambda: server.get("/api/v1/runs?status=waiting")["runs"])
@@ -90,7 +90,7 @@ def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -
 # ---------------------------------------------------------------- the command, for libraries
 @pytest.mark.django_db
 def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -> None:
-    somebody = voted(server, "approve")
+    somebody = start_voter(server, "approve")
     words = ["python", "--yes", "--url", server.base, "--key", server.key, "--project", str(tmp_path), "--wait", "120"]
     result = ran(*words)
     somebody.join()
@@ -112,7 +112,7 @@ def test_a_probe_alone_writes_nothing(server: Server, tmp_path: Path) -> None:
     words = ["anything", "--only-probe", "--url", server.base, "--project", str(tmp_path)]
     with pytest.raises(CommandError, match="--key"):
         ran(*words)
-    somebody = voted(server, "deny")
+    somebody = start_voter(server, "deny")
     assert "held, denied and released" in ran(*words, "--key", server.key, "--wait", "60")
     somebody.join()
     assert tree(tmp_path) == {}
@@ -185,8 +185,8 @@ def test_a_python_without_django_hands_over_to_the_checkouts_own(tmp_path: Path)
     ours.parent.mkdir(parents=True)
     ours.write_text('#!/bin/sh\necho "handed over: $*"\n')
     ours.chmod(0o755)
-    typed = "import runpy, sys; sys.path.insert(0, '.'); sys.argv = ['manage.py', 'connect', 'list']; "
-    words = ["-S", "-I", "-c", f"{typed}runpy.run_path('manage.py', run_name='__main__')"]
+    program = "import runpy, sys; sys.path.insert(0, '.'); sys.argv = ['manage.py', 'connect', 'list']; "
+    words = ["-S", "-I", "-c", f"{program}runpy.run_path('manage.py', run_name='__main__')"]
     completed = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE
     )

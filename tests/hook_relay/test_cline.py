@@ -42,25 +42,25 @@ def test_clines_ids_that_come_again_are_calls_of_their_own(gate: Gate, cache: Pa
     for _ in range(2):
         ask_cline(gate, "tool_call", tool_call=cline_call())
         ask_cline(gate, "tool_result", tool_result=cline_call(output=[{"result": "a", "success": True}]))
-    ids = [body["tool_use_id"] for _, body in gate.asked]
+    ids = [body["tool_use_id"] for _, body in gate.requests]
     assert ids[0] == ids[1] != ids[2] == ids[3] and not any(cache.rglob("*.call_*"))
-    assert gate.asked[1][1]["tool_response"] == [{"result": "a", "success": True}]
+    assert gate.requests[1][1]["tool_response"] == [{"result": "a", "success": True}]
 
 
 @pytest.mark.usefixtures("cache")
 def test_the_result_of_a_call_that_was_edited_in_cline_finds_its_call(gate: Gate) -> None:
     ask_cline(gate, "tool_call", tool_call=cline_call("edited"))
     ask_cline(gate, "tool_result", tool_result=cline_call("edited") | {"input": {"command": "ls -l"}, "output": "a"})
-    assert len({body["tool_use_id"] for _, body in gate.asked}) == 1
+    assert len({body["tool_use_id"] for _, body in gate.requests}) == 1
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_sub_agent_of_cline_belongs_to_its_parents_run_and_does_not_end_it(gate: Gate) -> None:
     subagent = {"agent_id": "agent_2", "parent_agent_id": "agent_1", "taskId": "conv_2"}
     ask_cline(gate, "tool_call", tool_call=cline_call(), **subagent)
-    body = gate.asked[-1][1]
+    body = gate.requests[-1][1]
     assert (body["session_id"], body["agent_id"]) == ("k-1", "agent_2")
-    assert ask_cline(gate, "session_shutdown", **subagent) == {} and len(gate.asked) == 1
+    assert ask_cline(gate, "session_shutdown", **subagent) == {} and len(gate.requests) == 1
 
 
 @pytest.mark.usefixtures("cache")
@@ -74,7 +74,7 @@ def test_a_sub_agent_of_cline_belongs_to_its_parents_run_and_does_not_end_it(gat
 def test_clines_other_events_are_those_of_the_run(gate: Gate, event: str, more: Any, expected: Any) -> None:
     gate.tamper = lambda stage, honest: plain({"hookSpecificOutput": {"permissionDecision": "deny"}})
     assert ask_cline(gate, event, **more) == {}  # never a `cancel`, which would end Cline's run
-    assert gate.asked[-1][1].items() >= expected.items()
+    assert gate.requests[-1][1].items() >= expected.items()
 
 
 @pytest.mark.usefixtures("cache")
@@ -85,7 +85,7 @@ def test_clines_other_events_are_those_of_the_run(gate: Gate, event: str, more: 
 def test_a_cline_input_that_cannot_be_translated_blocks(gate: Gate, change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"not|unknown event"):
         ask_cline(gate, "tool_call", **change)
-    assert not gate.asked
+    assert not gate.requests
 
 
 @pytest.mark.usefixtures("cache")

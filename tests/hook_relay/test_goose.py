@@ -35,7 +35,7 @@ def test_gooses_results_find_their_calls_though_its_ids_come_again(gate: Gate, c
     for after in ("PostToolUse", "PostToolUseFailure"):
         ask_goose(gate, "PreToolUse", **call)
         assert ask_goose(gate, after, **call) == {}
-    bodies = [body for _, body in gate.asked]
+    bodies = [body for _, body in gate.requests]
     ids = [body["tool_use_id"] for body in bodies]
     assert ids[0] == ids[1] != ids[2] == ids[3] and not any(cache.rglob("*.call_*"))
     assert "do not have the result" in bodies[1]["tool_response"] and "do not say why" in bodies[3]["error"]
@@ -47,13 +47,13 @@ def test_a_session_of_goose_on_another_computer_is_another_run(gate: Gate, monke
     ask_goose(gate, "SessionStart")
     monkeypatch.setattr("platform.node", lambda: "another")
     ask_goose(gate, "SessionStart")
-    assert len({body["session_id"] for _, body in gate.asked}) == 2
+    assert len({body["session_id"] for _, body in gate.requests}) == 2
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_goose_tool_without_parameters_is_judged_with_none(gate: Gate) -> None:
     assert ask_goose(gate, "PreToolUse", tool_name="bash") == {"decision": "allow"}
-    assert gate.asked[-1][1]["tool_input"] == {}
+    assert gate.requests[-1][1]["tool_input"] == {}
     with pytest.raises(ValueError, match="not an object"):
         ask_goose(gate, "PreToolUse", tool_name="bash", tool_input=["ls"])
     with pytest.raises(ValueError, match="unknown event"):

@@ -89,18 +89,18 @@ def ask_cursor(gate: Gate | str, event: str, **more: Any) -> Any:
 def test_cursor_gets_a_permission(gate: Gate, tool: str, permission: str, words: str) -> None:
     output = ask_cursor(gate, "beforeMCPExecution", tool_name=tool, tool_input=json.dumps(ARGS))
     assert output["permission"] == permission and words in output.get("agent_message", "")
-    assert gate.asked[-1][1]["tool_input"] == ARGS
+    assert gate.requests[-1][1]["tool_input"] == ARGS
 
 
 def test_cursors_commands_are_judged_and_find_their_results(gate: Gate, cache: Path) -> None:
     gate.effects["Shell"] = "allow"
     assert ask_cursor(gate, "beforeShellExecution", command="ls", cwd="/") == {"permission": "allow"}
     assert ask_cursor(gate, "afterShellExecution", command="ls", output="a", duration=3) == {}
-    before, after = (body for _, body in gate.asked)
+    before, after = (body for _, body in gate.requests)
     assert (before["tool_name"], before["tool_input"], after["tool_response"]) == ("Shell", {"command": "ls"}, "a")
     assert before["tool_use_id"] == after["tool_use_id"] and not any(cache.rglob("*.call_*"))
     ask_cursor(gate, "beforeMCPExecution", tool_name="MCP:files:rm", tool_input={})
-    assert gate.asked[-1][1]["tool_name"] == "mcp__files__rm"
+    assert gate.requests[-1][1]["tool_name"] == "mcp__files__rm"
 
 
 @pytest.mark.usefixtures("cache")
@@ -122,7 +122,7 @@ def test_an_edit_that_gemini_would_merge_into_another_call_is_a_denial_that_says
 def test_a_gemini_input_that_cannot_be_translated_blocks(gate: Gate, change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"not|unknown event"):
         ask_gemini(gate, "BeforeTool", **change)
-    assert not gate.asked
+    assert not gate.requests
 
 
 @pytest.mark.usefixtures("cache")
@@ -134,15 +134,17 @@ def test_a_copilot_event_that_is_not_known_blocks(gate: Gate, event: str) -> Non
 
 def test_copilot_arguments_that_come_as_text_are_judged_as_an_object(gate: Gate, cache: Path) -> None:
     assert ask_copilot(gate, "preToolUse", toolArgs=json.dumps(ARGS))["permissionDecision"] == "allow"
-    assert gate.asked[-1][1]["tool_input"] == ARGS
+    assert gate.requests[-1][1]["tool_input"] == ARGS
     ask_copilot(gate, "postToolUse", toolResult={"resultType": "success", "textResultForLlm": "x"})
-    assert gate.asked[-1][1]["tool_use_id"] == gate.asked[0][1]["tool_use_id"] and not any(cache.rglob("*.call_*"))
+    assert gate.requests[-1][1]["tool_use_id"] == gate.requests[0][1]["tool_use_id"] and not any(
+        cache.rglob("*.call_*")
+    )
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_tool_of_an_mcp_server_is_judged_with_its_server(gate: Gate) -> None:
     ask_gemini(gate, "BeforeTool", tool_name="mcp_files_rm", mcp_context={"server_name": "files", "tool_name": "rm"})
-    assert gate.asked[-1][1]["tool_name"] == "mcp__files__rm"
+    assert gate.requests[-1][1]["tool_name"] == "mcp__files__rm"
 
 
 def test_results_find_their_calls_the_newest_of_equal_ones_first(gate: Gate, cache: Path) -> None:
@@ -151,7 +153,7 @@ def test_results_find_their_calls_the_newest_of_equal_ones_first(gate: Gate, cac
     ask_gemini(gate, "BeforeTool", tool_input={"command": "pwd"})
     for _ in range(3):
         ask_gemini(gate, "AfterTool", tool_response={"llmContent": "x"})
-    ids = [hook["tool_use_id"] for _, hook in gate.asked]
+    ids = [hook["tool_use_id"] for _, hook in gate.requests]
     assert ids[3:5] == [ids[1], ids[0]]
     assert ids[5] not in ids[:5]  # a result of a call that no hook allowed
     ask_gemini(gate, "SessionEnd", reason="exit")

@@ -86,7 +86,7 @@ def gate() -> Iterator[Gate]:
 
 
 @pytest.fixture
-def opened(gate: Gate) -> Iterator[Any]:
+def opener(gate: Gate) -> Iterator[Any]:
     sessions: list[Session] = []
 
     def open_session(*options: str) -> Session:
@@ -112,9 +112,9 @@ def opened(gate: Gate) -> Iterator[Any]:
     ],
 )
 def test_the_gateway_takes_forms_that_the_client_cannot_show(
-    opened: Any, options: Any, own: Any, declared: Any, is_ours: bool
+    opener: Any, options: Any, own: Any, declared: Any, is_ours: bool
 ) -> None:
-    session = opened(*options)
+    session = opener(*options)
     assert session.initialize(**own).get("elicitation") == declared
     session.show(make_form("f1"))
     if is_ours:
@@ -123,8 +123,8 @@ def test_the_gateway_takes_forms_that_the_client_cannot_show(
         assert until(lambda: session.to_client)[0]["id"] == "f1"
 
 
-def test_a_form_with_an_address_stays_with_the_client(opened: Any) -> None:
-    session = opened()
+def test_a_form_with_an_address_stays_with_the_client(opener: Any) -> None:
+    session = opener()
     session.initialize(elicitation={"url": {}})
     session.show(make_form("f1", mode="url", url="https://example.com"))
     assert until(lambda: session.to_client)[0]["id"] == "f1"
@@ -137,29 +137,29 @@ def refuse(by: str) -> Any:
 @pytest.mark.parametrize(
     ("by", "action"), [("human", "decline"), ("timeout", "cancel"), ("kill_switch", "cancel"), ("rule", "cancel")]
 )
-def test_a_denial_of_a_person_declines_and_any_other_cancels(gate: Gate, opened: Any, by: str, action: str) -> None:
+def test_a_denial_of_a_person_declines_and_any_other_cancels(gate: Gate, opener: Any, by: str, action: str) -> None:
     gate.tamper = refuse(by)
-    session = opened()
+    session = opener()
     session.initialize()
     session.show(make_form("f1"))
     assert until(session.find_results) == [("f1", {"action": action})]
 
 
 @pytest.mark.parametrize("edited", [None, FORM, FORM | {"answers": "a"}, FORM | {"answers": None}])
-def test_an_approval_without_answers_cancels(gate: Gate, opened: Any, edited: Any) -> None:
+def test_an_approval_without_answers_cancels(gate: Gate, opener: Any, edited: Any) -> None:
     gate.edited = edited
-    session = opened()
+    session = opener()
     session.initialize()
     session.show(make_form("f1"))
     assert until(session.find_results) == [("f1", {"action": "cancel"})]
 
 
-def test_without_toolcards_a_form_is_canceled(opened: Any, gate: Gate) -> None:
+def test_without_toolcards_a_form_is_canceled(opener: Any, gate: Gate) -> None:
     gate.effects["read"] = "allow"
     gate.tamper = lambda stage, honest: (
         Answer([b""]) if stage == "decide" and "elicitation" in json.dumps(honest["tool"]) else None
     )
-    session = opened()
+    session = opener()
     session.initialize()
     session.show(make_form("f1"))
     assert until(session.find_results) == [("f1", {"action": "cancel"})]
@@ -169,9 +169,9 @@ def keep_waiting(stage: str, honest: Any) -> Answer | None:
     return plain({**honest, "decision": "ask"}) if stage == "poll" else None
 
 
-def test_a_form_that_the_server_cancels_is_withdrawn(gate: Gate, opened: Any) -> None:
+def test_a_form_that_the_server_cancels_is_withdrawn(gate: Gate, opener: Any) -> None:
     gate.tamper = keep_waiting
-    session = opened()
+    session = opener()
     session.initialize()
     cancellation = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "f1"}}
     session.show(make_form("f1"))
@@ -181,10 +181,10 @@ def test_a_form_that_the_server_cancels_is_withdrawn(gate: Gate, opened: Any) ->
     assert until(session.find_results) == [("f1", {"action": "cancel"})] and session.to_client == []
 
 
-def test_a_form_is_withdrawn_when_its_call_is_canceled_or_its_client_leaves(gate: Gate, opened: Any) -> None:
+def test_a_form_is_withdrawn_when_its_call_is_canceled_or_its_client_leaves(gate: Gate, opener: Any) -> None:
     gate.tamper = keep_waiting
     for end in ("cancel", "leave"):
-        session = opened()
+        session = opener()
         session.initialize()
         before = gate.stages().count("withdraw")
         polls = gate.stages().count("poll")
@@ -197,22 +197,22 @@ def test_a_form_is_withdrawn_when_its_call_is_canceled_or_its_client_leaves(gate
         until(lambda before=before: gate.stages().count("withdraw") > before)
 
 
-def test_two_open_forms_of_one_id_are_asked_once(gate: Gate, opened: Any) -> None:
-    session = opened()
+def test_two_open_forms_of_one_id_are_asked_once(gate: Gate, opener: Any) -> None:
+    session = opener()
     gate.tamper = keep_waiting
     session.initialize()
     session.show(make_form("f1"), make_form("f1"), make_form("f2"))
     until(lambda: gate.stages().count("poll") >= 2)
     gate.tamper = lambda stage, honest: None
-    results = until(lambda: found if len(found := session.find_results()) == 3 else None)
+    results = until(lambda: call_results if len(call_results := session.find_results()) == 3 else None)
     accepted = {"action": "accept", "content": {"x": "a"}}
     assert sorted(map(str, results)) == sorted(
         map(str, [("f1", {"action": "cancel"}), ("f1", accepted), ("f2", accepted)])
     )
 
 
-def test_a_tool_with_the_reserved_name_of_forms_does_not_run(opened: Any) -> None:
-    session = opened()
+def test_a_tool_with_the_reserved_name_of_forms_does_not_run(opener: Any) -> None:
+    session = opener()
     session.initialize()
     result = session.call("elicitation/create")
     assert result["isError"] and "reserved" in result["content"][0]["text"]

@@ -28,12 +28,12 @@ def webhook(db: None, receiver: Receiver) -> Webhook:
 def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     a_run("r", *FAILED)
     assert dispatcher.send_due() == 3
-    for headers, body in receiver.heard:
+    for headers, body in receiver.requests:
         verifier = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
         assert verifier["type"].startswith("tool.execute.") and verifier["data"]["run_id"] == "r"
-    assert [json.loads(body)["type"][13:] for _, body in receiver.heard] == ["before", "error", "settled"]
+    assert [json.loads(body)["type"][13:] for _, body in receiver.requests] == ["before", "error", "settled"]
     assert not Delivery.objects.exclude(state="delivered").exists()
-    assert b"rm" not in receiver.heard[0][1].replace(b'"summary": "rm"', b"")
+    assert b"rm" not in receiver.requests[0][1].replace(b'"summary": "rm"', b"")
 
 
 def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
@@ -41,7 +41,7 @@ def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiv
     subscriptions.clear_cache()
     a_run("r", *FAILED)
     dispatcher.send_due()
-    headers, body = receiver.heard[0]
+    headers, body = receiver.requests[0]
     low = {name.lower(): value for name, value in headers.items()}
     assert Verifier(old).verify(body, low) and Verifier(new).verify(body, low)
     assert len(webhook.secrets(time.time() + 2 * 86_400)) == 1
@@ -59,8 +59,8 @@ def test_a_failure_is_tried_again_later_with_the_same_id(webhook: Webhook, recei
     receiver.status = 200
     dispatcher.send_due(delivery.next_at)
     assert Delivery.objects.get().state == "delivered"
-    ids = {headers["webhook-id"] for headers, _ in receiver.heard}
-    assert len(receiver.heard) == 2 and len(ids) == 1
+    ids = {headers["webhook-id"] for headers, _ in receiver.requests}
+    assert len(receiver.requests) == 2 and len(ids) == 1
 
 
 def test_it_gives_up_after_the_last_try_and_can_be_sent_again(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
@@ -71,7 +71,7 @@ def test_it_gives_up_after_the_last_try_and_can_be_sent_again(webhook: Webhook, 
         dispatcher.send_due(now)
         now += 2 * 86_400
     delivery = Delivery.objects.get()
-    assert delivery.state == "failed" and len(receiver.heard) == len(retries.BACKOFF) + 1
+    assert delivery.state == "failed" and len(receiver.requests) == len(retries.BACKOFF) + 1
     receiver.status = 200
     delivery.send_again(now)
     dispatcher.send_due(now)
@@ -112,11 +112,11 @@ async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver,
         followed = asyncio.create_task(dispatcher.run_dispatcher())
         try:
             for nth in range(3):  # each comes after the silent one was asked
-                await database_sync_to_async(_owed)(bad, f"b{nth}")
-                await _reached(lambda: len(silent.heard) == 1)
-                await database_sync_to_async(_owed)(good, f"g{nth}")
-                await _reached(lambda nth=nth: len(receiver.heard) == nth + 1)
-            assert len(silent.heard) == 1  # it is still being waited for, by one thread
+                await database_sync_to_async(_create_delivery)(bad, f"b{nth}")
+                await _reached(lambda: len(silent.requests) == 1)
+                await database_sync_to_async(_create_delivery)(good, f"g{nth}")
+                await _reached(lambda nth=nth: len(receiver.requests) == nth + 1)
+            assert len(silent.requests) == 1  # it is still being waited for, by one thread
         finally:
             silent.pause = 0.0  # now it ends, with too many headers
             rows = database_sync_to_async(Delivery.objects.filter(target=str(bad.pk)).exclude(error="").exists)
@@ -132,7 +132,7 @@ def _two_webhooks(*urls: str) -> list[Webhook]:
     return [Webhook.objects.create(name=url, url=url) for url in urls]
 
 
-def _owed(webhook: Webhook, event_id: str) -> None:
+def _create_delivery(webhook: Webhook, event_id: str) -> None:
     Delivery.objects.create(
         webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
         created_at=0,

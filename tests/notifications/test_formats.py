@@ -39,8 +39,8 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
 def test_an_error_is_sent_without_terminal_colors_and_an_input_with_marks(event: str) -> None:
     error = {"code": "timeout", "message": "\x1b[31mNo answer\x1b[0m"}
     assert formats.build_message(build_payload(event=event, error=error), "medium").text.endswith("No answer")
-    asked = build_payload(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")
-    assert "[U+001B][8m-rf" in formats.build_message(asked, "medium").text
+    payload = build_payload(event="tool.approval.requested", summary="rm \x1b[8m-rf\x1b[0m x")
+    assert "[U+001B][8m-rf" in formats.build_message(payload, "medium").text
 
 
 @pytest.mark.parametrize(("event", "fields", "title", "text"), [

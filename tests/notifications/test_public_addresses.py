@@ -47,8 +47,8 @@ def test_a_special_range_is_refused_from_its_first_address_to_its_last(network: 
 def test_a_special_address_is_no_better_written_as_another_kind(network: str) -> None:
     first = ip_network(network)[0]
     inside = f"{int(first) >> 16:x}:{int(first) & 0xFFFF:x}"
-    for written in (f"::ffff:{first}", f"::{first}", f"64:ff9b::{first}", f"64:ff9b:1::{first}", f"2002:{inside}::"):
-        assert not is_public(ip_address(written)), written
+    for text in (f"::ffff:{first}", f"::{first}", f"64:ff9b::{first}", f"64:ff9b:1::{first}", f"2002:{inside}::"):
+        assert not is_public(ip_address(text)), text
 
 
 @loop_over("address", OUT)
@@ -59,9 +59,9 @@ def test_an_address_of_the_internet_passes_and_so_do_the_neighbours_of_special_r
 @given(st.ip_addresses())
 def test_nothing_passes_that_the_library_calls_special(address: Any) -> None:
     if is_public(address):
-        judged = getattr(address, "ipv4_mapped", None) or address
-        assert not (judged.is_private or judged.is_multicast or judged.is_reserved or judged.is_loopback)
-        assert not (judged.is_link_local or judged.is_unspecified)
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        assert not (mapped.is_private or mapped.is_multicast or mapped.is_reserved or mapped.is_loopback)
+        assert not (mapped.is_link_local or mapped.is_unspecified)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -232,8 +232,8 @@ def test_an_escalation_goes_to_the_people_it_names(
     call: ToolCall = a_call("approval-requested")
     dispatcher.send_due()
     service.requests.clear()
-    asked = Delivery.objects.filter(event="approval.requested").earliest("pk")
-    payload = asked.decoded_payload | {"event": "approval.escalated", "escalated_to": ["lena"]}
+    first_delivery = Delivery.objects.filter(event="approval.requested").earliest("pk")
+    payload = first_delivery.decoded_payload | {"event": "approval.escalated", "escalated_to": ["lena"]}
     for row in PushBrowser.objects.all():
         Delivery.objects.create(
             target=f"push:{row.pk}", event_id=f"evt_{call.pk}-escalated-9", event="approval.escalated", severity="high",

@@ -13,8 +13,8 @@ def say(**msg):
     sys.stdout.flush()
 
 
-def update(session, what, **value):
-    say(method="session/update", params={"sessionId": session, "update": {"sessionUpdate": what, **value}})
+def update(session, update_kind, **value):
+    say(method="session/update", params={"sessionId": session, "update": {"sessionUpdate": update_kind, **value}})
 
 
 def hear():
@@ -43,15 +43,15 @@ def turn(value, session):
         method="session/request_permission",
         params={"sessionId": session, "options": options, "toolCall": {"toolCallId": call, "title": prompt["command"]}},
     )
-    stopped = False
+    is_stopped = False
     while True:
         message = hear()
         if message.get("method") == "session/cancel":
-            stopped = True
+            is_stopped = True
         elif message.get("id") == number:
             break
     outcome = message["result"]["outcome"]
-    if outcome == {"outcome": "selected", "optionId": "o-2"} and not stopped:
+    if outcome == {"outcome": "selected", "optionId": "o-2"} and not is_stopped:
         with Path(prompt["file"]).open("a") as ran:
             ran.write(prompt["command"] + "\n")
         update(session, "tool_call_update", toolCallId=call, status="completed", rawOutput={"output": "done ☃"})
@@ -60,7 +60,7 @@ def turn(value, session):
     update(session, "agent_message_chunk", content={"type": "text", "text": json.dumps(message["result"])})
     if "linger" in prompt:
         time.sleep(prompt["linger"])
-    say(id=value["id"], result={"stopReason": "cancelled" if stopped else "end_turn"})
+    say(id=value["id"], result={"stopReason": "cancelled" if is_stopped else "end_turn"})
 
 
 def main():

@@ -17,25 +17,25 @@ ROOT = Path(__file__).parents[2]
 
 
 class Editor:
-    """The proxy with an agent behind it. `lines`: every received line; `asked`: permission requests.
+    """The proxy with an agent behind it. `lines`: every received line; `permission_requests`: its questions.
 
-    `written`: what the editor's settings name, word for word: `command`, `args` and `env`.
+    `settings`: what the editor's settings name, word for word: `command`, `args` and `env`.
     """
 
     def __init__(
         self, command: list[str], *, url: str, key: str, flags: tuple[str, ...] = (),
-        written: dict[str, Any] | None = None, **where: Any,
+        settings: dict[str, Any] | None = None, **where: Any,
     ) -> None:  # fmt: skip
         env = {**(where.pop("env", None) or os.environ), "TOOLCARDS_URL": url, "TOOLCARDS_AGENT_KEY": key}
         env["PYTHONPATH"] = str(ROOT)
         program = [sys.executable, "-m", "toolcards", "acp", *flags, "--", *command]
-        if written is not None:
-            program, env = [written["command"], *written["args"]], env | written["env"]
+        if settings is not None:
+            program, env = [settings["command"], *settings["args"]], env | settings["env"]
         self.process = subprocess.Popen(
             program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **where
         )
         self.lines: list[bytes] = []
-        self.asked: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.permission_requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self.results: queue.Queue[dict[str, Any]] = queue.Queue()
         self.texts: list[str] = []
         self.number = 0
@@ -53,7 +53,7 @@ class Editor:
             if not isinstance(msg, dict):
                 continue
             if msg.get("method") == "session/request_permission":
-                self.asked.put(msg)
+                self.permission_requests.put(msg)
             elif "method" in msg and "id" in msg:
                 self.send(id=msg["id"], error={"code": -32601, "message": "not supported by this client"})
             elif "id" in msg:
@@ -94,5 +94,5 @@ class Editor:
             self.process.kill()
             code = self.process.wait()
         self._reading.join(PATIENCE)
-        self.told = self.process.stderr.read().decode()
+        self.error_output = self.process.stderr.read().decode()
         return code

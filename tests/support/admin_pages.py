@@ -10,5 +10,5 @@ from django.urls import reverse
 READ_ONLY = ("run", "toolcall", "event", "approval", "policyversion")
 
 
-def address(model: str, what: str = "changelist", *args: Any) -> str:
-    return reverse(f"admin:toolcards_{model}_{what}", args=[quote(part) for part in args])
+def address(model: str, page: str = "changelist", *args: Any) -> str:
+    return reverse(f"admin:toolcards_{model}_{page}", args=[quote(part) for part in args])

@@ -16,11 +16,11 @@ class FakeAgent:
     """An AG-UI endpoint: answers with `events`, keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.requests: list[tuple[dict[str, Any], dict[str, str]]] = []
         self.events: list[Any] = []
         self.status, self.breaks_off = 200, False
         self.headers: dict[str, str] = {}
-        self.hold, self.gone = threading.Event(), threading.Event()
+        self.hold, self.hang_up = threading.Event(), threading.Event()
         agent = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,7 +28,7 @@ class FakeAgent:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                agent.asked.append((body, {name.lower(): value for name, value in self.headers.items()}))
+                agent.requests.append((body, {name.lower(): value for name, value in self.headers.items()}))
                 self.send_response(agent.status)
                 for name, value in agent.headers.items():
                     self.send_header(name, value)
@@ -46,7 +46,7 @@ class FakeAgent:
                     if not agent.breaks_off:
                         self.wfile.write(b"0\r\n\r\n")
                 except OSError:
-                    agent.gone.set()
+                    agent.hang_up.set()
                 self.close_connection = True
 
             def write(self, data: bytes) -> None:
@@ -62,11 +62,11 @@ class FakeAgent:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def reset(self, *events: Any, **headers: str) -> None:
-        self.asked.clear()
+        self.requests.clear()
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.events, self.status, self.breaks_off = list(events), 200, False
         self.hold.clear()
-        self.gone.clear()
+        self.hang_up.clear()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -85,11 +85,11 @@ def call(call_id: str, tool: str = "delete_file", value: Any = None) -> list[dic
     ]
 
 
-def begun(run: str) -> dict[str, Any]:
+def build_run_start(run: str) -> dict[str, Any]:
     return {"type": "RUN_STARTED", "threadId": run, "runId": f"{run}-1"}
 
 
-def asking(run: str, *call_ids: str, **metadata: Any) -> dict[str, Any]:
+def build_interrupts(run: str, *call_ids: str, **metadata: Any) -> dict[str, Any]:
     interrupts = [
         {"id": f"int-{one}", "reason": "tool_call", "toolCallId": one, "metadata": metadata} for one in call_ids
     ]

@@ -21,31 +21,31 @@ class Agent:
 
     def __init__(self, communicator: WebsocketCommunicator) -> None:
         self.wire = communicator
-        self._heard: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
 
     async def say(self, *frames: Any) -> None:
         for frame in frames:
             await self.wire.send_to(text_data=frame if isinstance(frame, str) else json.dumps(frame))
 
     async def hear(self, kind: str, timeout: float = PATIENCE) -> dict[str, Any]:
-        for message in self._heard:
+        for message in self._messages:
             if message["type"] == kind:
-                self._heard.remove(message)
+                self._messages.remove(message)
                 return message
         while True:
             message = json.loads(await self.wire.receive_from(timeout))
             if message["type"] == kind:
                 return message
-            self._heard.append(message)
+            self._messages.append(message)
 
     @property
     def has_news(self) -> bool:
         """Whether a message arrived that was not yet read."""
-        return bool(self._heard) or not self.wire.output_queue.empty()
+        return bool(self._messages) or not self.wire.output_queue.empty()
 
     async def silent(self, seconds: float) -> bool:
         """Whether no message arrived (a timed-out `hear` would end the application)."""
-        return not self._heard and await self.wire.receive_nothing(seconds, 0.05)
+        return not self._messages and await self.wire.receive_nothing(seconds, 0.05)
 
     async def acked(self, frames: int) -> dict[str, Any]:
         while (ack := await self.hear("ack"))["frames"] < frames:
@@ -53,7 +53,7 @@ class Agent:
         assert ack["frames"] == frames
         return ack
 
-    async def closed(self, timeout: float = PATIENCE) -> int:
+    async def await_close_code(self, timeout: float = PATIENCE) -> int:
         while True:
             output = await self.wire.receive_output(timeout)
             if output["type"] == "websocket.close":
@@ -102,9 +102,9 @@ def call(secret: str) -> Callable[..., Any]:
             body = json.dumps(body)
         if body is not None:
             by_name.setdefault("content-type", "application/json")
-        sent = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | by_name).items()]
+        header_list = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | by_name).items()]
         raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body or b""
-        answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=PATIENCE)
+        answer = await HttpCommunicator(application, method, path, raw, header_list).get_response(timeout=PATIENCE)
         shown_text = {name.decode().lower(): value.decode() for name, value in answer["headers"]}
         text = answer["body"].decode()
         return answer["status"], json.loads(text) if "json" in shown_text.get("content-type", "") else text, shown_text

@@ -86,13 +86,13 @@ class Person:
         self, method: str, path: str, body: Any = None, *, form: bool = False, csrf: bool = True, **headers: str
     ) -> tuple[int, str]:
         """Send a form, JSON, or text; return status and text."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if csrf and hasattr(self, "token"):
-            sent["X-CSRFToken"] = self.token
+            header_fields["X-CSRFToken"] = self.token
         data = urllib.parse.urlencode(body).encode() if form else body if isinstance(body, bytes) else None
         if data is None and body is not None:
-            data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
-        request = urllib.request.Request(self.site.base + path, data, sent, method=method)
+            data, header_fields["Content-Type"] = json.dumps(body).encode(), "application/json"
+        request = urllib.request.Request(self.site.base + path, data, header_fields, method=method)
         try:
             with self._browser.open(request, timeout=2 * PATIENCE) as answer:
                 return answer.status, answer.read().decode()

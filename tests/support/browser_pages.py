@@ -99,11 +99,11 @@ class Desk:
         if not context.pages or options.keys() - self.OF_CONTEXTS:
             context.close()
             return
-        resting, *used = context.pages
+        resting, *used_pages = context.pages
         session = context.new_cdp_session(resting)
         session.send("Storage.clearDataForOrigin", {"origin": server.base, "storageTypes": "all"})
         session.detach()
-        for page in used:
+        for page in used_pages:
             page.close()
         context.clear_cookies()
         self._free.setdefault(json.dumps(options, sort_keys=True), []).append(context)
@@ -150,15 +150,15 @@ def path_of(run: str) -> str:
     return f"/runs/{quote(run, safe='')}/"
 
 
-def tell(server: Server, run: str, *frames: dict[str, Any], skipped: int = 0) -> None:
+def tell(server: Server, run: str, *frames: dict[str, Any], skip_count: int = 0) -> None:
     """Send the frames as one body.
 
-    The server must skip `skipped` of them and refuse none.
+    The server must skip `skip_count` of them and refuse none.
     """
     body = "".join(json.dumps(frame) + "\n" for frame in frames)
     where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
     status, answer, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
-    assert status == 200 and not answer.get("refused") and answer["skipped"] == skipped, answer
+    assert status == 200 and not answer.get("refused") and answer["skipped"] == skip_count, answer
 
 
 def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def withdraw_all(server: Server) -> None:
         server.request("POST", f"/api/v1/approvals/{approval}/withdraw", {})
 
 
-def done(call_id: str) -> list[dict[str, Any]]:
+def build_done_call(call_id: str) -> list[dict[str, Any]]:
     """Return the frames of a call that ends well."""
     return [
         {"type": "tool.input.available", "call_id": call_id, "tool": "Read", "input": {"path": call_id}},

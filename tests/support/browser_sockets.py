@@ -29,24 +29,24 @@ def socket(client: Client | None, path: str, origin: bytes = ORIGIN) -> Websocke
 
 @asynccontextmanager
 async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketCommunicator]:
-    opened = socket(client, path)
-    assert (await opened.connect(timeout=PATIENCE))[0]
+    live_socket = socket(client, path)
+    assert (await live_socket.connect(timeout=PATIENCE))[0]
     try:
-        yield opened
+        yield live_socket
     finally:
-        await opened.disconnect(timeout=PATIENCE)
+        await live_socket.disconnect(timeout=PATIENCE)
         await asyncio.sleep(0.05)
 
 
 async def text_with(websocket_communicator: WebsocketCommunicator, expected: str, seconds: float = PATIENCE) -> str:
     """Read frames until one holds that text."""
     until = asyncio.get_running_loop().time() + seconds
-    seen = ""
+    text = ""
     while asyncio.get_running_loop().time() < until:
-        seen = await websocket_communicator.receive_from(timeout=seconds)
-        if expected in seen:
-            return seen
-    raise AssertionError(f"{expected} did not come; last was {seen[:300]}")
+        text = await websocket_communicator.receive_from(timeout=seconds)
+        if expected in text:
+            return text
+    raise AssertionError(f"{expected} did not come; last was {text[:300]}")
 
 
 async def until_true(value: Callable[[], Any], seconds: float = PATIENCE) -> None:

@@ -16,8 +16,8 @@ class Cutter:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.cuts: deque[str] = deque()
-        self.done = 0
-        self.closed = False  # from the next cut on, the server cannot be reached
+        self.cut_count = 0
+        self.is_closed = False  # from the next cut on, the server cannot be reached
         self._clients: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -29,7 +29,7 @@ class Cutter:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                if self.closed and not self.cuts:
+                if self.is_closed and not self.cuts:
                     client.close()
                     continue
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
@@ -44,26 +44,26 @@ class Cutter:
             while data := client.recv(1 << 16):
                 commits = data.startswith(b"Q") and b"COMMIT" in data[:20]
                 cut = self.cuts.popleft() if commits and writes and self.cuts else ""
-                self.done += bool(cut)
-                if cut and self.closed:
-                    _shut(*self._clients - {client})
+                self.cut_count += bool(cut)
+                if cut and self.is_closed:
+                    _shut_down(*self._clients - {client})
                 if cut == "before":
                     break
                 if cut == "after":
                     silent.set()
                 writes = not commits and (writes or b"toolcards_event" in data)
                 server.sendall(data)
-            _shut(client, server)
+            _shut_down(client, server)
 
     @staticmethod
     def _answer(server: socket.socket, client: socket.socket, silent: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while (data := server.recv(1 << 16)) and not silent.is_set():
                 client.sendall(data)
-        _shut(client, server)
+        _shut_down(client, server)
 
 
-def _shut(*ends: socket.socket) -> None:
+def _shut_down(*ends: socket.socket) -> None:
     for end in ends:
         with contextlib.suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

@@ -24,7 +24,7 @@ def ran(*words: str) -> str:
     return out.getvalue()
 
 
-def voted(server: Server, decision: str) -> threading.Thread:
+def start_voter(server: Server, decision: str) -> threading.Thread:
     """Start a thread that answers the probe as soon as it waits."""
 
     def look() -> Any:

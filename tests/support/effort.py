@@ -21,7 +21,7 @@ def draw(most: int, **options: Any) -> Callable[[Test], Test]:
     chosen = settings(deadline=None, max_examples=most if is_thorough else max(most // 4, 10), **options)
 
     def mark(test: Test) -> Test:
-        marked: Test = pytest.mark.examples(chosen(test))
-        return marked
+        marked_test: Test = pytest.mark.examples(chosen(test))
+        return marked_test
 
     return mark

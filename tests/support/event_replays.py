@@ -7,9 +7,9 @@ from toolcards.transports.api.event_replay import EventReplay, StreamEvent
 
 
 def replay_events(run: str = "r") -> list[StreamEvent]:
-    found = Run.objects.get(name=run)
-    teller = EventReplay(found)
-    return besides([one for event in Event.objects.after(found, 0) for one in teller.convert(event)])
+    stored_run = Run.objects.get(name=run)
+    teller = EventReplay(stored_run)
+    return besides([one for event in Event.objects.after(stored_run, 0) for one in teller.convert(event)])
 
 
 def besides(events: list[StreamEvent]) -> list[StreamEvent]:

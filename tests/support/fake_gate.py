@@ -61,7 +61,7 @@ class Call:
     permit: str
     approval: str = ""
     edited: Any = None
-    claimed: str = ""  # by the claim of this id
+    claim_holder: str = ""  # by the claim of this id
 
     @property
     def runs(self) -> Any:
@@ -69,7 +69,7 @@ class Call:
         return self.args if self.edited is None else self.edited
 
     @property
-    def bound(self) -> Json:
+    def binding(self) -> Json:
         """What binds an answer to the call."""
         return {
             "run": self.run, "call_id": self.call_id, "attempt": self.attempt, "args_sha256": digest(self.runs),
@@ -81,7 +81,7 @@ class Call:
         """The decision object."""
         effect = effect or self.effect
         approval = {"id": self.approval, "state": "pending" if effect == "ask" else "approved"}
-        value = self.bound
+        value = self.binding
         if effect == "ask":
             value["args_sha256"] = digest(self.args)
             value["call_sha256"] = call_digest(self.args, name=self.tool, source=self.source)
@@ -95,7 +95,7 @@ class Call:
 
     def claim(self) -> Json:
         """The answer to a claim."""
-        return {"permit": self.permit, "state": "claimed", **self.bound, "args": self.runs}
+        return {"permit": self.permit, "state": "claimed", **self.binding, "args": self.runs}
 
 
 Tamper = Callable[[str, Any], "Answer | None"]
@@ -108,11 +108,11 @@ class Gate:
     effects: dict[str, str] = field(default_factory=dict)
     edited: Any = None
     tamper: Tamper = lambda stage, honest: None
-    idle: Callable[[int], bool] = lambda answered: False  # whether to close behind the n-th answer of a connection
+    idle: Callable[[int], bool] = lambda answer_count: False  # whether to close behind the n-th answer of a connection
 
     def __post_init__(self) -> None:
         self.calls: list[Call] = []
-        self.asked: list[tuple[str, Json]] = []  # stage and body of every request
+        self.requests: list[tuple[str, Json]] = []  # stage and body of every request
         self.connections = 0
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
@@ -131,7 +131,7 @@ class Gate:
 
     def stages(self) -> list[str]:
         """Return the stages of all requests, in order."""
-        return [stage for stage, _ in self.asked]
+        return [stage for stage, _ in self.requests]
 
     # ------------------------------------------------------------ connections
 
@@ -148,7 +148,7 @@ class Gate:
 
     def _serve(self, connection: socket.socket) -> None:
         file = connection.makefile("rb")
-        answered = 0
+        answer_count = 0
         with contextlib.suppress(OSError, ValueError):
             while head := file.readline():
                 method, path, _ = head.decode().split(" ", 2)
@@ -157,13 +157,13 @@ class Gate:
                     name, _, value = line.partition(":")
                     headers[name.lower()] = value.strip()
                 if "upgrade" in headers.get("connection", "").lower():
-                    _Talk(self, connection, file, path, headers).go()
+                    _Talk(self, connection, file, path, headers).serve()
                     break
                 body = _body(file, headers)
                 answer = self._answer(method, path, body)
                 _send(connection, answer)
-                answered += 1
-                if answer.close or self.idle(answered) or headers.get("connection", "").lower() == "close":
+                answer_count += 1
+                if answer.close or self.idle(answer_count) or headers.get("connection", "").lower() == "close":
                     break
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
@@ -176,7 +176,7 @@ class Gate:
             stage, honest = "hook", self._hook(body, raw)
         else:
             stage, honest = self._honest(method, parts, body)
-        self.asked.append((stage, body))
+        self.requests.append((stage, body))
         status = {"missing": "404 Not Found", "claim": "410 Gone"}[stage] if "error" in honest else "200 OK"
         return self.tamper(stage, honest) or plain(honest, status=status)
 
@@ -193,9 +193,9 @@ class Gate:
                 case ["permits", name, "claim"]:
                     call = next(call for call in self.calls if call.permit == name)
                     claim_id = body.get("claim_id") or "none"
-                    if call.claimed not in {"", claim_id}:
+                    if call.claim_holder not in {"", claim_id}:
                         return "claim", {"error": {"code": "used", "message": "This permit was already used."}}
-                    call.claimed = claim_id
+                    call.claim_holder = claim_id
                     return "claim", call.claim()
                 case ["calls", name, "result"]:
                     return "result", {"call_id": name, "state": "output-available"}
@@ -221,10 +221,10 @@ class Gate:
         }
         if event == "PermissionRequest":
             payload = {"decision": {"behavior": effect, **({"message": "No."} if effect == "deny" else changed)}}
-        bound = {"answers": hashlib.sha256(raw).hexdigest(), **call.bound}
+        binding = {"answers": hashlib.sha256(raw).hexdigest(), **call.binding}
         silent = call.effect == "default"
         output = {} if silent else {"hookSpecificOutput": {"hookEventName": event, **payload}}
-        return output | {"toolcards": bound}
+        return output | {"toolcards": binding}
 
     def _approval(self, name: str) -> Call:
         return next(call for call in self.calls if call.approval == name)
@@ -253,15 +253,15 @@ class _Talk:
         query = dict(pair.split("=", 1) for pair in urlsplit(path).query.split("&"))
         self.run, self.frames = unquote(query["run"].replace("+", " ")), 0
 
-    def go(self) -> None:
+    def serve(self) -> None:
         key = self.headers["sec-websocket-key"]
         accept = base64.b64encode(hashlib.sha1(f"{key}{GUID}".encode()).digest()).decode()
-        said = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}"
-        self.connection.sendall(HEAD.format(status="101 Switching Protocols", headers=said).encode())
+        upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}"
+        self.connection.sendall(HEAD.format(status="101 Switching Protocols", headers=upgrade).encode())
         while (text := self._message()) is not None:
             said_frames = json.loads(text)
             for frame in said_frames if isinstance(said_frames, list) else [said_frames]:
-                self.gate.asked.append((frame.get("type", "frame"), frame))
+                self.gate.requests.append((frame.get("type", "frame"), frame))
                 self.frames += 1
                 self.say(json.dumps({"type": "ack", "seq": self.frames, "frames": self.frames}))
                 if frame.get("type") in {"tool.input.available", "tool.input.repaired"}:

@@ -12,16 +12,16 @@ from tests.support.server import PATIENCE
 
 def hold_stage(gate: Gate, stage: str) -> tuple[threading.Event, threading.Event]:
     """Hold the answer of this stage: return what says that it was asked for, and what lets it go."""
-    value, go = threading.Event(), threading.Event()
+    value, release = threading.Event(), threading.Event()
 
     def tamper(now: str, honest: Any) -> Answer | None:
         if now == stage:
             value.set()
-            go.wait(PATIENCE)
+            release.wait(PATIENCE)
         return None
 
     gate.tamper = tamper
-    return value, go
+    return value, release
 
 
 def in_child(work: Any) -> Any:

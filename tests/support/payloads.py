@@ -34,14 +34,14 @@ def read_text(html: str) -> str:
 
 
 def list_elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
-    found: list[tuple[str, dict[str, str | None]]] = []
+    elements: list[tuple[str, dict[str, str | None]]] = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.append((tag, dict(attrs)))
+            elements.append((tag, dict(attrs)))
 
     Reader().feed(html)
-    return found
+    return elements
 
 
 def read_input(arguments: Any, cap: int | None = excerpts.MAX_CHARACTERS_WAITING) -> str:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 STRICT = ("allow", "ask", "deny")
-MISSING = object()
+ABSENT = object()
 
 
 def expected(document: dict[str, Any], call: dict[str, Any], *, kill_switch: bool = False) -> tuple[str, str]:
@@ -36,11 +36,11 @@ def strictest_identity(document: dict[str, Any], call: dict[str, Any]) -> tuple[
     demands = [("", "")]
     if call["changed"] and document.get("changed_tool") in ("ask", "deny"):
         demands.append((document["changed_tool"], "changed_tool"))
-    named = any(
+    is_named = any(
         rule.get("enabled", True) and rule.get("mode") != "monitor" and call["tool"] in rule["match"].get("tool", ())
         for rule in document["rules"]
     )
-    if document.get("unknown_tool") and not call["known"] and not named:
+    if document.get("unknown_tool") and not call["known"] and not is_named:
         demands.append((document["unknown_tool"], "unknown_tool"))
     return max(demands, key=lambda demand: ("", *STRICT).index(demand[0]))
 
@@ -65,14 +65,14 @@ def holds(clause: dict[str, Any], call: dict[str, Any], wide: bool) -> str:
             texts = texts if name != "agent" or wide else texts[-1:]
             if wide:  # every other spelling of a name is the same name to a strict rule
                 texts = [text.lower().strip() for text in texts] if name != "env" else texts
-            wanted = [word.lower() if wide and name != "env" else word for word in clause[name]]
-            truths.append("yes" if any(text and text in wanted for text in texts) else "no")
+            words = [word.lower() if wide and name != "env" else word for word in clause[name]]
+            truths.append("yes" if any(text and text in words for text in texts) else "no")
     for argument in clause.get("args", ()):
-        truths.append(asked(argument, call["input"], wide) if call["has_input"] else "maybe")
+        truths.append(evaluate_argument(argument, call["input"], wide) if call["has_input"] else "maybe")
     return "no" if "no" in truths else "maybe" if "maybe" in truths else "yes"
 
 
-def asked(argument: dict[str, Any], value: Any, wide: bool) -> str:
+def evaluate_argument(argument: dict[str, Any], value: Any, wide: bool) -> str:
     """Return the answer over all values at the path: one is enough for a strict rule, an allow needs them all."""
     values, whole = reached([value], argument["path"].split("/")[1:])
     if not whole:
@@ -111,14 +111,14 @@ def reached(values: list[Any], steps: list[str]) -> tuple[list[Any], bool]:
     return values, True
 
 
-def about(op: str, value: Any, wanted: Any) -> str:
+def about(op: str, value: Any, words: Any) -> str:
     """Return one operator's answer about one value."""
     if op in ("exists", "absent"):
         return "yes" if op == "exists" else "no"
     if op == "eq":
-        return "yes" if json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True) else "no"
+        return "yes" if json.dumps(value, sort_keys=True) == json.dumps(words, sort_keys=True) else "no"
     if op == "prefix":
-        return "maybe" if not isinstance(value, str) else "yes" if value.startswith(wanted) else "no"
+        return "maybe" if not isinstance(value, str) else "yes" if value.startswith(words) else "no"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "maybe"
-    return "yes" if value > wanted else "no"
+    return "yes" if value > words else "no"

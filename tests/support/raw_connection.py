@@ -23,14 +23,16 @@ DECIDE, LOGIN, INGEST = b"/api/v1/calls/decide", b"/login/", b"/api/v1/ingest?pr
 class Wire:
     """A connection, byte by byte."""
 
-    def __init__(self, server: Server, sent: bytes = b"", source: str = "127.0.0.1", small: bool = False) -> None:
+    def __init__(
+        self, server: Server, first_bytes: bytes = b"", source: str = "127.0.0.1", small: bool = False
+    ) -> None:
         self.socket = sockets.socket()
         if small:  # a buffer for received data
             self.socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
         self.socket.settimeout(PATIENCE)
         self.socket.bind((source, 0))
         self.socket.connect(("127.0.0.1", urlsplit(server.base).port or 0))
-        self.send(sent)
+        self.send(first_bytes)
 
     def __enter__(self) -> Wire:
         return self
@@ -45,22 +47,22 @@ class Wire:
 
     def rest(self) -> bytes:
         """Return all that comes until the other side closes; fails if it never does."""
-        heard = b""
+        response = b""
         with contextlib.suppress(ConnectionError):
             while piece := self.socket.recv(1 << 16):
-                heard += piece
-        return heard
+                response += piece
+        return response
 
     def answer(self) -> tuple[int, Any]:
         """Return status and JSON (or text) of the next response; 0 where the other side just closes."""
-        heard = b""
+        response = b""
         with contextlib.suppress(ConnectionError):
-            while not (match := re.search(rb"(?s)^(.*?\r\n)\r\n(.*)$", heard)) or len(match[2]) < length(match[1]):
+            while not (match := re.search(rb"(?s)^(.*?\r\n)\r\n(.*)$", response)) or len(match[2]) < length(match[1]):
                 piece = self.socket.recv(1 << 16)
                 if not piece:
                     break
-                heard += piece
-        head, _, body = heard.partition(b"\r\n\r\n")
+                response += piece
+        head, _, body = response.partition(b"\r\n\r\n")
         return int(head.split(b" ")[1]) if head else 0, json.loads(body) if b"json" in head else body.decode()
 
 

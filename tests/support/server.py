@@ -38,7 +38,7 @@ class Server:
     def __init__(self, data: Path, *, bare: bool = False, **settings: object) -> None:
         self.data, self.key, self.password, self.bare = data, KEY, PASSWORD, bare
         self._settings = settings
-        self._held: sockets.socket | None = None
+        self._port_holder: sockets.socket | None = None
         self.process: subprocess.Popen[str] | forge.ForgedProcess | None = None
         self.base = ""
 
@@ -48,8 +48,8 @@ class Server:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-        if self._held is not None:
-            self._held.close()
+        if self._port_holder is not None:
+            self._port_holder.close()
 
     def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a management command on the server's data."""
@@ -65,8 +65,8 @@ class Server:
         if not self.bare and "database_url" not in self._settings and not database.exists():
             shutil.copyfile(migrated(), database)
             database.chmod(0o600)
-        self._held = self._held or held_port()
-        port = str(self._held.getsockname()[1])
+        self._port_holder = self._port_holder or held_port()
+        port = str(self._port_holder.getsockname()[1])
         arguments = ["serve", "--port", port, *self._flags()]
         with (self.data / "server.log").open("a") as log:
             if self.bare:
@@ -123,15 +123,15 @@ class Server:
 
         A body that is neither text nor bytes is sent as JSON.
         """
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if key:
-            sent.setdefault("Authorization", f"Bearer {key}")
+            header_fields.setdefault("Authorization", f"Bearer {key}")
         if body is not None and not isinstance(body, (str, bytes)) and not hasattr(body, "__next__"):
             body = json.dumps(body)
-            sent.setdefault("Content-Type", "application/json")
+            header_fields.setdefault("Content-Type", "application/json")
         connection = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=2 * PATIENCE)
         try:
-            connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
+            connection.request(method, path, body, header_fields, encode_chunked=hasattr(body, "__next__"))
             answer = connection.getresponse()
             text = answer.read().decode()
             payload = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text

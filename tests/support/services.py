@@ -63,8 +63,8 @@ class Postgres:
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
         self.data, self.durable = folder / "postgres", durable
         self._process: subprocess.Popen[bytes] | None = None
-        self._held = held_port()
-        self.port = int(self._held.getsockname()[1])
+        self._port_holder = held_port()
+        self.port = int(self._port_holder.getsockname()[1])
         self.url = f"postgres://cards@127.0.0.1:{self.port}/cards"
 
     def create(self, *, migrated: bool = False) -> None:
@@ -135,7 +135,7 @@ class Postgres:
     def close(self) -> None:
         """Stop it permanently."""
         self.stop()
-        self._held.close()
+        self._port_holder.close()
 
 
 def _make_cluster(migrated: bool) -> Path:
@@ -180,8 +180,8 @@ class Redis:
         program = find_program("redis-server")
         if not program:
             pytest.skip("not here: Redis")
-        self._held = held_port()
-        self.port = int(self._held.getsockname()[1])
+        self._port_holder = held_port()
+        self.port = int(self._port_holder.getsockname()[1])
         self.url = f"redis://127.0.0.1:{self.port}/0"
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         self._command = [program, *options, "--dir", str(folder)]
@@ -197,7 +197,7 @@ class Redis:
     def close(self) -> None:
         """Stop it permanently."""
         self.kill()
-        self._held.close()
+        self._port_holder.close()
 
     def start(self) -> None:
         """Start it, empty."""

@@ -74,19 +74,19 @@ class Workshop:
 
     def _files(self) -> dict[str, bytes]:
         """Return each file with its bytes, and each folder; without named pipes, which cannot be read."""
-        found: dict[str, bytes] = {}
+        files: dict[str, bytes] = {}
         folders = [str(self.home)]
         for folder in folders:
             for entry in os.scandir(folder):
                 name = entry.path[len(folders[0]) + 1 :]
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                    found[name] = b""
+                    files[name] = b""
                 elif entry.is_file():
-                    found[name] = Path(entry.path).read_bytes()
+                    files[name] = Path(entry.path).read_bytes()
                 elif not Path(entry.path).is_fifo():
-                    found[name] = b""
-        return found
+                    files[name] = b""
+        return files
 
     def run(self, line: str, **env: str) -> Trace:
         """Run the line and return what it did; everything is as before afterwards."""
@@ -103,17 +103,17 @@ class Workshop:
     def _run(self, line: str, env: dict[str, str]) -> None:
         """Run the line until its last descendant has ended: until nothing holds the pipe that all of them inherit."""
         assert BASH is not None
-        held, hold = os.pipe()
+        read_end, write_end = os.pipe()
         process = subprocess.Popen(
             [BASH, "-c", line],
             cwd=self.home,
             env=self._env | env,
-            pass_fds=(hold,),
+            pass_fds=(write_end,),
             start_new_session=True,
             **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
         )
-        os.close(hold)
-        if not select.select([held], [], [], PATIENCE)[0]:
+        os.close(write_end)
+        if not select.select([read_end], [], [], PATIENCE)[0]:
             os.killpg(process.pid, signal.SIGKILL)
-        os.close(held)
+        os.close(read_end)
         process.wait()

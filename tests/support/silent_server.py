@@ -13,7 +13,7 @@ class Hole:
     def __init__(self, *, reads: bool = True) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._reads = reads
-        self._held: list[socket.socket] = []
+        self._connections: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.swallowed = 0  # connections
 
@@ -24,7 +24,7 @@ class Hole:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in (self._listener, *self._held):
+        for each in (self._listener, *self._connections):
             each.close()
 
     def _accept(self) -> None:
@@ -33,7 +33,7 @@ class Hole:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            self._held.append(connection)
+            self._connections.append(connection)
             self.swallowed += 1
             if self._reads:
                 threading.Thread(target=self._read, args=(connection,), daemon=True).start()

@@ -47,14 +47,14 @@ def loop_over(
                     error.add_note(f"This is the row {title}")
                     failures[title] = error
             if failures:
-                shown = "; ".join([*failures][:NAMES_SHOWN])
+                failure_names = "; ".join([*failures][:NAMES_SHOWN])
                 raise BaseExceptionGroup(
-                    f"{len(failures)} of {len(table)} rows failed: {shown}", [*failures.values()]
+                    f"{len(failures)} of {len(table)} rows failed: {failure_names}", [*failures.values()]
                 ) from None
 
         signature = inspect.signature(test)
-        kept = [parameter for name, parameter in signature.parameters.items() if name not in names]
-        test_all_rows.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        parameters = [parameter for name, parameter in signature.parameters.items() if name not in names]
+        test_all_rows.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return test_all_rows
 
     return decorate

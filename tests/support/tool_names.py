@@ -75,7 +75,7 @@ CHANGING = {
                       "execute": "execute_terminal_command execute_run_configuration build_project"},
     "mcp supabase": {"execute": "execute_sql apply_migration deploy_edge_function", "delete": "delete_branch"},
 }  # fmt: skip
-LOOKING = {
+READING_TOOLS = {
     "claude-code": {"read": "Read NotebookRead BashOutput", "search": "Grep Glob WebSearch", "think": "TodoWrite Task",
                     "fetch": "WebFetch"},
     "opencode": {"read": "read list", "search": "grep glob", "fetch": "webfetch"},
@@ -127,4 +127,4 @@ def rows(table):
                     yield f"{server}_{name}", "", kind  # as opencode joins them
 
 
-CHANGES, LOOKINGS = list(rows(CHANGING)), list(rows(LOOKING))
+CHANGES, LOOKINGS = list(rows(CHANGING)), list(rows(READING_TOOLS))

@@ -24,20 +24,20 @@ class Player:
         self.adapter = ADAPTERS[protocol]
         self.board = RunState()
         self.log: list[tuple[int, f.AnyFact]] = []
-        self.skipped: list[str] = []  # kinds
-        self.seen: dict[str, list[str]] = {}
+        self.skipped_kinds: list[str] = []  # kinds
+        self.states_by_call: dict[str, list[str]] = {}
 
     def take(self, fact: f.AnyFact) -> None:
-        for ordinal, written in self.board.route(fact):
-            self.log.append((ordinal, written))
-            card, _ = self.board.record(ordinal, written, len(self.log))
-            if card is not None and card.state and self.seen.setdefault(card.call_id, [""])[-1] != card.state:
-                self.seen[card.call_id].append(str(card.state))
+        for ordinal, routed_fact in self.board.route(fact):
+            self.log.append((ordinal, routed_fact))
+            card, _ = self.board.record(ordinal, routed_fact, len(self.log))
+            if card is not None and card.state and self.states_by_call.setdefault(card.call_id, [""])[-1] != card.state:
+                self.states_by_call[card.call_id].append(str(card.state))
 
     def frame(self, text: str) -> None:
         facts = self.adapter.decode(text)
         if isinstance(facts, SkippedFrame):
-            self.skipped.append(facts.kind)
+            self.skipped_kinds.append(facts.kind)
             return
         for fact in facts:
             self.take(fact)
@@ -56,7 +56,7 @@ class Player:
 
     def states(self, call_id: str) -> list[str]:
         """The states that the call went through, in order."""
-        return self.seen[call_id][1:]
+        return self.states_by_call[call_id][1:]
 
 
 def texts_of(path: Path, piece: int = 4096) -> Iterator[str]:

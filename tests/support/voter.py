@@ -35,7 +35,7 @@ class Voter:
         headers = {"Cookie": cookies, "Origin": self.server.base}
         return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
 
-    def refused(self, path: str) -> tuple[int, str]:
+    def read_refusal(self, path: str) -> tuple[int, str]:
         """Return the status and the page of a refused address."""
         try:
             return 200, self.get(path)

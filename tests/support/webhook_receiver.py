@@ -13,7 +13,7 @@ class Receiver(ThreadingHTTPServer):
     """A webhook receiver with configurable answers."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
         self.status, self.headers, self.pause = 200, {}, 0.0
         super().__init__(("127.0.0.1", 0), Handler)
 
@@ -31,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.heard.append((dict(self.headers.items()), body))
+        self.server.requests.append((dict(self.headers.items()), body))
         if self.server.pause:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")
             for _ in range(1000):

@@ -21,12 +21,12 @@ def ag(kind: str, **more: Any) -> dict[str, Any]:
 RUN = ag("RUN_STARTED", threadId="th", runId="r1")
 BEGIN, ARGS, END = ag("TOOL_CALL_START", toolCallName="t"), ag("TOOL_CALL_ARGS", delta='{"q":1}'), ag("TOOL_CALL_END")
 RESULT = ag("TOOL_CALL_RESULT", messageId="m", content="done")
-DONE = ag("RUN_FINISHED", threadId="th", runId="r1")
+LAST = ag("RUN_FINISHED", threadId="th", runId="r1")
 FAILED = ag("TOOL_CALL_RESULT", content='{"error":"boom"}', metadata={"tanstack": {"state": "output-error"}})
 
 
 def interrupt(*entries: dict[str, Any]) -> dict[str, Any]:
-    return {**DONE, "outcome": {"type": "interrupt", "interrupts": list(entries)}}
+    return {**LAST, "outcome": {"type": "interrupt", "interrupts": list(entries)}}
 
 
 def mark(outcome: str) -> dict[str, Any]:
@@ -38,13 +38,13 @@ def snapshot(**tool: Any) -> dict[str, Any]:
     return ag("MESSAGES_SNAPSHOT", messages=[{"id": "x", "role": "tool", "toolCallId": "c", "content": "told", **tool}])
 
 
-ASKED = interrupt({"id": "int-c", "reason": "tool_call", "toolCallId": "c", "message": "Really?"})
+INTERRUPT = interrupt({"id": "int-c", "reason": "tool_call", "toolCallId": "c", "message": "Really?"})
 HITL = {"action_requests": [{"name": "t", "args": {"q": 1}, "description": "Sure?"}]}
 AG_UI = [
-    ("all goes well", [RUN, BEGIN, ARGS, END, RESULT, DONE], [IS, IA, OA], {"output": "done"}),
-    ("result before end", [RUN, BEGIN, ARGS, RESULT, END, DONE], [IS, OA], {"input": {"q": 1}}),
-    ("failed before end", [RUN, BEGIN, ARGS, FAILED, END, DONE], [IS, OE], {"message": "boom"}),
-    ("failed and never ended", [RUN, BEGIN, ARGS, FAILED, DONE], [IS, OE], {}),
+    ("all goes well", [RUN, BEGIN, ARGS, END, RESULT, LAST], [IS, IA, OA], {"output": "done"}),
+    ("result before end", [RUN, BEGIN, ARGS, RESULT, END, LAST], [IS, OA], {"input": {"q": 1}}),
+    ("failed before end", [RUN, BEGIN, ARGS, FAILED, END, LAST], [IS, OE], {"message": "boom"}),
+    ("failed and never ended", [RUN, BEGIN, ARGS, FAILED, LAST], [IS, OE], {}),
     ("an error in the text alone is a result", [RUN, BEGIN, END, {**RESULT, "content": '{"error":"boom"}'}],
      [IS, IA, OA], {"output": {"error": "boom"}}),
     ("an error field", [RUN, BEGIN, END, {**RESULT, "error": "boom"}], [IS, IA, OE], {"message": "boom"}),
@@ -56,33 +56,33 @@ AG_UI = [
      {"codes": ["corrected-by-snapshot"], "message": "told"}),
     ("a snapshot corrects no failure", [RUN, BEGIN, END, {**RESULT, "error": "x"}, snapshot()], [IS, IA, OE], {}),
     ("Pydantic AI's failed mark", [RUN, BEGIN, END, RESULT, mark("failed")], [IS, IA, OA, OE], {"message": "done"}),
-    ("Pydantic AI's denied mark", [RUN, BEGIN, END, ASKED, RUN, RESULT, mark("denied")], [IS, IA, AR, OA, OD],
+    ("Pydantic AI's denied mark", [RUN, BEGIN, END, INTERRUPT, RUN, RESULT, mark("denied")], [IS, IA, AR, OA, OD],
      {"codes": [], "ask": "denied"}),
     ("Pydantic AI's interrupted mark", [RUN, BEGIN, END, RESULT, mark("interrupted")], [IS, IA, OA, OE],
      {"soft": True}),
     ("a mark for another result", [RUN, BEGIN, END, RESULT, {**mark("failed"), "entityId": "other"}], [IS, IA, OA], {}),
     ("the run fails while writing", [RUN, BEGIN, ARGS, ag("RUN_ERROR", message="x")], [IS, OE],
      {"soft": True, "cause": "run-error"}),
-    ("the run fails after its end", [RUN, BEGIN, ARGS, END, DONE, ag("RUN_ERROR", message="x")], [IS, IA, OE],
+    ("the run fails after its end", [RUN, BEGIN, ARGS, END, LAST, ag("RUN_ERROR", message="x")], [IS, IA, OE],
      {"soft": True, "cause": "run-error"}),
-    ("a late failure leaves results", [RUN, BEGIN, END, RESULT, DONE, ag("RUN_ERROR", message="x")], [IS, IA, OA], {}),
-    ("cancelled", [RUN, BEGIN, END, {**DONE, "outcome": {"type": "cancelled"}}], [IS, IA, OE],
+    ("a late failure leaves results", [RUN, BEGIN, END, RESULT, LAST, ag("RUN_ERROR", message="x")], [IS, IA, OA], {}),
+    ("cancelled", [RUN, BEGIN, END, {**LAST, "outcome": {"type": "cancelled"}}], [IS, IA, OE],
      {"soft": True, "cause": "aborted"}),
     ("cancelled, the old way", [RUN, BEGIN, END, ag("RUN_CANCELLED", threadId="th", runId="r1")], [IS, IA, OE],
      {"cause": "aborted"}),
-    ("a front-end tool", [RUN, BEGIN, ARGS, END, {**DONE, "outcome": {"type": "success", "pendingToolCallIds": ["c"]}}],
+    ("a front-end tool", [RUN, BEGIN, ARGS, END, {**LAST, "outcome": {"type": "success", "pendingToolCallIds": ["c"]}}],
      [IS, IA], {"awaiting_client": True}),
-    ("an outcome of the future is a success", [RUN, BEGIN, END, RESULT, {**DONE, "outcome": {"type": "x"}}],
+    ("an outcome of the future is a success", [RUN, BEGIN, END, RESULT, {**LAST, "outcome": {"type": "x"}}],
      [IS, IA, OA], {}),
-    ("finished with a call still open", [RUN, BEGIN, ARGS, DONE], [IS, IA], {"codes": ["protocol-violation"]}),
-    ("asked", [RUN, BEGIN, ARGS, END, ASKED], [IS, IA, AR], {"waiting": True, "reason": "Really?"}),
+    ("finished with a call still open", [RUN, BEGIN, ARGS, LAST], [IS, IA], {"codes": ["protocol-violation"]}),
+    ("asked", [RUN, BEGIN, ARGS, END, INTERRUPT], [IS, IA, AR], {"waiting": True, "reason": "Really?"}),
     ("the clock of a question", [RUN, BEGIN, interrupt({"id": "i", "reason": "tool_call", "toolCallId": "c",
      "expiresAt": "1970-01-01T00:01:00Z"})], [IS, AR], {"expires_at": 60.0}),
-    ("written again after its approval", [RUN, BEGIN, ARGS, END, ASKED, RUN, BEGIN, ARGS, END, RESULT], [IS, IA,
+    ("written again after its approval", [RUN, BEGIN, ARGS, END, INTERRUPT, RUN, BEGIN, ARGS, END, RESULT], [IS, IA,
      AR, OA],
      {"input": {"q": 1}}),
     ("LangGraph's batch without ids", [RUN, BEGIN, ARGS, END,
-     ag("CUSTOM", name="on_interrupt", value=json.dumps(HITL)), DONE], [IS, IA, AR], {"reason": "Sure?"}),
+     ag("CUSTOM", name="on_interrupt", value=json.dumps(HITL)), LAST], [IS, IA, AR], {"reason": "Sure?"}),
     ("LangGraph's batch in an outcome", [RUN, BEGIN, ARGS, END,
      interrupt({"id": "i", "reason": "langgraph:interrupt", "metadata": {"langgraph": {"raw": HITL}}})], [IS, IA,
      AR], {}),
@@ -91,7 +91,7 @@ AG_UI = [
      interrupt({"id": "i", "reason": "langgraph:interrupt", "metadata": {"langgraph": {"raw": HITL}}})], [IS, IA, AR],
      {"source_id": "i#0"}),
     ("LangGraph per call", [RUN, BEGIN, ARGS, END, ag("CUSTOM", name="on_interrupt", value=json.dumps(
-     {"type": "tool_approval", "tool_call_id": "c", "name": "t", "args": {}})), DONE], [IS, IA, AR], {}),
+     {"type": "tool_approval", "tool_call_id": "c", "name": "t", "args": {}})), LAST], [IS, IA, AR], {}),
     ("an interrupt of the program's own", [RUN, BEGIN, END, ag("CUSTOM", name="on_interrupt", value="Which city?"),
      interrupt({"id": "i", "reason": "input_required"})], [IS, IA], {}),
     ("TanStack's old question", [RUN, BEGIN, ARGS, END, ag("CUSTOM", name="approval-requested",
@@ -103,7 +103,7 @@ AG_UI = [
      "toolCallId": "c",
      "reason": "tanstack:client_tool_execution", "metadata": {"kind": "client_tool"}})], [IS, IA],
      {"awaiting_client": True}),
-    ("a turn of TanStack is no end", [RUN, BEGIN, ARGS, {**DONE,
+    ("a turn of TanStack is no end", [RUN, BEGIN, ARGS, {**LAST,
      "metadata": {"tanstack": {"finishReason": "tool_calls"}}}],
      [IS], {}),
     ("chunks", [RUN, ag("TOOL_CALL_CHUNK", toolCallName="t", delta='{"q"'), {"type": "TOOL_CALL_CHUNK", "delta": ":1}"},
@@ -117,7 +117,7 @@ AG_UI = [
 ASK = {"reason": "request_reason", "ask": "state", "expires_at": "expires_at", "source_id": "source_id"}
 
 
-def shown(card: Card, name: str) -> Any:
+def read_field(card: Card, name: str) -> Any:
     if name == "message":
         return card.error.message if card.error else None
     if name == "codes":
@@ -132,7 +132,7 @@ def assert_story(protocol: str, frames: list[Any], states: list[str], facts: dic
     card = player.board.find("c")
     assert card
     assert player.states("c") == states
-    assert {name: shown(card, name) for name in facts} == facts
+    assert {name: read_field(card, name) for name in facts} == facts
 
 
 # ---------------------------------------------------------------- answers

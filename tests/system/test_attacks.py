@@ -72,7 +72,7 @@ LISTS: list[Any] = [
     5,
     True,
 ]
-NOT_ALLOWED += [("bash", {"command": given}) for given in LISTS] + [("bash", {"cmd": "ls"}), ("bash", "ls")]
+NOT_ALLOWED += [("bash", {"command": value}) for value in LISTS] + [("bash", {"cmd": "ls"}), ("bash", "ls")]
 
 
 @pytest.mark.parametrize(("tool", "args"), NOT_ALLOWED, ids=[str(n) for n in range(len(NOT_ALLOWED))])
@@ -161,8 +161,8 @@ def test_a_key_does_only_what_its_scopes_say(site: Server, method: str, path: st
     approval, _, waiting_call = waiting(site)
     path = path.format(id=approval, run=waiting_call["run"])
     for key, expected in ((site.limited, status), ("tck_wrong", 401), (None, 401)):  # type: ignore[attr-defined]
-        got, _, _ = site.request(method, path, GOOD if method == "POST" else None, key=key)
-        assert got == expected
+        actual, _, _ = site.request(method, path, GOOD if method == "POST" else None, key=key)
+        assert actual == expected
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,12 @@ def test_no_vote_without_the_form_token_a_session_or_the_right(site: Server, peo
     assert people["vic"].vote(approval, form)[0] == 403
     assert ann.send("GET", f"/approvals/{approval}/vote?{urllib.parse.urlencode(form)}")[0] == 405
     assert ann.vote("apr_nothing", form)[0] == 404
-    gone = Person(site, "ben")
-    gone.send("POST", "/logout/", {}, form=True)
+    former_person = Person(site, "ben")
+    former_person.send("POST", "/logout/", {}, form=True)
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
-    assert gone.vote(approval, form)[0] != 200 or site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
+    assert (
+        former_person.vote(approval, form)[0] != 200 or site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
+    )
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
 
 
@@ -305,8 +307,8 @@ def test_a_permit_is_for_one_call_one_input_one_schema_one_source_and_once(
 def test_of_fifty_claims_at_once_one_succeeds(site: Server, people: dict[str, Person]) -> None:
     path, proof, _ = permit(site, people)
     with ThreadPoolExecutor(50) as threads:
-        got = Counter(threads.map(lambda _: site.request("POST", path, proof)[0], range(50)))
-    assert got == {200: 1, 410: 49}
+        statuses = Counter(threads.map(lambda _: site.request("POST", path, proof)[0], range(50)))
+    assert statuses == {200: 1, 410: 49}
 
 
 def test_of_fifty_votes_at_once_one_person_wins(site: Server, people: dict[str, Person]) -> None:
@@ -317,9 +319,9 @@ def test_of_fifty_votes_at_once_one_person_wins(site: Server, people: dict[str, 
         return vote[0], people[vote[0]].vote(approval, form | {"decision": vote[1]})[0]
 
     with ThreadPoolExecutor(50) as threads:
-        got = list(threads.map(click, cast))
-    winners = {name for name, status in got if status == 200}
-    assert len(winners) == 1 and {status for _, status in got} == {200, 409}, Counter(got)
+        answers = list(threads.map(click, cast))
+    winners = {name for name, status in answers if status == 200}
+    assert len(winners) == 1 and {status for _, status in answers} == {200, 409}, Counter(answers)
     answer = site.get(f"/api/v1/approvals/{approval}")
     assert answer["by"]["name"] in winners and answer["decision"] == {"ann": "allow", "ben": "deny"}[winners.pop()]
 

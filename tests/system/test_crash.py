@@ -21,15 +21,15 @@ AGENTS, ENOUGH = 10, 5_000  # agents, and acknowledged frames of all of them bef
 
 def _flood(server: Server, name: str, acked: dict[str, int], stop: threading.Event) -> None:
     """Send numbered frames, fifty to a message, and note how many of them the server has acknowledged."""
-    sent = acked[name]
+    last_sent = acked[name]
     with contextlib.suppress(ConnectionClosed, InvalidHandshake, OSError, EOFError, TimeoutError):  # noqa: SIM117 - the opening may fail too
         with server.socket(protocol="native", run=name, mode="observe") as socket:
-            base = sent
+            base = last_sent
             while not stop.is_set():
-                numbers = range(sent + 1, sent + 51)
+                numbers = range(last_sent + 1, last_sent + 51)
                 socket.send(json.dumps([_frame(n) for n in numbers]))
-                sent += 50
-                while sent - acked[name] > 1000 and not stop.is_set():
+                last_sent += 50
+                while last_sent - acked[name] > 1000 and not stop.is_set():
                     message = json.loads(socket.recv(timeout=PATIENCE))
                     acked[name] = base + message["frames"] if message["type"] == "ack" else acked[name]
 
@@ -74,8 +74,8 @@ def _check(server: Server, acked: dict[str, int]) -> None:
             facts = [json.loads(column.open(fact)) for (fact,) in result]
         numbers = [number for fact in facts for number in _numbers(fact)]
         assert len(numbers) == len(set(numbers)), f"{name}: something was applied twice"
-        missing = set(range(1, count + 1)) - set(numbers)
-        assert not missing, f"{name}: acknowledged and lost: {sorted(missing)[:10]}"
+        missing_numbers = set(range(1, count + 1)) - set(numbers)
+        assert not missing_numbers, f"{name}: acknowledged and lost: {sorted(missing_numbers)[:10]}"
     database.close()
 
 
@@ -92,7 +92,7 @@ TEXTS = [f'{{"type": "text.delta", "text": "<{number}>"}}\n' for number in range
 KEYED = "/api/v1/ingest?protocol=native&run=keyed"
 
 
-def _begun(server: Server, frames: list[str]) -> Wire:
+def _start_body(server: Server, frames: list[str]) -> Wire:
     """Return a connection that has sent the beginning of a keyed body, once all of it is in the log."""
     head = WITH_KEY + b"Content-Type: application/x-ndjson\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n"
     piece = "".join(frames).encode()
@@ -103,7 +103,7 @@ def _begun(server: Server, frames: list[str]) -> Wire:
 
 def test_a_crash_and_restart_keep_a_question_and_a_keyed_body(tmp_path: Any) -> None:
     with Server(tmp_path, default_effect="ask") as server, contextlib.ExitStack() as open_wires:
-        open_wires.enter_context(_begun(server, TEXTS[:20]))
+        open_wires.enter_context(_start_body(server, TEXTS[:20]))
         question = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}}
         _, decision, _ = server.request("POST", "/api/v1/calls/decide", question)
         assert decision["decision"] == "ask", decision

@@ -58,7 +58,7 @@ def nothing_is_cut(cutter: Cutter) -> Iterator[None]:
     """A test that failed leaves no cuts to the next one."""
     yield
     cutter.cuts.clear()
-    cutter.closed = False
+    cutter.is_closed = False
 
 
 def restart(how: signal.Signals) -> Callable[[Postgres], None]:
@@ -97,7 +97,7 @@ class Events:
     """An event stream that is read in a thread: the ids of the calls that it names."""
 
     def __init__(self, server: Server, run: str) -> None:
-        self.seen: set[str] = set()
+        self.call_ids: set[str] = set()
         self._connection = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=2 * PATIENCE)
         headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/event-stream"}
         self._connection.request("GET", f"/api/v1/runs/{run}/events", headers=headers)
@@ -106,7 +106,7 @@ class Events:
 
     def _read(self) -> None:
         for line in self._answer:
-            self.seen.update(re.findall(r'"call_id":"(\w+)"', line.decode()))
+            self.call_ids.update(re.findall(r'"call_id":"(\w+)"', line.decode()))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -142,7 +142,7 @@ def test_everything_works_again_after(
     voter.vote(run, "approve")
     waiting.join(2 * PATIENCE)
     assert [(status, result["decision"]) for status, result in value] == [(200, "allow")]
-    until(lambda: "after" in events.seen)
+    until(lambda: "after" in events.call_ids)
     assert "Traceback" not in log_of(server)
 
 
@@ -157,7 +157,7 @@ def test_while_it_is_away_everything_says_so_and_the_log_says_it_once(
         ways = [("GET", "/api/v1/runs", None), ("GET", "/api/v1/runs/away/events", None)]
         with ThreadPoolExecutor() as pool:  # each is tried for some seconds
             requests = [pool.submit(server.request, *way) for way in [*ways, ("POST", "/api/v1/calls/decide", body)]]
-            hooked, page = pool.submit(hook, server, "away"), pool.submit(voter.refused, "/approvals/")
+            hooked, page = pool.submit(hook, server, "away"), pool.submit(voter.read_refusal, "/approvals/")
         for request in requests:
             status, result, headers = request.result()
             assert (status, result["error"]["code"]) == (503, "unavailable")
@@ -206,7 +206,7 @@ def test_frames_are_written_once_wherever_a_commit_is_cut(server: Server, cutter
 
 
 def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutter: Cutter, voter: Voter) -> None:
-    completed = cutter.done
+    completed = cutter.cut_count
     cutter.cuts.append("after")
     status, decision = ask(server, "lost", "c1")
     assert (status, decision["decision"]) == (200, "ask")
@@ -218,7 +218,7 @@ def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutt
     cutter.cuts.append("after")
     status, answer, _ = server.request("POST", f"/api/v1/permits/{allowed['permit']['id']}/claim", claim)
     assert status == 200, answer
-    assert cutter.done == completed + 3
+    assert cutter.cut_count == completed + 3
     assert len(server.get("/api/v1/runs/lost/calls")["calls"]) == 1
     assert server.manage("replay", "--check").returncode == 0
 
@@ -226,7 +226,7 @@ def test_a_decision_a_vote_and_a_claim_survive_lost_answers(server: Server, cutt
 def test_frames_of_an_unknown_commit_are_there_once_when_their_sender_returns(server: Server, cutter: Cutter) -> None:
     """PostgreSQL commits, its answer is lost, and then it cannot be asked for longer than a request waits."""
     frames = [json.dumps({"type": "text.delta", "text": f"[{n}]", "n": n}) for n in (1, 2)]
-    cutter.closed = True
+    cutter.is_closed = True
     cutter.cuts.append("after")
     try:
         with server.socket(protocol="native", run="fate", mode="observe") as agent:
@@ -235,7 +235,7 @@ def test_frames_of_an_unknown_commit_are_there_once_when_their_sender_returns(se
             with pytest.raises(ConnectionClosed):
                 agent.recv(PATIENCE)
     finally:
-        cutter.closed = False
+        cutter.is_closed = False
     with server.socket(protocol="native", run="fate", mode="observe") as agent:
         for frame in frames:
             agent.send(frame)

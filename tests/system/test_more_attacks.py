@@ -70,10 +70,10 @@ LISTS: list[Any] = [
     [],
 ]  # fmt: skip
 COUNTS = ["true", '"1"', "[1]", "null", "1e-400", "{}", '"\\u0661"', "1.0000000001"]
-REFUSED = [
+REFUSED_CALLS = [
     *(("bash", {"command": text}) for text in SHELL), *((name, {"command": "ls"}) for name in (*TOOLS, *ELSEWHERE)),
     *(("read_file", {"path": path}) for path in PATHS), *(("fetch", {"url": url}) for url in HOSTS),
-    *(("browse", {"url": url}) for url in NEAR), *(("all_of", {"paths": given}) for given in LISTS),
+    *(("browse", {"url": url}) for url in NEAR), *(("all_of", {"paths": value}) for value in LISTS),
 ]  # fmt: skip
 
 
@@ -81,7 +81,9 @@ def test_no_rule_lets_these_pass(site: Server) -> None:
     assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is empty
     assert ask(site, "browse", {"url": "http://93.184.216.34/"})["decision"] == "allow"
     assert ask(site, "all_of", {"paths": ["/data/x"] * 2000})["decision"] == "allow"
-    decision = [(tool, args) for tool, args in REFUSED if ask(site, tool, args)["decision"] not in {"ask", "deny"}]
+    decision = [
+        (tool, args) for tool, args in REFUSED_CALLS if ask(site, tool, args)["decision"] not in {"ask", "deny"}
+    ]
     assert not decision
 
 
@@ -259,9 +261,9 @@ def test_no_address_however_odd_is_a_fault_of_ours(either: Server) -> None:
         for path in POSTS:
             assert root.send("POST", path.format(odd), {"decision": "approve", "to": "on"}, form=True)[0] < 500, path
     root = Person(either, "admin", either.password)  # breaking the glass takes a fresh sign-in
-    for path, sent, statuses in JSONS:
-        status, page = root.send("POST", path, sent, **({"Content_Type": JSON} if isinstance(sent, bytes) else {}))
-        assert status in statuses, (path, repr(sent)[:80], status, page[:300])
+    for path, fields, statuses in JSONS:
+        status, page = root.send("POST", path, fields, **({"Content_Type": JSON} if isinstance(fields, bytes) else {}))
+        assert status in statuses, (path, repr(fields)[:80], status, page[:300])
     for path in ("/settings/killswitch/", "/policy/rules/new/", "/sources/keys/", "/policy/draft/activate/"):
         form = dict.fromkeys(("to", "reason", "tool", "effect", "name", "note", "expected_active"), "\x00")
         assert root.send("POST", path, form, form=True)[0] in {400, 422}, path
@@ -292,9 +294,9 @@ def test_foreign_pages_open_no_agent_socket_and_send_no_form(
 ) -> None:
     with site.socket(protocol="native", run="foreign", mode="gate", headers={"Origin": origin}) as socket:
         assert json.loads(socket.recv(timeout=PATIENCE))["type"] == "error"
-        with pytest.raises(ConnectionClosed) as closed:
+        with pytest.raises(ConnectionClosed) as closing:
             socket.recv(timeout=PATIENCE)
-    assert closed.value.rcvd is not None and closed.value.rcvd.code == 4403
+    assert closing.value.rcvd is not None and closing.value.rcvd.code == 4403
     approval, form, _ = waiting(site)
     ann = people["ann"]
     assert ann.vote(approval, form, Origin=origin)[0] == 403
@@ -331,8 +333,8 @@ def test_after_signing_in_or_voting_no_one_is_sent_elsewhere(site: Server, targe
 
 def landed(person: Person, path: str, form: dict[str, Any]) -> str:
     """Send the form, follow where it leads, and return the address; nothing answers elsewhere."""
-    sent = urllib.parse.urlencode(form).encode()
-    request = urllib.request.Request(person.site.base + path, sent, {"X-CSRFToken": person.token})
+    body = urllib.parse.urlencode(form).encode()
+    request = urllib.request.Request(person.site.base + path, body, {"X-CSRFToken": person.token})
     try:
         with person._browser.open(request, timeout=2 * PATIENCE) as answer:
             return str(answer.url)
@@ -344,12 +346,12 @@ def landed(person: Person, path: str, form: dict[str, Any]) -> str:
 
 
 def test_what_one_approval_was_shown_answers_no_other(site: Server, people: dict[str, Person]) -> None:
-    first, seen, _ = waiting(site, args={"command": "git push a"})
+    first, shown_form, _ = waiting(site, args={"command": "git push a"})
     second, form, _ = waiting(site, args={"command": "git push b"})
-    assert people["ann"].vote(second, seen)[0] == 412
+    assert people["ann"].vote(second, shown_form)[0] == 412
     both = {
         "votes": [
-            seen | {"approval": second},
+            shown_form | {"approval": second},
             form | {"approval": second},
             form | {"approval": second, "decision": "deny"},
         ]
@@ -386,9 +388,9 @@ def test_fifty_activations_at_once_are_one_version(site: Server, people: dict[st
     root = people["admin"]
     active = json.loads(root.send("GET", "/api/v1/policy/versions")[1])["active"]
     with ThreadPoolExecutor(20) as threads:
-        sent = [{"expected_active": active}] * 20
-        got = Counter(threads.map(lambda body: root.send("POST", "/api/v1/policy/activate", body)[0], sent))
-    assert got == {200: 1, 409: 19}
+        bodies = [{"expected_active": active}] * 20
+        statuses = Counter(threads.map(lambda body: root.send("POST", "/api/v1/policy/activate", body)[0], bodies))
+    assert statuses == {200: 1, 409: 19}
     assert json.loads(root.send("GET", "/api/v1/policy/versions")[1])["active"] == active + 1
 
 
@@ -396,9 +398,11 @@ def test_an_approval_and_a_withdrawal_at_once_have_one_end(site: Server, people:
     for _ in range(5):
         approval, form, _ = waiting(site)
         with ThreadPoolExecutor(2) as threads:
-            voted = threads.submit(lambda a=approval, f=form: people["ann"].vote(a, f)[0])
-            gone = threads.submit(lambda a=approval: site.request("POST", f"/api/v1/approvals/{a}/withdraw", {})[0])
-            assert voted.result() in {200, 410, 412} and gone.result() == 200
+            vote = threads.submit(lambda a=approval, f=form: people["ann"].vote(a, f)[0])
+            withdrawal = threads.submit(
+                lambda a=approval: site.request("POST", f"/api/v1/approvals/{a}/withdraw", {})[0]
+            )
+            assert vote.result() in {200, 410, 412} and withdrawal.result() == 200
         answer = site.get(f"/api/v1/approvals/{approval}")
         assert (answer["decision"], answer["permit"]) == ("deny", None)
 

@@ -59,9 +59,9 @@ def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
 
 
 def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) -> None:
-    with socket.socket() as held:  # bound, without a listener
-        held.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as port_holder:  # bound, without a listener
+        port_holder.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{port_holder.getsockname()[1]}"
         completed = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
     assert completed.returncode == 1 and f"cannot reach a server at {url}" in completed.stderr, completed.stderr
 

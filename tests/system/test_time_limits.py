@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # ---------------------------------------------------------------- no answer for a while
 
-WAITED = {"approvers": ["ann"], "decide_ttl": "1h", "escalate": [{"after": "5m", "to": "bob"}]}
+WAITING_TERMS = {"approvers": ["ann"], "decide_ttl": "1h", "escalate": [{"after": "5m", "to": "bob"}]}
 
 
 def _let_it_wait(seconds: float) -> None:
@@ -43,7 +43,7 @@ def test_an_approval_without_an_answer_is_escalated_once_and_others_can_vote(
     source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any, client: Client
 ) -> None:
     bob = a_person("approver", "bob")
-    policy({"rules": [ASK | {"ask": WAITED}]})
+    policy({"rules": [ASK | {"ask": WAITING_TERMS}]})
     until = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))["approval"][
         "decide_by"
     ]
@@ -74,7 +74,7 @@ def test_subscribers_are_notified_of_an_escalation(
     a_person("approver", "bob")
     Webhook.objects.create(name="w", url="https://example.com/", events='["approval.escalated"]', severity="high")
     subscriptions.clear_cache()
-    policy({"rules": [ASK | {"ask": WAITED}]})
+    policy({"rules": [ASK | {"ask": WAITING_TERMS}]})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     _let_it_wait(301)
     gate.sweep()
@@ -96,7 +96,7 @@ def test_a_recipient_gets_the_escalations_to_its_people(
     for name, to in (("everybody", []), ("leads", ["group:lead"]), ("bobs", ["ann", "bob"])):
         Webhook.objects.create(name=name, format="email", to=f"{name}@example.com", escalated_to=json.dumps(to))
     subscriptions.clear_cache()
-    policy({"rules": [ASK | {"ask": WAITED}]})
+    policy({"rules": [ASK | {"ask": WAITING_TERMS}]})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert set(Delivery.objects.values_list("webhook__name", flat=True)) == {"everybody", "leads", "bobs"}
     Delivery.objects.all().delete()
@@ -114,7 +114,7 @@ def test_an_answered_or_expired_approval_is_not_escalated(
     source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any
 ) -> None:
     a_person("approver", "bob")
-    policy({"rules": [ASK | {"ask": WAITED}]})
+    policy({"rules": [ASK | {"ask": WAITING_TERMS}]})
     for name in ("c", "d"):
         gate.decide(source, gate.DecisionRequest(run="r", call_id=name, tool="bash", args={}))
     gate.vote(an_approver, ballot(ToolCall.objects.get(call_id="c"), "deny"))
@@ -150,8 +150,8 @@ async def _approved_while_away(agent: Any, policy: Any, person: Any, ballot: Any
         await socket.say(PUSH)
         assert (await socket.hear("decision"))["decision"] == "ask"
     await in_thread(lambda: gate.vote(person, ballot(ToolCall.objects.get(), "approve")))()
-    left = (await Approval.objects.aget()).permit_expires_at - time.time()
-    assert 0 < left <= 60
+    seconds_left = (await Approval.objects.aget()).permit_expires_at - time.time()
+    assert 0 < seconds_left <= 60
 
 
 @pytest.mark.parametrize("swept", [True, False])
@@ -256,11 +256,11 @@ async def test_a_connection_renews_its_runs_lease_before_one_elsewhere_could_let
     connection = connections.AgentConnection(Caller(source, key.pk))
     connection.sends(ours)
     await ours.wait_until_committed()
-    begun = time.monotonic()
+    start = time.monotonic()
     theirs.renew_lease(grace)  # the last connection of another process has closed
     await theirs.wait_until_committed()
     assert (await Run.objects.aget()).alive_until - time.time() <= grace
-    connection.renew(begun + 0.75 * grace)
+    connection.renew(start + 0.75 * grace)
     await ours.wait_until_committed()
     assert (await Run.objects.aget()).alive_until - time.time() > grace
     connection.close()

@@ -94,7 +94,7 @@ def test_an_answer_given_at_one_server_reaches_the_agent_at_the_other(two: tuple
 
 
 @contextlib.contextmanager
-def watched(person: Voter, run: str) -> Iterator[list[str]]:
+def watch_run(person: Voter, run: str) -> Iterator[list[str]]:
     """Keep the page of a run open at the person's server; the list is what its socket has brought."""
     frames: list[str] = []
 
@@ -119,12 +119,12 @@ def test_news_and_answers_reach_the_other_server_by_the_bell_and_again_after_red
     two: tuple[Server, Server], bell: Redis
 ) -> None:
     people = [Voter(server) for server in two]
-    with contextlib.ExitStack() as opened:
-        agents = [opened.enter_context(server.socket(protocol="native", run=f"r{n}")) for n, server in enumerate(two)]
+    with contextlib.ExitStack() as stack:
+        agents = [stack.enter_context(server.socket(protocol="native", run=f"r{n}")) for n, server in enumerate(two)]
         for agent in agents:
             say(agent, "first")
             agent.recv(PATIENCE)
-        pages = [opened.enter_context(watched(people[1 - n], f"r{n}")) for n in range(2)]
+        pages = [stack.enter_context(watch_run(people[1 - n], f"r{n}")) for n in range(2)]
         for agent, page in zip(agents, pages, strict=True):
             say(agent, "across")
             until(lambda page=page: any("across" in frame for frame in page))
@@ -141,7 +141,7 @@ def test_news_and_answers_reach_the_other_server_by_the_bell_and_again_after_red
                 return any("again" in frame for frame in page)
 
             until(back)
-        request = opened.enter_context(two[0].socket(protocol="native", run="asking", mode="gate"))
+        request = stack.enter_context(two[0].socket(protocol="native", run="asking", mode="gate"))
         say(request, "c", tool="bash")
         people[1].vote("asking", "deny", "Not today.")
         while json.loads(request.recv(PATIENCE)).get("decision") != "deny":

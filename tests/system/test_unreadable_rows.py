@@ -35,7 +35,7 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
     """Give `spoil(table, column, text, where)`: puts the text into these rows; in the end they are as before."""
     before: list[tuple[str, str, Any, int]] = []
 
-    def put(table: str, column: str, text: str, where: str = "1 = 1") -> None:
+    def overwrite(table: str, column: str, text: str, where: str = "1 = 1") -> None:
         key = "seq" if table == "toolcards_auditrow" else "id"
         with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
             cursor.execute(f"SELECT {key}, {column} FROM {table} WHERE {where}")
@@ -43,7 +43,7 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
             cursor.execute(f"UPDATE {table} SET {column} = %s WHERE {where}", [text])
         forget()
 
-    yield put
+    yield overwrite
     with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
         for statement, *values in reversed(before):
             cursor.execute(statement, values)

@@ -13,7 +13,7 @@ from toolcards.transports.loop_share import Slices
 
 async def test_another_task_runs_between_the_slices_of_a_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_share, "SLICE", 0.0)
-    seen: list[int] = []
+    turns: list[int] = []
     position = 0
 
     def count() -> Iterator[int]:
@@ -23,13 +23,13 @@ async def test_another_task_runs_between_the_slices_of_a_long_work(monkeypatch: 
 
     async def watch() -> None:
         while True:
-            seen.append(position)
+            turns.append(position)
             await asyncio.sleep(0)
 
     watcher = asyncio.ensure_future(watch())
     assert await Slices().collect(count()) == list(range(200))
     watcher.cancel()
-    assert len(set(seen)) > 100
+    assert len(set(turns)) > 100
 
 
 async def test_works_rest_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,33 +20,33 @@ from websockets.sync.client import ClientConnection
 from tests.support.raw_connection import INGEST, WITH_KEY, Wire, post
 from tests.support.server import KEY, PATIENCE, Server, until
 
-HELD = 50.0  # seconds that the polls and streams below would stay open
+HOLD_SECONDS = 50.0  # seconds that the polls and streams below would stay open
 CHUNKED = (b"Transfer-Encoding: chunked", b"Content-Type: application/x-ndjson", b"Idempotency-Key: the-body")
 LINE = '{"type":"text.delta","text":"[%d]"}\n'
 
 
 @dataclass
-class Stopped:
+class StoppedServer:
     """What the clients of a stopped server received, and the server, which runs again."""
 
     server: Server
     name: str
     seconds: float = 0.0
-    heard: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module", params=["uvicorn", "daphne"])
-def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+def stopped_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoppedServer]:
     folder = tmp_path_factory.mktemp(request.param)
     with Server(folder, server=request.param, default_effect="ask") as server, ThreadPoolExecutor(8) as pool:
-        value = Stopped(server, request.param)
+        value = StoppedServer(server, request.param)
         futures = {name: pool.submit(hold, server) for name, hold in HOLDERS.items()}
         until(lambda: all(ready.is_set() or futures[name].done() for name, ready in READY.items()))
         until(lambda: _waiting(server) >= {"poll", "decide", "events", "hook"} or futures["hook"].done())
         began = time.monotonic()
         server.stop()
         value.seconds = time.monotonic() - began
-        value.heard = {name: _outcome(future) for name, future in futures.items()}
+        value.answers = {name: _outcome(future) for name, future in futures.items()}
         for ready in READY.values():
             ready.clear()
         server.start()
@@ -60,7 +60,7 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def _asked(server: Server, call_id: str) -> str:
+def _ask(server: Server, call_id: str) -> str:
     question = {"run": "polls", "call_id": call_id, "tool": "bash", "args": {"command": "git push"}}
     return str(server.request("POST", "/api/v1/calls/decide", question)[1]["approval"]["id"])
 
@@ -70,7 +70,7 @@ def _waiting(server: Server) -> set[str]:
 
 
 def _poll(server: Server) -> str:
-    path = f"/api/v1/approvals/{_asked(server, 'poll')}?wait={HELD:.0f}".encode()
+    path = f"/api/v1/approvals/{_ask(server, 'poll')}?wait={HOLD_SECONDS:.0f}".encode()
     with Wire(server, post(path, WITH_KEY, method=b"GET")) as wire:
         assert server.request("GET", "/healthz")[0] == 200  # so the poll was taken in before
         READY["poll"].set()
@@ -90,12 +90,12 @@ def _hook(server: Server) -> tuple[int, str]:
         "tool_input": {"command": "git push"},
     }  # fmt: skip
     READY["hook"].set()
-    status, body, _ = server.request("POST", f"/api/v1/hooks/claude-code?limit={HELD:.0f}", hook)
+    status, body, _ = server.request("POST", f"/api/v1/hooks/claude-code?limit={HOLD_SECONDS:.0f}", hook)
     return status, body["hookSpecificOutput"]["permissionDecision"]
 
 
 def _events(server: Server) -> tuple[int, str]:
-    _asked(server, "events")
+    _ask(server, "events")
     connection = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=2 * PATIENCE)
     with closing(connection):
         headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/event-stream"}
@@ -144,45 +144,45 @@ HOLDERS: dict[str, Callable[[Server], Any]] = {
 READY = {name: threading.Event() for name in HOLDERS}
 
 
-def test_the_server_stops_within_its_farewell(stopped: Stopped) -> None:
-    assert stopped.seconds < PATIENCE / 2, "it waited for what it should have ended"
-    log = (stopped.server.data / "server.log").read_text()
+def test_the_server_stops_within_its_farewell(stopped_server: StoppedServer) -> None:
+    assert stopped_server.seconds < PATIENCE / 2, "it waited for what it should have ended"
+    log = (stopped_server.server.data / "server.log").read_text()
     assert "Traceback" not in log and "Cancel" not in log
 
 
-def test_held_polls_answer_with_the_state_as_it_is(stopped: Stopped) -> None:
-    head, _, body = stopped.heard["poll"].partition("\r\n\r\n")
+def test_held_polls_answer_with_the_state_as_it_is(stopped_server: StoppedServer) -> None:
+    head, _, body = stopped_server.answers["poll"].partition("\r\n\r\n")
     assert head.startswith("http/1.1 200 ") and '"decision": "ask"' in body
     assert "connection: close" in head and "keep-alive:" not in head
-    assert stopped.heard["decide"] == (200, "ask")
+    assert stopped_server.answers["decide"] == (200, "ask")
 
 
-def test_a_held_hook_is_denied(stopped: Stopped) -> None:
-    assert stopped.heard["hook"] == (200, "deny")
+def test_a_held_hook_is_denied(stopped_server: StoppedServer) -> None:
+    assert stopped_server.answers["hook"] == (200, "deny")
 
 
-def test_an_event_stream_ends_as_a_whole_response(stopped: Stopped) -> None:
-    status, text = stopped.heard["events"]
+def test_an_event_stream_ends_as_a_whole_response(stopped_server: StoppedServer) -> None:
+    status, text = stopped_server.answers["events"]
     assert status == 200 and '"call_id":"events"' in text
 
 
-def test_the_read_part_of_a_body_is_committed_and_its_sender_is_asked_to_retry(stopped: Stopped) -> None:
-    if stopped.name == "daphne":
+def test_the_read_part_of_a_body_is_committed_and_its_sender_is_asked_to_retry(stopped_server: StoppedServer) -> None:
+    if stopped_server.name == "daphne":
         pytest.skip("Daphne hands over bodies that are whole")
-    status, value = stopped.heard["body"]
+    status, value = stopped_server.answers["body"]
     assert (status, value["error"]["code"]) == (503, "restarting")
-    events = stopped.server.get("/api/v1/runs/bodies/events?limit=200")["events"]
+    events = stopped_server.server.get("/api/v1/runs/bodies/events?limit=200")["events"]
     text = "".join(event.get("text", "") for event in events)
     assert [f"[{number}]" in text for number in range(20)] == [True] * 20
 
 
-def test_a_socket_acknowledges_what_it_took_in_and_is_asked_to_reconnect(stopped: Stopped) -> None:
-    acked, code = stopped.heard["socket"]
+def test_a_socket_acknowledges_what_it_took_in_and_is_asked_to_reconnect(stopped_server: StoppedServer) -> None:
+    acked, code = stopped_server.answers["socket"]
     assert code == 1012
-    events = stopped.server.get("/api/v1/runs/sockets/events?limit=200")["events"]
+    events = stopped_server.server.get("/api/v1/runs/sockets/events?limit=200")["events"]
     text = "".join(event.get("text", "") for event in events)
     assert all(text.count(f"[{number}]") == 1 for number in range(min(acked, 150)))
 
 
-def test_questions_are_open_after_the_restart(stopped: Stopped) -> None:
-    assert _waiting(stopped.server) == {"poll", "decide", "events"}  # the hook's was taken back
+def test_questions_are_open_after_the_restart(stopped_server: StoppedServer) -> None:
+    assert _waiting(stopped_server.server) == {"poll", "decide", "events"}  # the hook's was taken back

@@ -11,9 +11,9 @@ from tests.support.trace_player import Player
 from tests.support.worked_examples import (
     AP,
     ARGS,
-    ASKED,
     BEGIN,
     END,
+    INTERRUPT,
     OA,
     OD,
     RESULT,
@@ -28,8 +28,8 @@ from toolcards.core.calls import facts as f
 
 def test_parallel_questions_are_answered_apart() -> None:
     two = [{"id": f"i{n}", "reason": "tool_call", "toolCallId": f"c{n}"} for n in (1, 2)]
-    begun = [{**BEGIN, "toolCallId": f"c{n}"} for n in (1, 2)]
-    player = Player("ag-ui").frames(RUN, *begun, interrupt(*two))
+    start_frames = [{**BEGIN, "toolCallId": f"c{n}"} for n in (1, 2)]
+    player = Player("ag-ui").frames(RUN, *start_frames, interrupt(*two))
     for n, approved in ((1, True), (2, False)):
         player.take(f.ApprovalAnswered(f"c{n}", approved, f"i{n}", by=f.Actor("human", "ann")))
     player.frames({**RUN, "runId": "r2"}, *({**RESULT, "toolCallId": f"c{n}"} for n in (1, 2)))
@@ -42,9 +42,9 @@ TANSTACK = interrupt({"id": "approval_c", "reason": "tool_call", "toolCallId": "
 PER_CALL = interrupt({"id": "i", "reason": "langgraph:interrupt", "toolCallId": "c", "metadata": {"langgraph": {
     "raw": {"type": "tool_approval", "tool_call_id": "c", "name": "t", "args": {}}}}})  # fmt: skip
 PAYLOADS = [
-    ("plain yes", ASKED, (True, "fine"), {"approved": True}),
-    ("plain no", ASKED, (False, "no"), {"approved": False, "reason": "no"}),
-    ("plain edit", ASKED, (True, "", {"q": 2}), {"approved": True, "editedArgs": {"q": 2}}),
+    ("plain yes", INTERRUPT, (True, "fine"), {"approved": True}),
+    ("plain no", INTERRUPT, (False, "no"), {"approved": False, "reason": "no"}),
+    ("plain edit", INTERRUPT, (True, "", {"q": 2}), {"approved": True, "editedArgs": {"q": 2}}),
     ("TanStack no", TANSTACK, (False, "no"), {"approved": False}),
     ("TanStack edit", TANSTACK, (True, "", {"q": 2}), {"approved": True, "editedArgs": {"q": 2}}),
     ("LangGraph yes", PER_CALL, (True,), {"type": "approve"}),

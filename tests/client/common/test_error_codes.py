@@ -25,9 +25,9 @@ ROWS = [row.split() for row in PAGE.replace("|", "\n").strip().splitlines()]
 @loop_over("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_the_table_is_the_page(row: list[str]) -> None:
     number, code, authority, again, *effects = row
-    known = error_codes.TABLE[code]
-    assert (known.number, known.authority) == (int(number), authority)
-    assert [known.effects] == (effects or [known.effects])
+    entry = error_codes.TABLE[code]
+    assert (entry.number, entry.authority) == (int(number), authority)
+    assert [entry.effects] == (effects or [entry.effects])
     retryable = {
         "yes": (True, True, True), "no": (False, False, False), "?": (False, True, False), "-": (False, False, True),
     }[again]  # fmt: skip

@@ -309,12 +309,12 @@ def test_a_thousand_random_causes_always_get_an_answer() -> None:
     dice = random.Random(7)
     leaves = [case[0] for case in CASES] + [asyncio.CancelledError(), KeyboardInterrupt()]
     for _ in range(1000):
-        known: list[BaseException] = [
+        errors: list[BaseException] = [
             type(leaf)() if leaf.__class__ in {KeyError, RuntimeError} else leaf for leaf in leaves
         ]
         for _ in range(dice.randrange(12)):
-            outer = BaseExceptionGroup("", dice.sample(known, 2)) if dice.random() < 0.4 else RuntimeError()
-            setattr(outer, dice.choice(["__cause__", "__context__"]), dice.choice(known))
-            known.append(outer)
-        fault = exception_codes.classify_exception(known[-1], phase=dice.choice(["execute", "validate", "output"]))
+            outer = BaseExceptionGroup("", dice.sample(errors, 2)) if dice.random() < 0.4 else RuntimeError()
+            setattr(outer, dice.choice(["__cause__", "__context__"]), dice.choice(errors))
+            errors.append(outer)
+        fault = exception_codes.classify_exception(errors[-1], phase=dice.choice(["execute", "validate", "output"]))
         assert fault is None or fault.code in error_codes.TABLE

@@ -32,18 +32,18 @@ LOOKS = {kind for kind, rank in DANGER.items() if rank <= DANGER["fetch"]}
 @loop_over("tool", [name for name, server, _ in CHANGES if not server and not name.startswith("mcp__")])
 def test_a_look_alike_or_a_strange_server_lowers_no_risk(tool):
     for other in (tool.upper(), f" {tool}", f"{tool}\u200b", tool.replace("e", "\u0435", 1), f"mcp__evil__{tool}"):
-        known = tool_kinds.find_kind(tool)
-        assert DANGER[tool_kinds.find_kind(other)] >= min(DANGER[known], DANGER["other"])
+        known_kind = tool_kinds.find_kind(tool)
+        assert DANGER[tool_kinds.find_kind(other)] >= min(DANGER[known_kind], DANGER["other"])
         assert not set(find_kinds(other)) & LOOKS or is_known_tool(other)
 
 
-@pytest.mark.parametrize(("claimed", "kinds"), [
+@pytest.mark.parametrize(("claimed_kind", "kinds"), [
     ("read", ("read",)), ("think", ("read",)), ("nonsense", ("read",)), ("", ("read",)), ("execute", ("execute",
     "read")),
     ("delete", ("delete", "read")), ("fetch", ("fetch", "read")),
 ])  # fmt: skip
-def test_what_an_agent_says_of_its_tool_adds_doubt_only(claimed, kinds):
-    assert find_kinds("Read", claimed_kind=claimed) == kinds
+def test_what_an_agent_says_of_its_tool_adds_doubt_only(claimed_kind, kinds):
+    assert find_kinds("Read", claimed_kind=claimed_kind) == kinds
     for kind in KINDS:
         assert "other" in find_kinds("frob", claimed_kind=kind)
         assert DANGER[find_kinds("frob", claimed_kind=kind)[0]] >= DANGER["other"]

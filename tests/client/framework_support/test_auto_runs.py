@@ -44,23 +44,23 @@ def test_a_forked_child_opens_runs_of_its_own(gate: Gate) -> None:
     assert len({call.run for call in gate.calls}) == 2
 
 
-def ended(gate: Gate) -> int:
-    return sum(kind == "run.finished" for kind, _ in gate.asked)
+def count_ended_runs(gate: Gate) -> int:
+    return sum(kind == "run.finished" for kind, _ in gate.requests)
 
 
 def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> None:
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
     first = runs.run("thread")
     assert runs.run("thread") is first and runs.run("other") is not first
-    until(lambda: ended(gate) == 2)
+    until(lambda: count_ended_runs(gate) == 2)
     again = runs.run("thread")
     assert again is not first and again.name != first.name  # frames are numbered within a run's name
     assert first.name.startswith("scribe-thread-")
-    until(lambda: ended(gate) == 3)
+    until(lambda: count_ended_runs(gate) == 3)
 
 
 def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
-    result, go = hold_stage(gate, "message")
+    result, release = hold_stage(gate, "message")
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
     registry = find_registry(runs.run("thread"))
     assert registry is not None
@@ -69,13 +69,13 @@ def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
     waiting.start()
     assert result.wait(PATIENCE)
     time.sleep(0.5)
-    assert ended(gate) == 0  # asked about
-    go.set()
+    assert count_ended_runs(gate) == 0  # asked about
+    release.set()
     waiting.join(PATIENCE)
     time.sleep(0.5)
-    assert ended(gate) == 0  # running
+    assert count_ended_runs(gate) == 0  # running
     call.output("done")
-    until(lambda: ended(gate) == 1)
+    until(lambda: count_ended_runs(gate) == 1)
 
 
 async def test_closing_ends_runs_at_once(gate: Gate) -> None:
@@ -83,7 +83,7 @@ async def test_closing_ends_runs_at_once(gate: Gate) -> None:
     first = await runs.arun("thread")
     assert await runs.arun("thread") is first
     await asyncio.to_thread(runs.close)
-    assert ended(gate) == 1
+    assert count_ended_runs(gate) == 1
     assert await runs.arun("thread") is not first
     await asyncio.to_thread(runs.close)
 
@@ -96,4 +96,4 @@ AutoRuns(Toolcards({gate.url!r}, "key"), agent="scribe").run("thread")
 """
     completed = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, text=True)
     assert (completed.returncode, completed.stderr) == (0, "")
-    until(lambda: ended(gate) == 1)
+    until(lambda: count_ended_runs(gate) == 1)

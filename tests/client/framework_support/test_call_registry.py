@@ -82,13 +82,13 @@ def test_a_stream_that_lags_behind_reports_no_second_call(registry: CallRegistry
 
 
 def test_calls_that_were_written_are_each_taken_once(registry: CallRegistry, gate: Gate) -> None:
-    begun = [registry.begin("c", "lookup"), registry.begin("c", "wipe"), registry.begin("c", "lookup")]
-    written = [registry.complete("c", tool, {"n": n}) for n, tool in enumerate(["lookup", "wipe", "lookup"])]
-    assert written == begun
-    assert registry.enter("c", "lookup", {"n": 2}) is begun[2]
-    assert registry.enter("c", "lookup", {"n": 0}) is begun[0]
-    assert registry.enter("c", "wipe", {"n": 1}) is begun[1]
-    assert registry.enter("c", "lookup", {"n": 0}) not in begun
+    started_calls = [registry.begin("c", "lookup"), registry.begin("c", "wipe"), registry.begin("c", "lookup")]
+    completed_calls = [registry.complete("c", tool, {"n": n}) for n, tool in enumerate(["lookup", "wipe", "lookup"])]
+    assert completed_calls == started_calls
+    assert registry.enter("c", "lookup", {"n": 2}) is started_calls[2]
+    assert registry.enter("c", "lookup", {"n": 0}) is started_calls[0]
+    assert registry.enter("c", "wipe", {"n": 1}) is started_calls[1]
+    assert registry.enter("c", "lookup", {"n": 0}) not in started_calls
 
 
 def test_many_threads_that_enter_one_call_get_one_each(registry: CallRegistry) -> None:

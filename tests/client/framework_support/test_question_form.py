@@ -43,11 +43,11 @@ class Gate:
 
     async def _decide(self, socket, frame):
         args = self.answer.get("args", frame["input"])
-        bound = {
+        binding = {
             "run": "r1", "call_id": frame["call_id"], "attempt": 1, "tool": {"name": frame["tool"], "source": ""},
             "args_sha256": digest(args), "call_sha256": call_digest(args, name=frame["tool"]),
         }  # fmt: skip
-        await socket.send(json.dumps({"type": "decision", "decision": "allow", **bound, **self.answer}))
+        await socket.send(json.dumps({"type": "decision", "decision": "allow", **binding, **self.answer}))
 
 
 async def ask(answering, form, **options):

@@ -29,15 +29,15 @@ def asks(cards: Toolcards, number: int) -> bool:
 
 def once(stage: str, answer: Answer, *, after: int = 0) -> Tamper:
     """Give this answer at this stage one time, after so many honest ones."""
-    left = [after, 1]
+    countdown = [after, 1]
 
     def tamper(now: str, honest: Any) -> Answer | None:
-        if now != stage or not left[1]:
+        if now != stage or not countdown[1]:
             return None
-        if left[0]:
-            left[0] -= 1
+        if countdown[0]:
+            countdown[0] -= 1
             return None
-        left[1] = 0
+        countdown[1] = 0
         return answer
 
     return tamper
@@ -53,7 +53,7 @@ def test_connections_are_reused_unless_keep_alive_is_off(keep_alive: bool, conne
 
 def test_a_connection_that_the_server_closed_while_it_idled_is_not_used() -> None:
     """If the end has arrived, nothing is sent, so no request arrives twice."""
-    with Gate(idle=lambda answered: True) as gate:
+    with Gate(idle=lambda count: True) as gate:
         cards = client(gate)
         assert all(asks(cards, number) for number in range(5))
     assert gate.stages() == ["decide", "claim"] * 5

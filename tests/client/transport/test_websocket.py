@@ -45,18 +45,18 @@ async def test_fragments_become_one_message():
 
 
 async def test_pings_are_answered_while_waiting():
-    answered = asyncio.Event()
+    answer_event = asyncio.Event()
 
     async def pinging(socket):
         await (await socket.ping(b"hello"))
-        answered.set()
+        answer_event.set()
         await socket.send("done")
         await socket.wait_closed()
 
     async with a_server(pinging) as url:
         socket = await websocket.connect(url)
         assert await socket.recv() == "done"
-        assert answered.is_set()
+        assert answer_event.is_set()
         await socket.close()
 
 
@@ -84,15 +84,15 @@ async def test_our_close_code_reaches_the_server():
 
 
 async def test_headers_and_path_are_sent():
-    seen = []
+    requests = []
 
     async def noting(socket):
-        seen.append((socket.request.path, socket.request.headers["Authorization"]))
+        requests.append((socket.request.path, socket.request.headers["Authorization"]))
 
     async with a_server(noting) as url:
         socket = await websocket.connect(url, headers={"Authorization": "Bearer k"})
         await socket.close()
-    assert seen == [("/path?x=1", "Bearer k")]
+    assert requests == [("/path?x=1", "Bearer k")]
 
 
 async def test_a_refusal_tells_its_status():
@@ -128,7 +128,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_broken_bytes_end_the_connection(name):
-    sent, code = BROKEN[name]
+    broken_bytes, code = BROKEN[name]
 
     async def talk(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -136,7 +136,7 @@ async def test_broken_bytes_end_the_connection(name):
         accept = base64.b64encode(hashlib.sha1(key + websocket._GUID.encode()).digest())
         writer.write(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + sent
+            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + broken_bytes
         )
         await writer.drain()
         if code == 1006:

@@ -108,7 +108,7 @@ def cards(server: Server) -> Toolcards:
 
 
 @pytest.fixture
-def heard() -> Iterator[list[Any]]:
+def plugin_events() -> Iterator[list[Any]]:
     class Ears:
         def error(self, call: Any) -> None:
             entries.append((call["error"]["code"], call["side_effects"]))
@@ -136,7 +136,7 @@ def failure(server: Server, run: str) -> tuple[Any, ...]:
 ], ids=["wordless", "long", "unfit"])  # fmt: skip
 @pytest.mark.parametrize("waiting", [True, False])
 def test_a_loops_model_gets_the_error_and_not_the_result(
-    server: Server, cards: Toolcards, heard: list[Any], value: Any, text: str, waiting: bool
+    server: Server, cards: Toolcards, plugin_events: list[Any], value: Any, text: str, waiting: bool
 ) -> None:
     run = f"run-{secrets.token_hex(4)}"
     tools = Tools({"read_it": lambda: value}, outputs={"read_it": NUMBER} if isinstance(value, dict) else None)
@@ -146,7 +146,7 @@ def test_a_loops_model_gets_the_error_and_not_the_result(
     assert answer.text.startswith("bad_output: ") and text in answer.text
     assert failure(server, run) == CODE
     hooks.drain()
-    assert heard == [("bad_output", "confirmed"), "error"]
+    assert plugin_events == [("bad_output", "confirmed"), "error"]
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_result_that_its_announced_schema_does_not_take(server: Server, cards:
 @pytest.mark.slow
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_gated_function_with_a_declared_result(
-    server: Server, cards: Toolcards, heard: list[Any], waits: bool
+    server: Server, cards: Toolcards, plugin_events: list[Any], waits: bool
 ) -> None:
     run = f"run-{secrets.token_hex(4)}"
 
@@ -180,7 +180,7 @@ def test_a_gated_function_with_a_declared_result(
     assert raised.value.output == {"n": "one"}
     assert failure(server, run) == CODE
     hooks.drain()
-    assert heard == [("bad_output", "confirmed"), "error"]
+    assert plugin_events == [("bad_output", "confirmed"), "error"]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
 
 
 # ---------------------------------------------------------------- one way only
-@pytest.mark.parametrize(("tool", "args", "repaired", "code"), [
+@pytest.mark.parametrize(("tool", "args", "expected_args", "code"), [
     ("get_weather", CITY, None, ""),
     ("Get-Weather", {"City": "Rome", "days": "3"}, ("get_weather", CITY | {"days": 3}), ""),
     ("get_weather", CITY | {"zzz": 1}, None, "invalid_input"),
@@ -45,13 +45,15 @@ CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
     ("gеt_weather", CITY, None, "no_such_tool"),  # a Cyrillic letter
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
-def test_a_call_is_repaired_only_if_the_repair_is_unambiguous(tool: str, args: Any, repaired: Any, code: str) -> None:
+def test_a_call_is_repaired_only_if_the_repair_is_unambiguous(
+    tool: str, args: Any, expected_args: Any, code: str
+) -> None:
     match, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
-    assert (match and (match.tool, match.input)) == repaired and (trouble.code if trouble else "") == code
+    assert (match and (match.tool, match.input)) == expected_args and (trouble.code if trouble else "") == code
 
 
 # ---------------------------------------------------------------- requested again
-def rewritten(answer: Any, args: Any = None) -> Any:
+def choose_again(answer: Any, args: Any = None) -> Any:
     def reask(decision: Decision) -> Any:
         if isinstance(answer, BaseException):
             raise answer
@@ -72,34 +74,35 @@ READERS = input_repair.parse_offers(
     ({"tool": "read_file"}, ""), (KeyError(), ""), (SystemExit(), ""),
 ])  # fmt: skip
 def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_arguments(answer: Any, chosen: str) -> None:
-    told: list[Any] = []
+    offers: list[Any] = []
 
     def reask(decision: Decision) -> Any:
-        told.append(decision.raw["tools"])
+        offers.append(decision.raw["tools"])
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
     decision = Decision("deny", call_id="c", code="no_such_tool")
     assert repair_loop.choose_other_tool(reask, decision, CITY, READERS) == chosen
-    assert told == [["read_file", "Read"]]
+    assert offers == [["read_file", "Read"]]
     assert (
-        repair_loop.choose_other_tool(reask, decision, CITY, input_repair.parse_offers([MAIL])) == "" and len(told) == 1
+        repair_loop.choose_other_tool(reask, decision, CITY, input_repair.parse_offers([MAIL])) == ""
+        and len(offers) == 1
     )
 
 
 def test_only_what_failed_may_come_out_changed() -> None:
-    assert rewritten({"city": "Rome", "days": 3}) == ("get_weather", {"city": "Rome", "days": 3})
+    assert choose_again({"city": "Rome", "days": 3}) == ("get_weather", {"city": "Rome", "days": 3})
     for answer in (
         {"city": "Oslo", "days": 3}, {"city": "Rome"} | {"days": 3, "place": {}}, {"city": "Rome", "days": "3"}, DAYS, None,
         "3", [], object(), float("nan"), KeyError(), SystemExit(), KeyboardInterrupt(),
     ):  # fmt: skip
-        assert rewritten(answer) is None, answer
+        assert choose_again(answer) is None, answer
 
 
 def test_of_a_missing_field_only_that_field_may_come() -> None:
-    assert rewritten(CITY | {"days": 3}, {"days": 3}) == ("get_weather", CITY | {"days": 3})
-    assert rewritten(CITY | {"days": 4}, {"days": 3}) is None
+    assert choose_again(CITY | {"days": 3}, {"days": 3}) == ("get_weather", CITY | {"days": 3})
+    assert choose_again(CITY | {"days": 4}, {"days": 3}) is None
 
 
 def test_an_unknown_name_is_never_asked_about() -> None:
@@ -157,17 +160,21 @@ def card(server: Server, run: str, call: str = "c") -> Any:
 
 @pytest.mark.slow
 async def test_a_repaired_call_shows_its_original_input(ruled: Server, cards: Toolcards, run: str) -> None:
-    async with cards.run(run, tools=[WEATHER, MAIL]) as told:
-        call = told.call("Get-Weather", "c")
+    async with cards.run(run, tools=[WEATHER, MAIL]) as agent_run:
+        call = agent_run.call("Get-Weather", "c")
         assert await call.allowed({"City": "Rome"}) == CITY and call.tool == "get_weather"
         call.output(21)
-        broken = told.call("get_weather", "d")
+        broken = agent_run.call("get_weather", "d")
         assert (await broken.decision({"city": 3})).code == "invalid_input"
-    shown = card(ruled, run)
-    assert (shown["tool"]["name"], shown["input"], shown["original_input"]) == ("get_weather", CITY, {"City": "Rome"})
-    assert shown["state"] == "output-available" and not shown["anomalies"]
-    shown = card(ruled, run, "d")
-    assert (shown["state"], shown["error"]["code"], shown["input"]) == ("output-error", "invalid_input", {"city": 3})
+    fields = card(ruled, run)
+    assert (fields["tool"]["name"], fields["input"], fields["original_input"]) == (
+        "get_weather",
+        CITY,
+        {"City": "Rome"},
+    )
+    assert fields["state"] == "output-available" and not fields["anomalies"]
+    fields = card(ruled, run, "d")
+    assert (fields["state"], fields["error"]["code"], fields["input"]) == ("output-error", "invalid_input", {"city": 3})
 
 
 @pytest.mark.slow
@@ -207,8 +214,8 @@ def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_as
     decision = ask("a", "read_file")
     assert decision.allowed and (decision.tool, decision.args or CITY) == ("read_file", CITY)
     assert cards.result(run, "a", output=21)
-    shown = card(ruled, run, "a")
-    assert (shown["tool"]["name"], shown["state"], shown["anomalies"]) == ("read_file", "output-available", [])
+    fields = card(ruled, run, "a")
+    assert (fields["tool"]["name"], fields["state"], fields["anomalies"]) == ("read_file", "output-available", [])
     for call, chosen in (("b", "Read"), ("c", "send_mail"), ("d", "nope")):
         decision = ask(call, chosen)
         assert (decision.effect, decision.code) == ("deny", "no_such_tool") and "weather_report" in decision.text
@@ -218,23 +225,23 @@ def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_as
 # ---------------------------------------------------------------- plugins, in the modules for frameworks
 class Ears:
     def __init__(self, no: BaseException | None = None) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self.no = no
 
     def before(self, call: dict[str, Any]) -> Any:
-        self.heard.append(call)
+        self.messages.append(call)
         if self.no is not None and call["input"] != CITY:
             raise self.no
         return None
 
     def after(self, call: dict[str, Any]) -> None:
-        self.heard.append(call)
+        self.messages.append(call)
 
     error = settled = after
 
     def of(self, call: str) -> list[str]:
         hooks.drain()
-        mine = [message for message in self.heard if message["call_id"] == call]
+        mine = [message for message in self.messages if message["call_id"] == call]
         return [
             f"{message['event'].rpartition('.')[2]}{message.get('outcome', '') and '=' + message['outcome']}"
             for message in mine
@@ -272,15 +279,17 @@ def test_plugins_hear_of_calls_in_a_loop_of_ones_own(
     assert ears.of("b") == ["before", "error", "settled=denied"]
     assert ears.of("c") == ["before", "error", "settled=error"]
     assert ears.of("d") == ["error", "settled=error"]
-    shown = {name: (one["state"], (one["error"] or {}).get("code")) for name, one in gating.calls(ruled, run).items()}
-    assert shown == {"a": ("output-available", None), "b": ("output-denied", None), "c": ("output-error", "tool_failed"),
+    outcomes = {
+        name: (one["state"], (one["error"] or {}).get("code")) for name, one in gating.calls(ruled, run).items()
+    }
+    assert outcomes == {"a": ("output-available", None), "b": ("output-denied", None), "c": ("output-error", "tool_failed"),
                      "d": ("output-error", "invalid_input")}  # fmt: skip
 
 
 @pytest.mark.slow
 async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str, ears: Ears) -> None:
-    async with cards.run(run) as told:
-        registry = find_registry(told)
+    async with cards.run(run) as agent_run:
+        registry = find_registry(agent_run)
         assert registry is not None
         assert (await registry.enter("a", "get_weather", CITY).ask(CITY)).allowed
         ears.no = KeyError()
@@ -288,4 +297,4 @@ async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str
         assert (await registry.enter("b", "get_weather", oslo).ask(oslo)).code == "plugin_crash"
     assert ears.of("a") == ["before", "settled=aborted"]
     assert ears.of("b") == ["before", "error", "settled=error"]
-    assert len({message["id"] for message in ears.heard}) == len(ears.heard)
+    assert len({message["id"] for message in ears.messages}) == len(ears.messages)

@@ -145,7 +145,7 @@ async def book(trip: str) -> str:
     return json.dumps(answer)
 
 
-def asking(**how: Any) -> Any:
+def build_asking_graph(**how: Any) -> Any:
     """A graph that asks before it deletes; the library's default is one question for all calls of a turn."""
     return create_agent(
         Scripted(), tools=[tool(get_weather), tool(slow), tool(delete_file), fail, book], checkpointer=InMemorySaver(),
@@ -156,10 +156,15 @@ def asking(**how: Any) -> Any:
 app = FastAPI()
 GRAPHS = {
     "/langgraph": LangGraphAgent(
-        name="lg", graph=asking(interrupt_mode="per_call"), emit_interrupt_outcome=True, emit_raw_events=False
+        name="lg",
+        graph=build_asking_graph(interrupt_mode="per_call"),
+        emit_interrupt_outcome=True,
+        emit_raw_events=False,
     ),
-    "/langgraph-batch": LangGraphAgent(name="lb", graph=asking(), emit_interrupt_outcome=True, emit_raw_events=False),
-    "/langgraph-default": LangGraphAgent(name="ld", graph=asking()),
+    "/langgraph-batch": LangGraphAgent(
+        name="lb", graph=build_asking_graph(), emit_interrupt_outcome=True, emit_raw_events=False
+    ),
+    "/langgraph-default": LangGraphAgent(name="ld", graph=build_asking_graph()),
 }
 for path, agent in GRAPHS.items():
     add_langgraph_fastapi_endpoint(app, agent, path)
@@ -174,9 +179,9 @@ async def pydantic_ai(request: Request) -> Any:
 
 @app.get("/ran")
 async def ran() -> Any:
-    seen = list(RAN)
+    runs_before = list(RAN)
     RAN.clear()
-    return seen
+    return runs_before
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def tell(**value: Any) -> None:
 async def main() -> None:
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    wish = json.loads(sys.stdin.readline())
+    command = json.loads(sys.stdin.readline())
 
     def read() -> None:
         for line in sys.stdin:
@@ -46,8 +46,8 @@ async def main() -> None:
 
     async def host(tool: str, payload: dict[str, Any], about: Any) -> Any:
         tell(asked=tool, call=about.tool_use_id)
-        if wish["host"] == "gate":
-            toolcards = await Toolcards().aask(wish["session"], about.tool_use_id, tool, payload)
+        if command["host"] == "gate":
+            toolcards = await Toolcards().aask(command["session"], about.tool_use_id, tool, payload)
             if toolcards.allowed:
                 return PermissionResultAllow(updated_input=toolcards.args)
             return PermissionResultDeny(message=toolcards.text)
@@ -59,9 +59,9 @@ async def main() -> None:
         return PermissionResultAllow() if toolcards == "allow" else PermissionResultDeny(message="The app said no.")
 
     options = ClaudeAgentOptions(
-        model="claude-sonnet-4-5", session_id=wish["session"], cwd=os.environ["PROJECT"],
-        can_use_tool=host if wish["host"] else None, allowed_tools=wish["allowed"],
-        setting_sources=[] if wish["isolated"] else None, settings=wish["settings"],
+        model="claude-sonnet-4-5", session_id=command["session"], cwd=os.environ["PROJECT"],
+        can_use_tool=host if command["host"] else None, allowed_tools=command["allowed"],
+        setting_sources=[] if command["isolated"] else None, settings=command["settings"],
     )  # fmt: skip
     results: dict[str, Any] = {}
     async with ClaudeSDKClient(options) as client:
@@ -75,7 +75,7 @@ async def main() -> None:
                     answers.put_nowait(line)
 
         obeying = asyncio.create_task(obey())
-        await client.query(wish["prompt"])
+        await client.query(command["prompt"])
         async for message in client.receive_response():
             for block in message.content if isinstance(message, UserMessage | AssistantMessage) else ():
                 if isinstance(block, ToolResultBlock):

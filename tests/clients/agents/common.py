@@ -114,11 +114,11 @@ class Ears:
     """A plugin that writes down what it hears: the call, the event and, where it is over, how it came out."""
 
     def __init__(self) -> None:
-        self.heard: list[list[str]] = []
+        self.events: list[list[str]] = []
 
     def before(self, call: dict[str, Any]) -> None:
         """Hear of it."""
-        self.heard.append([call["call_id"], call["event"].rpartition(".")[2], call.get("outcome", "")])
+        self.events.append([call["call_id"], call["event"].rpartition(".")[2], call.get("outcome", "")])
 
     after = error = settled = before
 
@@ -147,14 +147,14 @@ def serve(play: Any) -> None:
         payload = json.loads(line)
         RAN.clear()
         BEGAN.clear()
-        ears.heard = []
+        ears.events = []
         fields: dict[str, Any] = {"saw": {}, "error": ""}
         try:
             asyncio.run(_played(play, cards, payload, fields))
         except BaseException as error:
             fields["error"] = f"{type(error).__name__}: {error}"
         hooks.drain()
-        print(json.dumps(fields | {"ran": RAN, "heard": ears.heard}, default=repr), flush=True)
+        print(json.dumps(fields | {"ran": RAN, "heard": ears.events}, default=repr), flush=True)
 
 
 async def _played(play: Any, cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:

@@ -24,12 +24,12 @@ def in_smolagents(path: str) -> str:
     from smolagents import ChatMessage, Model, ToolCallingAgent, tool
     from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction
 
-    seen: list[str] = []
+    prompts: list[str] = []
 
     class Fake(Model):
         def generate(self, messages: Any, **more: Any) -> Any:
-            seen.append(str(messages))
-            name, args = ("delete_file", {"path": path}) if len(seen) == 1 else ("final_answer", {"answer": "done"})
+            prompts.append(str(messages))
+            name, args = ("delete_file", {"path": path}) if len(prompts) == 1 else ("final_answer", {"answer": "done"})
             function = ChatMessageToolCallFunction(name=name, arguments=args)
             call = ChatMessageToolCall(id="call_0", type="function", function=function)
             return ChatMessage(role="assistant", content="", tool_calls=[call])
@@ -46,7 +46,7 @@ def in_smolagents(path: str) -> str:
         return "deleted"
 
     ToolCallingAgent(tools=[delete_file], model=Fake(), max_steps=3, verbosity_level=0).run("tidy up")
-    return seen[-1]
+    return prompts[-1]
 
 
 def in_mcp(path: str) -> str:
@@ -76,13 +76,13 @@ def in_adk(path: str) -> str:
     from google.adk.runners import InMemoryRunner
     from google.genai import types
 
-    seen: list[str] = []
+    prompts: list[str] = []
 
     class Fake(BaseLlm):
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
-            seen.append(str(llm_request.contents))
+            prompts.append(str(llm_request.contents))
             call = types.Part.from_function_call(name="delete_file", args={"path": path})
-            part = call if len(seen) == 1 else types.Part(text="done")
+            part = call if len(prompts) == 1 else types.Part(text="done")
             yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
     @gated(cards)
@@ -91,29 +91,31 @@ def in_adk(path: str) -> str:
         ran.append(path)
         return "deleted"
 
-    def refused(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, str]:
+    def handle_tool_error(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, str]:
         return {"error": str(error)}
 
-    agent = LlmAgent(name="scribe", model=Fake(model="fake"), tools=[delete_file], on_tool_error_callback=refused)
+    agent = LlmAgent(
+        name="scribe", model=Fake(model="fake"), tools=[delete_file], on_tool_error_callback=handle_tool_error
+    )
 
     async def run() -> None:
         runner = InMemoryRunner(agent=agent)
         await runner.run_debug("tidy up", quiet=True)
 
     asyncio.run(run())
-    return seen[-1]
+    return prompts[-1]
 
 
 def in_crewai(path: str) -> str:
     from crewai import Agent, BaseLLM, Crew, Task
     from crewai.tools import tool
 
-    seen: list[str] = []
+    prompts: list[str] = []
 
     class Fake(BaseLLM):
         def call(self, messages: Any, *args: Any, **more: Any) -> str:
-            seen.append(str(messages))
-            if len(seen) == 1:
+            prompts.append(str(messages))
+            if len(prompts) == 1:
                 return f"Thought: go\nAction: delete_file\nAction Input: {json.dumps({'path': path})}"
             return "Thought: I now know the final answer\nFinal Answer: done"
 
@@ -129,14 +131,14 @@ def in_crewai(path: str) -> str:
 
     agent = Agent(role="scribe", goal="tidy", backstory="", llm=Fake(model="fake"), tools=[delete_file], max_iter=3)
     Crew(agents=[agent], tasks=[Task(description="tidy up", expected_output="done", agent=agent)]).kickoff()
-    return seen[-1]
+    return prompts[-1]
 
 
 def main(framework: str, scenario: str, run: str) -> None:
     work = {"smolagents": in_smolagents, "mcp": in_mcp, "adk": in_adk, "crewai": in_crewai}[framework]
     with cards.run(run, agent="scribe"):
-        seen = work(PATHS[scenario])
-    print(json.dumps({"ran": ran, "seen": seen}))
+        last_prompt = work(PATHS[scenario])
+    print(json.dumps({"ran": ran, "seen": last_prompt}))
 
 
 main(*sys.argv[1:])

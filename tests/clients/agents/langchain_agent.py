@@ -145,9 +145,12 @@ async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]
 
 
 async def _alone(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
-    """No `with` block, as where a platform imports the graph; `closed`: an app that says when it is done."""
-    closed = payload["mode"].endswith("closed")
-    gate = Gate(cards=cards, agent=payload.get("agent", payload["run"]), idle=600 if closed else 0.3)
+    """No `with` block, as where a platform imports the graph.
+
+    A mode that ends with "closed" is an app that says when it is done.
+    """
+    ends_itself = payload["mode"].endswith("closed")
+    gate = Gate(cards=cards, agent=payload.get("agent", payload["run"]), idle=600 if ends_itself else 0.3)
     agent = build(payload["scenario"], True, [gate])
     question = {"messages": [{"role": "user", "content": "go"}]}
     config = {"configurable": {"thread_id": "thread-7"}}
@@ -155,7 +158,7 @@ async def _alone(cards: Toolcards, payload: dict[str, Any], fields: dict[str, An
         result = await asyncio.to_thread(agent.invoke, question, config)
     else:
         result = await agent.ainvoke(question, config)
-    if closed:
+    if ends_itself:
         await asyncio.to_thread(gate.close)
     entries = [message for message in result["messages"] if isinstance(message, ToolMessage)]
     fields["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in entries}

@@ -129,8 +129,8 @@ def test_the_servers_of_roo_code_in_a_project_are_held_and_its_own_settings_stay
     path.write_text(before)
     target = connect.Target("http://127.0.0.1:8123", "tck_the_key_of_a_test", tmp_path / "shop", tmp_path)
     connect.write_changes(MCP.plan(target))
-    wrapped = json.loads(path.read_text())["mcpServers"]["files"]
-    assert wrapped["command"] == find_command()[0] and wrapped["args"][-3:] == ["npx", "-y", "server-files"]
-    assert (wrapped["alwaysAllow"], wrapped["disabled"]) == (["read_file"], False)
+    server_entry = json.loads(path.read_text())["mcpServers"]["files"]
+    assert server_entry["command"] == find_command()[0] and server_entry["args"][-3:] == ["npx", "-y", "server-files"]
+    assert (server_entry["alwaysAllow"], server_entry["disabled"]) == (["read_file"], False)
     connect.write_changes(MCP.undo(target))
     assert path.read_text() == before

@@ -140,8 +140,8 @@ def test_clines_scripts_print_a_decision_whatever_happens_to_their_command(
     text = read_hooks(target, CLINE)[event]
     broken = re.sub(r"answer=\$\(.*\)( && \[)", lambda match: f"answer=$({command}){match[1]}", text)
     assert broken != text
-    done = subprocess.run(["sh", "-c", broken], input="{}", capture_output=True, text=True, timeout=60)
-    assert (done.returncode, json.loads(done.stdout)) == (0, expected)
+    process = subprocess.run(["sh", "-c", broken], input="{}", capture_output=True, text=True, timeout=60)
+    assert (process.returncode, json.loads(process.stdout)) == (0, expected)
 
 
 def test_clines_other_hooks_stay(target: connect.Target) -> None:

@@ -89,9 +89,9 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def proxy(gate: Gate) -> Iterator[Proxy]:
-    made = Proxy(gate)
-    yield made
-    made.close()
+    new_proxy = Proxy(gate)
+    yield new_proxy
+    new_proxy.close()
 
 
 def call(tool: str, **args: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def test_an_allowed_call_passes_with_the_headers_of_the_command_line(gate: Gate,
     ((params, headers),) = proxy.received
     assert params == {"name": "read", "arguments": {"path": "a"}}
     assert headers["Authorization"] == "Bearer up" and headers["x-more"] == "1"
-    assert until(lambda: [body["outcome"] for stage, body in gate.asked if stage == "result"]) == ["ok"]
+    assert until(lambda: [body["outcome"] for stage, body in gate.requests if stage == "result"]) == ["ok"]
 
 
 def test_a_denied_call_does_not_pass(proxy: Proxy) -> None:
@@ -161,12 +161,12 @@ def test_an_upstream_server_that_is_away_is_an_error_and_the_call_is_reported(ga
     proxy.upstream.server_close()
     status, answer, _ = proxy.post(call("read"))
     assert status == 502 and "cannot be reached" in answer["error"]["message"]
-    assert until(lambda: [body["outcome"] for stage, body in gate.asked if stage == "result"]) == ["error"]
+    assert until(lambda: [body["outcome"] for stage, body in gate.requests if stage == "result"]) == ["error"]
 
 
 def test_each_session_of_the_server_is_a_run(gate: Gate, proxy: Proxy) -> None:
     proxy.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"clientInfo": {"name": "desk"}}})
     proxy.post(call("read"), mcp_session_id="session-1")
     proxy.post(call("read"), mcp_session_id="session-2")
-    bodies = [body for stage, body in gate.asked if stage == "decide"]
+    bodies = [body for stage, body in gate.requests if stage == "decide"]
     assert len({body["run"] for body in bodies}) == 2 and bodies[0]["agent_path"] == ["desk"]

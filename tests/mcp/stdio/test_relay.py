@@ -68,7 +68,7 @@ class Client:
     @property
     def executed(self) -> list[Any]:
         """The names and arguments of the calls that the server got, in batches too."""
-        messages = [each for got in self.received for each in (got if isinstance(got, list) else [got])]
+        messages = [each for entry in self.received for each in (entry if isinstance(entry, list) else [entry])]
         calls = [each["params"] for each in messages if each.get("method") == "tools/call"]
         return [(params["name"], params.get("arguments")) for params in calls]
 
@@ -91,16 +91,16 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def client(gate: Gate, tmp_path: Path) -> Iterator[Client]:
-    made = Client(gate.url, tmp_path)
-    yield made
-    made.close()
+    new_client = Client(gate.url, tmp_path)
+    yield new_client
+    new_client.close()
 
 
 def test_an_allowed_call_reaches_the_server_and_its_result_is_reported(gate: Gate, client: Client) -> None:
     client.call(1, "read", path="a")
     assert client.read_answer(1)["result"]["content"][0]["text"] == "done"
     assert client.executed == [("read", {"path": "a"})]
-    (result,) = until(lambda: [body for stage, body in gate.asked if stage == "result"])
+    (result,) = until(lambda: [body for stage, body in gate.requests if stage == "result"])
     assert (result["outcome"], result["output"]) == ("ok", "done")
 
 
@@ -121,7 +121,7 @@ def test_a_call_runs_with_the_arguments_that_a_person_put_in_place(gate: Gate, c
 def test_an_error_of_the_server_is_reported_as_one(gate: Gate, client: Client) -> None:
     client.call(1, "read", error=True)
     assert client.read_answer(1)["error"]["message"] == "unusable"
-    (result,) = until(lambda: [body for stage, body in gate.asked if stage == "result"])
+    (result,) = until(lambda: [body for stage, body in gate.requests if stage == "result"])
     assert (result["outcome"], result["error"]["code"]) == ("error", "invalid_input")
 
 
@@ -175,7 +175,7 @@ def test_a_batch_passes_without_its_calls_which_are_judged_one_by_one(client: Cl
 def test_of_two_open_calls_with_one_id_the_second_is_refused(gate: Gate, client: Client) -> None:
     gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
     client.call(1, "mail", to="me")
-    until(lambda: [stage for stage, _ in gate.asked if stage == "decide"])
+    until(lambda: [stage for stage, _ in gate.requests if stage == "decide"])
     client.call(1, "read", path="a")
     assert "same id" in client.read_answer(1)["error"]["message"]
     assert client.executed == []
@@ -184,9 +184,9 @@ def test_of_two_open_calls_with_one_id_the_second_is_refused(gate: Gate, client:
 def test_a_canceled_call_is_withdrawn_and_never_runs(gate: Gate, client: Client) -> None:
     gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
     client.call(1, "mail", to="me")
-    until(lambda: [stage for stage, _ in gate.asked if stage == "poll"])
+    until(lambda: [stage for stage, _ in gate.requests if stage == "poll"])
     client.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    until(lambda: [stage for stage, _ in gate.asked if stage == "withdraw"])
+    until(lambda: [stage for stage, _ in gate.requests if stage == "withdraw"])
     client.write({"jsonrpc": "2.0", "id": 2, "method": "ping"})
     assert client.read_answer(2)["result"]
     assert client.received == [{"jsonrpc": "2.0", "id": 2, "method": "ping"}]
@@ -198,7 +198,7 @@ def test_a_call_that_the_server_continues_is_judged_once_and_its_state_works_onc
     retry = {"requestState": state, "inputResponses": {"name": {"action": "accept"}}}
     client.write(make_call(2, "read", {"wants_input": True}, **retry))
     assert client.read_answer(2)["result"]["content"]
-    assert sum(stage == "decide" for stage, _ in gate.asked) == 1
+    assert sum(stage == "decide" for stage, _ in gate.requests) == 1
     gate.effects["read"] = "deny"
     for number, args in ((3, {"wants_input": True}), (4, {"wants_input": True, "more": 1})):
         client.write(make_call(number, "read", args, **retry))
@@ -217,8 +217,8 @@ def test_a_state_is_no_permission_for_other_arguments(gate: Gate, client: Client
 def test_the_gateway_ends_with_its_server_and_reports_the_open_call(gate: Gate, client: Client) -> None:
     client.call(1, "read", exit=True)
     assert client.process.wait(PATIENCE) == 3
-    (result,) = [body for stage, body in gate.asked if stage == "result"]
-    assert result["outcome"] == "aborted" and [stage for stage, _ in gate.asked if stage == "end"]
+    (result,) = [body for stage, body in gate.requests if stage == "result"]
+    assert result["outcome"] == "aborted" and [stage for stage, _ in gate.requests if stage == "end"]
 
 
 def test_a_waiting_call_reports_progress_so_that_its_client_keeps_waiting(gate: Gate, client: Client) -> None:
@@ -232,5 +232,7 @@ def test_the_server_does_not_get_the_key_of_the_agent(gate: Gate, tmp_path: Path
     env = os.environ | {"TOOLCARDS_URL": gate.url, "TOOLCARDS_AGENT_KEY": "tck_secret", "PYTHONPATH": str(ROOT)}
     program = [sys.executable, "-c", "import os; print(sorted(os.environ))"]
     command = [sys.executable, "-m", "toolcards", "mcp", "--", *program]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
-    assert "TOOLCARDS_URL" in done.stdout and "TOOLCARDS_AGENT_KEY" not in done.stdout
+    process = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
+    )
+    assert "TOOLCARDS_URL" in process.stdout and "TOOLCARDS_AGENT_KEY" not in process.stdout

@@ -40,10 +40,10 @@ class Node:
         self._process.kill()
         self._process.communicate()
 
-    def play(self, **wish: Any) -> dict[str, Any]:
+    def play(self, **command: Any) -> dict[str, Any]:
         """Send a command; return its result."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(wish) + "\n")
+        self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "the program ended"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import gating
-from tests.support.ag_ui_agent import FakeAgent, begun, finished, post, requesting
+from tests.support.ag_ui_agent import FakeAgent, build_run_start, finished, post, requesting
 from tests.support.server import Server
 from tests.support.voter import Voter
 
@@ -75,11 +75,11 @@ def vote(server: Server, run: str, choice: Any) -> None:
 
 def request(server: Server, upstream: FakeAgent, run: str, entries: list[dict[str, Any]], is_away: bool) -> Any:
     """Send the client's next request; return the entries that the agent reads."""
-    upstream.reset(begun(run), finished(run))
+    upstream.reset(build_run_start(run), finished(run))
     upstream.status = 503 if is_away else 200
     more = {"resume": [{"interruptId": "ask", **entry} for entry in entries]} if entries else {}
     assert post(server, run, **more)[0] == upstream.status
-    received = upstream.asked[0][0].get("resume", [])
+    received = upstream.requests[0][0].get("resume", [])
     return [{name: value for name, value in entry.items() if name != "interruptId"} for entry in received]
 
 

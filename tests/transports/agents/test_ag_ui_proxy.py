@@ -13,7 +13,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support import gating
-from tests.support.ag_ui_agent import FakeAgent, asking, begun, call, finished, post, requesting, sse
+from tests.support.ag_ui_agent import (
+    FakeAgent,
+    build_interrupts,
+    build_run_start,
+    call,
+    finished,
+    post,
+    requesting,
+    sse,
+)
 from tests.support.server import PATIENCE, Server, until
 from tests.support.voter import Voter
 
@@ -44,12 +53,12 @@ def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> 
 
 def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upstream: FakeAgent) -> None:
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "done"}
-    upstream.reset(begun("plain"), *call("c"), result, finished("plain"))
+    upstream.reset(build_run_start("plain"), *call("c"), result, finished("plain"))
     status, outcome = post(here, "plain", headers={"X_Upstream_Authorization": "Bearer theirs", "X_Tenant": "blue"})
     assert (status, outcome) == (200, b"".join(map(sse, upstream.events)).decode())
     card = gating.calls(here, "plain")["c"]
     assert (card["state"], card["agent_path"], card["output"]) == ("output-available", ["planner"], "done")
-    body, headers = upstream.asked[0]
+    body, headers = upstream.requests[0]
     assert (headers["authorization"], headers["x-tenant"]) == ("Bearer theirs", "blue")
     assert body["threadId"] == "plain" and here.key not in json.dumps(headers)
 
@@ -57,7 +66,7 @@ def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upst
 def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_run(
     here: Server, upstream: FakeAgent
 ) -> None:
-    upstream.reset(begun("leaves"), *call("c"), "hold")
+    upstream.reset(build_run_start("leaves"), *call("c"), "hold")
     connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
     headers = {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"}
     connection.request("POST", "/api/v1/ag-ui/planner", json.dumps({"threadId": "leaves", "runId": "1"}), headers)
@@ -66,13 +75,13 @@ def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_r
     until(lambda: gating.calls(here, "leaves").get("c", {}).get("state") == "input-available")
     answer.close()
     connection.close()
-    card = until(lambda: (c := gating.calls(here, "leaves")["c"])["state"] == "output-error" and c)
+    card = until(lambda: (value := gating.calls(here, "leaves")["c"])["state"] == "output-error" and value)
     assert (card["cause"], here.get("/api/v1/runs/leaves")["status"]) == ("aborted", "aborted")
-    assert upstream.gone.wait(PATIENCE)
+    assert upstream.hang_up.wait(PATIENCE)
 
 
 def test_an_agent_that_breaks_off_leaves_a_truncated_run(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("broken"), *call("c"))
+    upstream.reset(build_run_start("broken"), *call("c"))
     upstream.breaks_off = True
     with pytest.raises((http.client.HTTPException, OSError)):
         post(here, "broken")
@@ -85,7 +94,7 @@ def test_only_an_admin_says_where_agents_are(here: Server, upstream: FakeAgent) 
         assert post(here, "x", name)[0] == 404
     assert here.request("POST", "/api/v1/ag-ui/planner", {"threadId": "x"}, key=None)[0] == 401
     assert post(here, "")[0] == 400
-    assert upstream.asked == []
+    assert upstream.requests == []
 
 
 def test_what_the_agent_refuses_comes_back_as_it_is(here: Server, upstream: FakeAgent) -> None:
@@ -125,10 +134,12 @@ def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: Fake
 
 
 def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("chat"), *call("c1"), *call("c2"), *call("c3"), asking("chat", "c1", "c2", "c3"))
+    upstream.reset(
+        build_run_start("chat"), *call("c1"), *call("c2"), *call("c3"), build_interrupts("chat", "c1", "c2", "c3")
+    )
     post(here, "chat")
     assert here.get("/api/v1/runs/chat")["status"] == "waiting"
-    upstream.reset(begun("chat"), finished("chat"))
+    upstream.reset(build_run_start("chat"), finished("chat"))
     resume = [
         {"interruptId": "int-c1", "status": "resolved", "payload": {"approved": True, "editedArgs": {"path": "/b"}}},
         {"interruptId": "int-c2", "status": "resolved", "payload": {"approved": False, "reason": "not today"}},
@@ -140,24 +151,24 @@ def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream
     assert (cards["c1"]["approval"]["state"], cards["c1"]["input"]) == ("claimed", {"path": "/b"})
     assert (cards["c2"]["state"], cards["c2"]["denied"]["reason"]) == ("output-denied", "not today")
     assert cards["c3"]["state"] == "output-denied"
-    sent = {entry["interruptId"]: entry["payload"] for entry in upstream.asked[0][0]["resume"]}
-    assert sent["int-c1"] == {"approved": True, "editedArgs": {"path": "/b"}}
-    assert sent["int-c2"] == {"approved": False, "reason": "not today"}
+    payloads = {entry["interruptId"]: entry["payload"] for entry in upstream.requests[0][0]["resume"]}
+    assert payloads["int-c1"] == {"approved": True, "editedArgs": {"path": "/b"}}
+    assert payloads["int-c2"] == {"approved": False, "reason": "not today"}
 
 
 def test_the_results_of_client_side_tools_come_in_the_next_request(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("client"), *call("call_0", "ask_user"), *call("c2", "ask_user"), finished("client"))
+    upstream.reset(build_run_start("client"), *call("call_0", "ask_user"), *call("c2", "ask_user"), finished("client"))
     post(here, "client")
     assert {card["state"] for card in gating.calls(here, "client").values()} == {"input-available"}
     start = {**call("call_0", "ask_user")[0], "parentMessageId": "m2"}
-    again = {**begun("client"), "runId": "client-2"}
+    again = {**build_run_start("client"), "runId": "client-2"}
     upstream.reset(again, start, *call("call_0", "ask_user", {"n": 2})[1:], {**finished("client"), "runId": "client-2"})
     assistant = {"id": "m1", "role": "assistant", "toolCalls": []}
     first = {"id": "t1", "role": "tool", "toolCallId": "call_0", "content": '{"answer": "yes"}'}
     second = {"id": "t2", "role": "tool", "toolCallId": "c2", "content": "no camera", "error": "no camera"}
     history = [assistant, first, second]
     post(here, "client", runId="client-2", messages=history)
-    upstream.reset({**begun("client"), "runId": "client-3"}, {**finished("client"), "runId": "client-3"})
+    upstream.reset({**build_run_start("client"), "runId": "client-3"}, {**finished("client"), "runId": "client-3"})
     third = {"id": "t3", "role": "tool", "toolCallId": "call_0", "content": "plain"}
     post(here, "client", runId="client-3", messages=[*history, {**assistant, "id": "m2"}, third, {"role": "user"}])
     calls = here.get("/api/v1/runs/client/calls")["calls"]
@@ -165,11 +176,11 @@ def test_the_results_of_client_side_tools_come_in_the_next_request(here: Server,
         ("call_0", "output-available", {"answer": "yes"}, []), ("c2", "output-error", None, []),
         ("call_0", "output-available", "plain", []),
     ]  # fmt: skip
-    assert upstream.asked[0][0]["messages"][1] == first  # what the agent reads is unchanged
+    assert upstream.requests[0][0]["messages"][1] == first  # what the agent reads is unchanged
 
 
 def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("ours"), *call("c1"), *call("c2"), asking("ours", "c1", "c2"))
+    upstream.reset(build_run_start("ours"), *call("c1"), *call("c2"), build_interrupts("ours", "c1", "c2"))
     post(here, "ours")
     vote(here, "ours", "c1", "approve")
     response = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=0.2")
@@ -178,9 +189,9 @@ def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAge
     response = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=60")
     assert response["waiting"] == 0 and len(response["resume"]) == 2
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c1", "content": "deleted"}
-    upstream.reset(begun("ours"), result, finished("ours"))
+    upstream.reset(build_run_start("ours"), result, finished("ours"))
     post(here, "ours")
-    assert upstream.asked[0][0]["resume"] == response["resume"]
+    assert upstream.requests[0][0]["resume"] == response["resume"]
     assert response["resume"][1] == {
         "interruptId": "int-c2", "status": "resolved", "payload": {"approved": False, "reason": "never"},
     }  # fmt: skip
@@ -192,26 +203,28 @@ def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAge
 
 
 def test_what_was_denied_here_cannot_be_approved_in_the_chat(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("both"), *call("c"), asking("both", "c"))
+    upstream.reset(build_run_start("both"), *call("c"), build_interrupts("both", "c"))
     post(here, "both")
     vote(here, "both", "c", "deny", reason="never")
     post(here, "both", resume=[{"interruptId": "int-c", "status": "resolved", "payload": {"approved": True}}])
-    assert upstream.asked[1][0]["resume"][0]["payload"] == {"approved": False, "reason": "never"}
+    assert upstream.requests[1][0]["resume"][0]["payload"] == {"approved": False, "reason": "never"}
 
 
 def test_several_answers_for_langgraph_go_by_their_ids(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("graph"), *call("c1"), *call("c2"), asking("graph", "c1", "c2", langgraph={}))
+    upstream.reset(
+        build_run_start("graph"), *call("c1"), *call("c2"), build_interrupts("graph", "c1", "c2", langgraph={})
+    )
     post(here, "graph")
     vote(here, "graph", "c1", "approve")
     vote(here, "graph", "c2", "deny", reason="never")
     post(here, "graph", forwardedProps={"theme": "dark"})
-    body = upstream.asked[1][0]
+    body = upstream.requests[1][0]
     resume = {"int-c1": {"type": "approve"}, "int-c2": {"type": "reject", "message": "never"}}
     assert body["forwardedProps"] == {"theme": "dark", "command": {"resume": resume}} and "resume" not in body
 
 
 def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: FakeAgent) -> None:
-    upstream.reset(begun("away"), *call("c"), asking("away", "c"))
+    upstream.reset(build_run_start("away"), *call("c"), build_interrupts("away", "c"))
     post(here, "away")
     vote(here, "away", "c", "approve")
     status, result = post(here, "away", "absent")
@@ -237,15 +250,15 @@ def test_a_question_is_answered_in_the_inbox_and_the_agent_gets_the_value_once(
     assert here.get("/api/v1/ag-ui/planner/resume?run=value")["resume"] == [entry]
     upstream.reset(*requesting("value", 2))  # the same id in a later run is another question
     post(here, "value", resume=[entry])
-    assert upstream.asked[0][0]["resume"] == [entry]
+    assert upstream.requests[0][0]["resume"] == [entry]
     assert outcomes(here, "value") == [("output-available", {"city": "Oslo"}), ("approval-requested", None)]
     assert here.get("/api/v1/ag-ui/planner/resume?run=value") == {"run": "value", "waiting": 1, "resume": []}
     vote(here, "value", "value-2:ask", "deny", reason="not now")
-    upstream.reset(begun("value"), finished("value"))
+    upstream.reset(build_run_start("value"), finished("value"))
     post(here, "value")
-    assert upstream.asked[0][0]["resume"] == [{"interruptId": "ask", "status": "cancelled"}]
+    assert upstream.requests[0][0]["resume"] == [{"interruptId": "ask", "status": "cancelled"}]
     post(here, "value")
-    assert "resume" not in upstream.asked[1][0]
+    assert "resume" not in upstream.requests[1][0]
     assert [state for state, _ in outcomes(here, "value")] == ["output-available", "output-denied"]
 
 
@@ -263,10 +276,10 @@ def test_a_question_answered_in_the_clients_chat_ends_its_card(
     run = f"chat-{outcome[0]}-{len(str(entry))}"
     upstream.reset(*requesting(run))
     post(here, run)
-    upstream.reset(begun(run), finished(run))
+    upstream.reset(build_run_start(run), finished(run))
     post(here, run, resume=[{"interruptId": "ask", **entry}])
     assert outcomes(here, run) == [outcome]
-    assert upstream.asked[0][0]["resume"][0] == {"interruptId": "ask", **entry}
+    assert upstream.requests[0][0]["resume"][0] == {"interruptId": "ask", **entry}
     assert here.get(f"/api/v1/ag-ui/planner/resume?run={run}")["resume"] == []
 
 
@@ -274,9 +287,9 @@ def test_an_answer_here_beats_another_one_in_the_chat(here: Server, upstream: Fa
     upstream.reset(*requesting("first"))
     post(here, "first")
     vote(here, "first", "first-1:ask", "answer", **{"answer-0": "0"})
-    upstream.reset(begun("first"), finished("first"))
+    upstream.reset(build_run_start("first"), finished("first"))
     post(here, "first", resume=[{"interruptId": "ask", "status": "resolved", "payload": {"city": "Oslo"}}])
-    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert upstream.requests[0][0]["resume"][0]["payload"] == {"city": "Rome"}
     assert outcomes(here, "first") == [("output-available", {"city": "Rome"})]
 
 
@@ -285,12 +298,12 @@ def test_an_answer_that_did_not_reach_the_agent_is_kept(here: Server, upstream: 
     post(here, "kept")
     vote(here, "kept", "kept-1:ask", "answer", **{"answer-0": "0"})
     assert post(here, "kept", "absent")[0] == 502
-    upstream.reset(begun("kept"), finished("kept"))
+    upstream.reset(build_run_start("kept"), finished("kept"))
     upstream.status = 503
     assert post(here, "kept")[0] == 503
-    upstream.reset(begun("kept"), finished("kept"))
+    upstream.reset(build_run_start("kept"), finished("kept"))
     post(here, "kept")
-    assert upstream.asked[0][0]["resume"][0]["payload"] == {"city": "Rome"}
+    assert upstream.requests[0][0]["resume"][0]["payload"] == {"city": "Rome"}
     assert outcomes(here, "kept") == [("output-available", {"city": "Rome"})]
 
 

@@ -19,19 +19,19 @@ WHOLE = b"HTTP/1.1 200 OK\r\n" + HEAD % len(FINISHED) + FINISHED
 
 
 class RawAgent:
-    """Answers every request with the pieces of bytes in `says`, and keeps what it heard; "hold" waits for `go`."""
+    """Answers every request with the pieces of bytes in `says`, and keeps what it heard; "hold" waits for `release`."""
 
     def __init__(self) -> None:
         self.says: list[Any] = []
-        self.heard = b""
-        self.came, self.go, self.gone = threading.Event(), threading.Event(), threading.Event()
+        self.request_head = b""
+        self.came, self.release, self.hang_up = threading.Event(), threading.Event(), threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/agui"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def reset(self, *says: Any) -> None:
-        self.says, self.heard = list(says), b""
-        for event in (self.came, self.go, self.gone):
+        self.says, self.request_head = list(says), b""
+        for event in (self.came, self.release, self.hang_up):
             event.clear()
 
     def close(self) -> None:
@@ -48,12 +48,12 @@ class RawAgent:
 
     def _answer(self, link: socket.socket) -> None:
         try:
-            while b"\r\n\r\n" not in self.heard:
-                self.heard += link.recv(1 << 16)
+            while b"\r\n\r\n" not in self.request_head:
+                self.request_head += link.recv(1 << 16)
             self.came.set()
             for one in self.says:
                 if one == "hold":
-                    self.go.wait(PATIENCE)
+                    self.release.wait(PATIENCE)
                 else:
                     link.sendall(one)
             link.shutdown(socket.SHUT_WR)
@@ -61,7 +61,7 @@ class RawAgent:
                 pass
         except OSError:
             pass
-        self.gone.set()
+        self.hang_up.set()
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_interim_answers_are_waited_out(here: Server, raw: RawAgent) -> None:
 def test_an_agent_that_only_promises_is_given_up(here: Server, raw: RawAgent) -> None:
     raw.reset(b"HTTP/1.1 102 Processing\r\n\r\n" * 30, "hold")
     assert post(here)[0] == 502
-    raw.go.set()
+    raw.release.set()
 
 
 @pytest.mark.parametrize("behind", [WHOLE, b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", b"garbage", b"\r\n" * 9])
@@ -137,10 +137,10 @@ def test_headers_for_one_hop_end_here(here: Server, raw: RawAgent) -> None:
         here, Connection="X-Mine, keep-alive", X_Mine="1", Keep_Alive="timeout=9", Proxy_Connection="keep-alive",
         TE="trailers", Trailer="X-Sum", Proxy_Authorization="Basic eA==", X_Yours="2",
     )  # fmt: skip
-    names = set(re.findall(rb"(?m)^([\w-]+):", raw.heard.lower()))
+    names = set(re.findall(rb"(?m)^([\w-]+):", raw.request_head.lower()))
     hop = {b"x-mine", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"proxy-authorization"}
     assert b"x-yours" in names and not names & hop
-    assert raw.heard.lower().count(b"connection: close") == 1
+    assert raw.request_head.lower().count(b"connection: close") == 1
 
 
 @pytest.mark.parametrize("says", [["hold"], [WHOLE[:20], "hold"], [WHOLE[:-5], "hold"]])
@@ -152,5 +152,5 @@ def test_a_client_that_leaves_leaves_nothing_behind(here: Server, raw: RawAgent,
         assert raw.came.wait(PATIENCE)
         assert open_connections(here) == 1
     until(lambda: open_connections(here) == 0)
-    raw.go.set()
-    assert raw.gone.wait(PATIENCE)
+    raw.release.set()
+    assert raw.hang_up.wait(PATIENCE)

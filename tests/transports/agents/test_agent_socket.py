@@ -109,13 +109,13 @@ async def test_a_chunk_of_the_ai_sdks_sockets_sent_again_is_applied_once(agent: 
 )
 async def test_a_refused_socket_is_closed_with_its_code(agent: Any, query: dict[str, str], code: int) -> None:
     async with agent(**query) as socket:
-        assert await socket.closed() == code
+        assert await socket.await_close_code() == code
 
 
 async def test_a_key_without_the_scope_is_refused_with_its_code(agent: Any) -> None:
     _, secret = await in_thread(AgentKey.objects.issue)("reader", ("read",))
     async with agent(key=secret) as socket:
-        assert await socket.closed() == 4403
+        assert await socket.await_close_code() == 4403
 
 
 async def test_a_key_that_may_not_ask_only_observes(agent: Any) -> None:
@@ -125,12 +125,12 @@ async def test_a_key_that_may_not_ask_only_observes(agent: Any) -> None:
         await socket.acked(1)
     assert (await Run.objects.aget()).mode == "observe"
     async with agent(key=secret, run="r", mode="gate") as socket:
-        assert await socket.closed() == 4403
+        assert await socket.await_close_code() == 4403
 
 
 async def test_web_pages_of_others_do_not_connect(agent: Any) -> None:
     async with agent(headers=((b"origin", b"https://evil.example"),)) as socket:
-        assert await socket.closed() == 4403
+        assert await socket.await_close_code() == 4403
 
 
 async def test_a_message_beyond_the_limit_closes_the_socket(agent: Any, limits: Any) -> None:
@@ -139,7 +139,7 @@ async def test_a_message_beyond_the_limit_closes_the_socket(agent: Any, limits: 
         await socket.say(ready("before"))
         await socket.acked(1)
         await socket.say(ready(command="é" * 600))
-        assert await socket.closed() == 4413
+        assert await socket.await_close_code() == 4413
     assert await ToolCall.objects.acount() == 1
 
 
@@ -291,8 +291,8 @@ async def test_an_agent_that_returns_within_the_grace_period_continues(agent: An
         async with agent(run="r", mode="observe") as socket:
             await socket.say({"type": "text.delta", "text": text})
             await socket.acked(1)
-            await lease_when(lambda left: left > 1000)  # longer than the grace, and renewed while it is connected
-        await lease_when(lambda left: left <= 1000)
+            await lease_when(lambda seconds: seconds > 1000)  # longer than the grace, and renewed while it is connected
+        await lease_when(lambda seconds: seconds <= 1000)
     assert (await Run.objects.aget()).status == "running"
 
 
@@ -317,7 +317,7 @@ async def test_a_revoked_key_closes_its_open_socket(agent: Any, limits: Any) -> 
         await socket.say({"type": "run.started"})
         await socket.acked(1)
         await in_thread(lambda: AgentKey.objects.all().delete())()
-        assert await socket.closed() == 4401
+        assert await socket.await_close_code() == 4401
 
 
 async def test_a_revoked_key_gets_no_answer_and_another_key_of_the_source_does(
@@ -330,10 +330,10 @@ async def test_a_revoked_key_gets_no_answer_and_another_key_of_the_source_does(
         assert (await socket.hear("decision"))["decision"] == "ask"
         await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-        sent = []
+        messages = []
         while (output := await socket.wire.receive_output(PATIENCE))["type"] != "websocket.close":
-            sent.append(json.loads(output["text"]).get("decision"))
-        assert output["code"] == 4401 and "allow" not in sent
+            messages.append(json.loads(output["text"]).get("decision"))
+        assert output["code"] == 4401 and "allow" not in messages
     assert (await Approval.objects.aget()).state == "approved"
     async with agent(run="r", key=another) as socket:
         await socket.say(ready("other"))
@@ -349,7 +349,7 @@ class Flood:
 
     def __init__(self, secret: str, *messages: dict[str, Any]) -> None:
         self.turns = self.waiting = 0
-        self.sent: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._messages = iter([{"type": "websocket.connect"}, *messages, {"type": "websocket.disconnect"}])
         headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
         self._scope = {
@@ -365,15 +365,15 @@ class Flood:
         others.cancel()
 
     async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
+        self.messages.append(message)
 
     async def _receive(self) -> dict[str, Any]:
         message = next(self._messages)
         if message["type"] == "websocket.disconnect":
             self.turns_at_end = self.turns
-            sent = -1
-            while sent < len(self.sent):  # until all answers are out
-                sent = len(self.sent)
+            count = -1
+            while count < len(self.messages):  # until all answers are out
+                count = len(self.messages)
                 await asyncio.sleep(0.01)
         return message
 
@@ -408,7 +408,7 @@ async def test_errors_wait_for_a_client_that_does_not_read(secret: str) -> None:
     flood = Flood(secret, {"type": "websocket.receive", "text": array})
     flood.send = sleepy(flood.send)  # type: ignore[method-assign]
     await flood.run()
-    assert sum(b"missing_field" in message.get("text", "").encode() for message in flood.sent) == 20_000
+    assert sum(b"missing_field" in message.get("text", "").encode() for message in flood.messages) == 20_000
     assert flood.waiting < 2_000
 
 

@@ -70,8 +70,8 @@ async def answer(person: Any, decision: str, **more: Any) -> None:
 async def test_a_call_that_only_the_default_allows_gets_no_opinion(tell: Any, under: Any) -> None:
     await under("watch")
     assert await tell("PreToolUse", **CALL) == {}
-    shown = await card()
-    assert (shown.state, shown.decision.effect, shown.tool.kind) == ("input-available", "allow", "execute")
+    call_card = await card()
+    assert (call_card.state, call_card.decision.effect, call_card.tool.kind) == ("input-available", "allow", "execute")
 
 
 async def test_a_rules_yes_is_said(tell: Any, under: Any) -> None:
@@ -91,29 +91,29 @@ async def test_a_rules_no_names_the_reason_and_the_way_out(tell: Any, under: Any
     result = await tell("PreToolUse", **CALL)
     assert (result["permissionDecision"], result["permissionDecisionReason"]) == ("deny", "Not here. Open a draft.")
     await tell("PostToolBatch", tool_calls=[{**CALL, "tool_response": "PreToolUse:Bash hook error: Not here."}])
-    shown = await card()
-    assert (shown.state, shown.denied_by.kind, shown.anomalies) == ("output-denied", "rule", ())
+    call_card = await card()
+    assert (call_card.state, call_card.denied_by.kind, call_card.anomalies) == ("output-denied", "rule", ())
 
 
 async def test_a_question_holds_the_hook_until_a_person_says_yes(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "approve")
-    value = await held
+    value = await hook_task
     assert (value["permissionDecision"], "updatedInput" in value) == ("allow", False)
-    shown = await card()
-    assert (shown.state, shown.approval.state) == ("approval-responded", "claimed")
+    call_card = await card()
+    assert (call_card.state, call_card.approval.state) == ("approval-responded", "claimed")
     await tell("PostToolUse", **CALL, tool_response={"stdout": "pushed"})
-    shown = await card()
-    assert (shown.state, shown.output, shown.anomalies) == ("output-available", {"stdout": "pushed"}, ())
+    call_card = await card()
+    assert (call_card.state, call_card.output, call_card.anomalies) == ("output-available", {"stdout": "pushed"}, ())
     assert await ToolCall.objects.acount() == 1
 
 
 async def test_a_persons_no_reaches_the_model_with_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "deny", reason="not on a Friday")
-    value = await held
+    value = await hook_task
     assert value["permissionDecision"] == "deny"
     assert value["permissionDecisionReason"].startswith("A person declined: not on a Friday")
     assert (await card()).state == "output-denied"
@@ -122,13 +122,13 @@ async def test_a_persons_no_reaches_the_model_with_its_reason(tell: Any, under: 
 async def test_what_a_person_edited_replaces_the_input(tell: Any, under: Any, an_approver: Any) -> None:
     ask = {"id": "ask", "effect": "ask", "match": {"tool": ["Bash"]}, "ask": {"editable": ["/command"]}}
     await under({"default": "allow", "rules": [ask]})
-    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "edit", edited_args={"command": "git push --dry-run"})
-    value = await held
+    value = await hook_task
     assert (value["permissionDecision"], value["updatedInput"]) == ("allow", {"command": "git push --dry-run"})
     await tell("PostToolUse", **CALL | {"tool_input": value["updatedInput"]}, tool_response="done")
-    shown = await card()
-    assert (shown.input, shown.original_input) == ({"command": "git push --dry-run"}, {"command": "git push"})
+    call_card = await card()
+    assert (call_card.input, call_card.original_input) == ({"command": "git push --dry-run"}, {"command": "git push"})
 
 
 async def test_no_answer_arrives_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
@@ -136,8 +136,8 @@ async def test_no_answer_arrives_before_the_hosts_limit(tell: Any, under: Any, a
     result = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
     assert result["permissionDecision"] == "deny"
     assert result["permissionDecisionReason"].startswith("No one answered")
-    shown = await card()
-    assert (shown.state, shown.denied_by.kind) == ("output-denied", "timeout")
+    call_card = await card()
+    assert (call_card.state, call_card.denied_by.kind) == ("output-denied", "timeout")
 
 
 async def asked_over(secret: str) -> HttpCommunicator:
@@ -156,8 +156,8 @@ async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_
     await waiting()
     await wire.send_input({"type": "http.disconnect"})
     await wire.wait(PATIENCE)
-    shown = await card()
-    assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
+    call_card = await card()
+    assert (call_card.waiting, call_card.cause, call_card.approval.state) == (False, "aborted", "cancelled")
 
 
 class HoldUp(Command):
@@ -165,11 +165,11 @@ class HoldUp(Command):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun, self.go = threading.Event(), threading.Event()
+        self.start, self.release = threading.Event(), threading.Event()
 
     def apply(self, tx: Any) -> None:
-        self.begun.set()
-        assert self.go.wait(PATIENCE)
+        self.start.set()
+        assert self.release.wait(PATIENCE)
 
 
 async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
@@ -178,19 +178,19 @@ async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
     await under({"default": "ask"})
     assert (await call("GET", "/api/v1/runs"))[0] == 200  # the key's use is noted now: later the writer is busy
     holdup = HoldUp()
-    held = asyncio.ensure_future(group_commit.submit(holdup))
-    assert await asyncio.to_thread(holdup.begun.wait, PATIENCE)
+    hook_task = asyncio.ensure_future(group_commit.submit(holdup))
+    assert await asyncio.to_thread(holdup.start.wait, PATIENCE)
     wire = await asked_over(secret)
     async with asyncio.timeout(PATIENCE):
         while not group_commit.WRITER._queue:  # until the call is to be written
             await asyncio.sleep(0.01)
     await wire.send_input({"type": "http.disconnect"})
     await asyncio.sleep(0.1)  # heard before or after the writing: no question is left
-    holdup.go.set()
-    await held
+    holdup.release.set()
+    await hook_task
     await wire.wait(PATIENCE)
-    shown = await card()
-    assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
+    call_card = await card()
+    assert (call_card.waiting, call_card.cause, call_card.approval.state) == (False, "aborted", "cancelled")
 
 
 async def test_a_withdrawn_call_that_runs_all_the_same_is_noted(
@@ -204,32 +204,40 @@ async def test_a_withdrawn_call_that_runs_all_the_same_is_noted(
 async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: Any, an_approver: Any) -> None:
     await under("watch")
     assert await tell("PreToolUse", **CALL) == {}
-    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await answer(an_approver, "approve")
-    assert (await held)["decision"] == {"behavior": "allow"}
-    shown = await card()
-    assert (shown.approval.opener, shown.approval.state, shown.approval.by.name) == ("agent", "claimed", "ann")
+    assert (await hook_task)["decision"] == {"behavior": "allow"}
+    call_card = await card()
+    assert (call_card.approval.opener, call_card.approval.state, call_card.approval.by.name) == (
+        "agent",
+        "claimed",
+        "ann",
+    )
 
 
 async def test_a_denial_of_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
-    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await answer(an_approver, "deny", reason="no")
-    assert (await held)["decision"] == {"behavior": "deny", "message": "no"}
+    assert (await hook_task)["decision"] == {"behavior": "deny", "message": "no"}
     assert (await card()).state == "output-denied"
 
 
 async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, an_approver: Any) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
-    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await waiting()
     await tell("PostToolUse", **CALL, tool_response="ran")
-    assert await asyncio.wait_for(held, PATIENCE) == {}
-    shown = await card()
-    assert (shown.state, shown.approval.state, shown.approval.by.kind) == ("output-available", "approved", "host")
-    assert shown.anomalies == ()
+    assert await asyncio.wait_for(hook_task, PATIENCE) == {}
+    call_card = await card()
+    assert (call_card.state, call_card.approval.state, call_card.approval.by.kind) == (
+        "output-available",
+        "approved",
+        "host",
+    )
+    assert call_card.anomalies == ()
 
 
 async def test_an_unanswered_question_of_the_program_stays_with_the_program(
@@ -251,9 +259,9 @@ async def test_without_anybody_to_answer_the_program_is_not_kept_waiting(tell: A
 
 async def test_a_persons_yes_answers_the_programs_question_too(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "approve")
-    await held
+    await hook_task
     assert (await tell("PermissionRequest", **BASH))["decision"] == {"behavior": "allow"}
 
 
@@ -265,9 +273,9 @@ async def test_a_denied_call_is_denied_again_when_the_program_asks(tell: Any, un
 
 async def test_the_same_hook_twice_is_one_question(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    held = [asyncio.ensure_future(tell("PreToolUse", **CALL)) for _ in range(2)]
+    hook_tasks = [asyncio.ensure_future(tell("PreToolUse", **CALL)) for _ in range(2)]
     await answer(an_approver, "approve")
-    assert [(await one)["permissionDecision"] for one in held] == ["allow", "allow"]
+    assert [(await one)["permissionDecision"] for one in hook_tasks] == ["allow", "allow"]
     assert await Approval.objects.acount() == 1
 
 
@@ -309,8 +317,8 @@ async def test_a_result_too_long_to_keep_ends_its_card(tell: Any, under: Any) ->
     await under("watch")
     await tell("PreToolUse", **CALL)
     assert await tell("PostToolUse", **CALL, tool_response="x" * 2_000_000) == {}
-    shown = await card()
-    assert (shown.state, "too long" in shown.output) == ("output-available", True)
+    call_card = await card()
+    assert (call_card.state, "too long" in call_card.output) == ("output-available", True)
 
 
 async def test_an_interrupted_session_leaves_nothing_open(tell: Any, under: Any) -> None:
@@ -353,9 +361,9 @@ async def test_a_hook_whose_key_was_revoked_while_it_waited_is_denied(
     tell: Any, under: Any, an_approver: Any, key: AgentKey
 ) -> None:
     await under({"default": "ask"})
-    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await waiting()
     await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
     await answer(an_approver, "approve")
-    value = await held
+    value = await hook_task
     assert (value["permissionDecision"], "revoked" in value["permissionDecisionReason"]) == ("deny", True)

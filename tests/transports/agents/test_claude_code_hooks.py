@@ -17,7 +17,7 @@ CALL = {
     "session_id": "s-1", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t",
     "tool_input": {"command": "ls"},
 }  # fmt: skip
-ASKED = {name: value for name, value in CALL.items() if name != "tool_use_id"} | {
+PROMPT = {name: value for name, value in CALL.items() if name != "tool_use_id"} | {
     "hook_event_name": "PermissionRequest"
 }
 
@@ -98,9 +98,9 @@ async def test_a_call_that_cannot_be_judged_is_denied_whatever_policy_allows(cal
 
 @pytest.mark.parametrize(
     "body",
-    [ASKED | {"tool_input": None}, without(ASKED, "tool_input"), ASKED | {"tool_input": "ls"},
-     without(ASKED, "tool_name"), without(ASKED, "session_id"),
-     ASKED | {"hook_event_name": "permission_request"}, json.dumps(ASKED)[:-9]],
+    [PROMPT | {"tool_input": None}, without(PROMPT, "tool_input"), PROMPT | {"tool_input": "ls"},
+     without(PROMPT, "tool_name"), without(PROMPT, "session_id"),
+     PROMPT | {"hook_event_name": "permission_request"}, json.dumps(PROMPT)[:-9]],
 )  # fmt: skip
 async def test_a_question_that_cannot_be_judged_is_denied_in_its_own_words(call: Any, policy: Any, body: Any) -> None:
     await in_thread(policy)({"default": "allow"})

@@ -54,8 +54,8 @@ def test_a_key_that_an_agent_sends_is_marked_and_rotated_in_one_click(
         page = until(lambda: "data-key-exposed" in (page := voter.get(f"/sources/{pk}/")) and page)
         assert "/runs/run/" in page and server.key not in page and "key exposed" in voter.get("/sources/")
         (rotate,) = re.findall(r'action="(/sources/keys/\d+/rotate/)"', page)
-        status, shown = voter.post(rotate, page=f"/sources/{pk}/")
-        (secret,) = re.findall(r"data-secret>(tck_[\w-]+)<", shown)
+        status, html = voter.post(rotate, page=f"/sources/{pk}/")
+        (secret,) = re.findall(r"data-secret>(tck_[\w-]+)<", html)
         assert status == 200 and secret != server.key
         old, new = Toolcards(server.base, server.key), Toolcards(server.base, secret, timeout=PATIENCE)
         until(lambda: old.decide("after", secrets.token_hex(4), "read_file", {"path": "a"}).effect == "deny")

@@ -28,31 +28,31 @@ START = {"type": "tool.input.started", "call_id": "c", "tool": "bash"}
 NOTHING = {"frames": 0, "kinds": {}, "other": 0}
 
 
-async def skipped(call: Any) -> Any:
+async def read_skipped(call: Any) -> Any:
     return (await call("GET", "/api/v1/runs/r"))[1]["skipped"]
 
 
 async def test_a_run_says_how_many_frames_of_which_kinds_were_skipped(call: Any) -> None:
     await call("POST", INGEST, [START])
-    assert await skipped(call) == NOTHING
+    assert await read_skipped(call) == NOTHING
     body = [{"type": "foo"}, START, {"type": "bar"}, {"type": "foo", "x": 1}]
     _, answer, _ = await call("POST", INGEST, body)
     assert (answer["accepted"], answer["skipped"], answer["refused"]) == (1, 3, 0)
-    assert await skipped(call) == {"frames": 3, "kinds": {"foo": 2, "bar": 1}, "other": 0}
+    assert await read_skipped(call) == {"frames": 3, "kinds": {"foo": 2, "bar": 1}, "other": 0}
     assert (await call("GET", "/api/v1/runs"))[1]["runs"][0]["skipped"]["frames"] == 3
 
 
 async def test_a_body_of_unknown_frames_alone_makes_a_run_that_says_so(call: Any) -> None:
     status, body, _ = await call("POST", INGEST, [{"type": "foo"}])
     assert (status, body["skipped"], body["calls"]) == (200, 1, [])
-    assert await skipped(call) == {"frames": 1, "kinds": {"foo": 1}, "other": 0}
+    assert await read_skipped(call) == {"frames": 1, "kinds": {"foo": 1}, "other": 0}
 
 
 async def test_a_socket_counts_them_and_acks_them(agent: Any, call: Any) -> None:
     async with agent(run="r") as socket:
         await socket.say({"type": "foo"}, {"type": "foo"})
         await socket.acked(2)
-        assert await skipped(call) == {"frames": 2, "kinds": {"foo": 2}, "other": 0}
+        assert await read_skipped(call) == {"frames": 2, "kinds": {"foo": 2}, "other": 0}
 
 
 async def test_a_frame_that_is_sent_again_is_counted_once(call: Any) -> None:
@@ -61,13 +61,13 @@ async def test_a_frame_that_is_sent_again_is_counted_once(call: Any) -> None:
         await call("POST", INGEST, body)
     for _ in range(2):
         await call("POST", INGEST, [{"type": "bar"}], idempotency_key="k")
-    assert await skipped(call) == {"frames": 2, "kinds": {"foo": 1, "bar": 1}, "other": 0}
+    assert await read_skipped(call) == {"frames": 2, "kinds": {"foo": 1, "bar": 1}, "other": 0}
 
 
 async def test_many_kinds_and_long_ones_are_bounded(call: Any) -> None:
     body = [{"type": f"kind-{n}-{'x' * 100_000}"} for n in range(3)] + [{"type": f"{n}"} for n in range(60)]
     await call("POST", INGEST, body)
-    result = await skipped(call)
+    result = await read_skipped(call)
     assert (result["frames"], len(result["kinds"]), result["other"]) == (63, 50, 13)
     assert max(map(len, result["kinds"])) == 80
 
@@ -76,13 +76,13 @@ async def test_a_kind_may_be_any_text(call: Any) -> None:
     body = '[{"type":"a\\u0000b"},{"type":"\\ud83d"},{"type":"<script>"},{"type":""},{"type":"frames"}]'
     status, answer, _ = await call("POST", INGEST, body)
     assert (status, answer["skipped"]) == (200, 5)
-    assert set((await skipped(call))["kinds"]) == {"a\ufffdb", "\ufffd", "<script>", "(empty)", "frames"}
+    assert set((await read_skipped(call))["kinds"]) == {"a\ufffdb", "\ufffd", "<script>", "(empty)", "frames"}
 
 
 async def test_a_secret_in_a_kind_is_masked(call: Any) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     await call("POST", INGEST, [{"type": f"foo {token}"}, {"type": f"foo {token}"}])
-    result = await skipped(call)
+    result = await read_skipped(call)
     assert result["frames"] == 2 and token not in json.dumps(result)
 
 
@@ -93,7 +93,7 @@ async def test_what_another_process_counted_is_not_lost(call: Any) -> None:
             skipped=5, skipped_kinds='{"foo":4,"bar":1}'
         )  # as another process writes it: no new fact
     await call("POST", INGEST, [{"type": "foo"}])
-    assert await skipped(call) == {"frames": 6, "kinds": {"foo": 5, "bar": 1}, "other": 0}
+    assert await read_skipped(call) == {"frames": 6, "kinds": {"foo": 5, "bar": 1}, "other": 0}
 
 
 class Refuser(Command):
@@ -147,5 +147,5 @@ async def test_counting_costs_no_query(source: Any) -> None:
 
     await asyncio.to_thread(queries, [f.TextDelta(text="x")])
     plain = await asyncio.to_thread(queries, [f.TextDelta(text="x")])
-    counted = await asyncio.to_thread(queries, SkippedFrame("foo"), [f.TextDelta(text="x")])
-    assert plain and counted == plain
+    query_count = await asyncio.to_thread(queries, SkippedFrame("foo"), [f.TextDelta(text="x")])
+    assert plain and query_count == plain

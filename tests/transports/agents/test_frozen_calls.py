@@ -34,9 +34,9 @@ async def test_a_decision_names_the_whole_call_and_binds_its_permit_to_it(call: 
     await in_thread(policy)({"rules": [ALLOW]})
     tool = {"name": "bash", "source": "builtin", "schema_sha256": "ab"}
     _, decision, _ = await call("POST", DECIDE, QUESTION | {"tool": tool})
-    named = {"name": "bash", "source": "builtin"}
-    assert decision["tool"] == named
-    assert decision["call_sha256"] == digest({"args": QUESTION["args"], "schema_sha256": "ab", "tool": named})
+    tool_name = {"name": "bash", "source": "builtin"}
+    assert decision["tool"] == tool_name
+    assert decision["call_sha256"] == digest({"args": QUESTION["args"], "schema_sha256": "ab", "tool": tool_name})
     path, body = claim_of(decision)
     body |= {"schema_sha256": "ab"}
     for wrong in (
@@ -45,11 +45,11 @@ async def test_a_decision_names_the_whole_call_and_binds_its_permit_to_it(call: 
     ):  # fmt: skip
         status, answer, _ = await call("POST", path, body | wrong)
         assert (status, answer["error"]["code"]) == (412, "args_mismatch"), wrong
-    right = {"tool": named, "call_sha256": decision["call_sha256"], "attempt": 1}
+    right = {"tool": tool_name, "call_sha256": decision["call_sha256"], "attempt": 1}
     status, answer, _ = await call("POST", path, body | right)
     assert status == 200
     assert answer | {"permit": ""} == {
-        "permit": "", "state": "claimed", "run": "r", "call_id": "c", "attempt": 1, "tool": named,
+        "permit": "", "state": "claimed", "run": "r", "call_id": "c", "attempt": 1, "tool": tool_name,
         "args": QUESTION["args"], "args_sha256": decision["args_sha256"], "call_sha256": decision["call_sha256"],
     }  # fmt: skip
 

@@ -97,10 +97,10 @@ async def test_the_question_itself_may_wait(call: Any, asks: None, an_approver: 
 
 
 async def test_waiting_ends_unanswered(call: Any, asks: None) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     _, decision, _ = await call("POST", DECIDE, QUESTION | {"wait_ms": 300})
     assert decision["decision"] == "ask"
-    assert time.monotonic() - begun > 0.25
+    assert time.monotonic() - start > 0.25
 
 
 async def test_who_cannot_wait_is_denied_at_once(call: Any, asks: None) -> None:
@@ -260,8 +260,8 @@ BIG = {"command": "x" * 300_000}
 async def test_bad_questions_are_answered_in_the_contracts_words(
     call: Any, asks: None, body: Any, status: int, code: str
 ) -> None:
-    got, decision, _ = await call("POST", DECIDE, body)
-    assert (got, decision["error"]["code"]) == (status, code)
+    actual, decision, _ = await call("POST", DECIDE, body)
+    assert (actual, decision["error"]["code"]) == (status, code)
     assert not await Approval.objects.aexists()
 
 

@@ -100,8 +100,8 @@ async def test_bad_requests_are_answered_in_the_contracts_words(
     call: Any, changes: Any, status: int, code: str
 ) -> None:
     fields = {"method": "POST", "path": INGEST, "body": FRAMES[0]} | changes
-    got, body, headers = await call(fields.pop("method"), fields.pop("path"), fields.pop("body"), **fields)
-    assert (got, body["error"]["code"]) == (status, code)
+    actual, body, headers = await call(fields.pop("method"), fields.pop("path"), fields.pop("body"), **fields)
+    assert (actual, body["error"]["code"]) == (status, code)
     assert headers["content-type"] == "application/json"
     assert not await ToolCall.objects.aexists()
 

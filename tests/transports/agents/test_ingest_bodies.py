@@ -57,11 +57,11 @@ class Body:
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }  # fmt: skip
         self._wire: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._sent: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
         self._task = asyncio.ensure_future(application(scope, self._wire.get, self._send))
 
     async def _send(self, message: dict[str, Any]) -> None:
-        self._sent.append(message)
+        self._messages.append(message)
 
     def say(self, data: bytes, *, more: bool = True) -> None:
         self._wire.put_nowait({"type": "http.request", "body": data, "more_body": more})
@@ -72,7 +72,7 @@ class Body:
             while not self._wire.empty() and not self._task.done():
                 await asyncio.sleep(0.001)
 
-    async def written(self) -> None:
+    async def await_written(self) -> None:
         """Wait until what was said is read and written."""
         await self.read()
         assert await asyncio.to_thread(gate.drain, PATIENCE)
@@ -83,9 +83,9 @@ class Body:
 
     async def answer(self) -> tuple[int, Any]:
         await asyncio.wait_for(self._task, PATIENCE)
-        body = b"".join(message.get("body", b"") for message in self._sent[1:])
-        self.headers = {name.decode(): value.decode() for name, value in self._sent[0]["headers"]}
-        return self._sent[0]["status"], json.loads(body)
+        body = b"".join(message.get("body", b"") for message in self._messages[1:])
+        self.headers = {name.decode(): value.decode() for name, value in self._messages[0]["headers"]}
+        return self._messages[0]["status"], json.loads(body)
 
 
 async def post(secret: str, body: bytes, key: str = "", **query: str) -> tuple[int, Any]:
@@ -162,7 +162,7 @@ class Quick:
 
 
 @pytest.fixture(autouse=True)
-def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
+def _set_up_policy(policy: Any, an_approver: Any) -> Iterator[None]:
     policy(POLICY)
     subscriptions.clear_cache()
     yield
@@ -173,13 +173,13 @@ def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     frames=st.lists(FRAMES, min_size=1, max_size=25), breaks=st.lists(BREAKS, max_size=4),
-    gating=st.booleans(), plugged=st.booleans(), named=st.booleans(), share=st.sampled_from([0, 1, 2]),
+    gating=st.booleans(), plugged=st.booleans(), has_name=st.booleans(), share=st.sampled_from([0, 1, 2]),
 )  # fmt: skip
 def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
-    secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool, share: int
+    secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, has_name: bool, share: int
 ) -> None:
     with limit_share(share):
-        compare_with_whole(secret, frames, breaks, gating, plugged, named)
+        compare_with_whole(secret, frames, breaks, gating, plugged, has_name)
 
 
 @contextmanager
@@ -219,7 +219,7 @@ async def test_a_frame_behind_a_call_that_plugins_judged_is_applied_once_in_shor
 
 
 def compare_with_whole(
-    secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool
+    secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, has_name: bool
 ) -> None:
     """Compare the log of a body that broke off with that of the whole body."""
     hooks.clear()
@@ -229,7 +229,7 @@ def compare_with_whole(
     name = f"k{next(_runs)}"
     query = {"mode": "gate" if gating else "observe", "answers": "poll"}
     (status, whole), (again, answer) = asyncio.run(
-        play(secret, name, lines(*frames), breaks, {"run": f"{name}-broken"} if named else {"run": ""}, query)
+        play(secret, name, lines(*frames), breaks, {"run": f"{name}-broken"} if has_name else {"run": ""}, query)
     )
     assert again == status, answer
     if status == 200:
@@ -254,7 +254,7 @@ async def play(
         for start in range(0, cut, step):
             request.say(body[start : min(cut, start + step)])
         if settle:
-            await request.written()
+            await request.await_written()
         if how == "hang-up":
             await asyncio.wait_for(request.hang_up(), PATIENCE)
         elif how == "paused":
@@ -279,28 +279,28 @@ async def play(
 
 # ------------------------------------------------------------ what does not continue a body
 
-BEGUN = lines(FRAME, FRAME | {"text": "y"}, FRAME | {"text": "z"})
+BODY_START = lines(FRAME, FRAME | {"text": "y"}, FRAME | {"text": "z"})
 
 
 async def broken(secret: str, body: bytes, key: str = "k", **query: str) -> None:
     """Send a body that breaks off once all of it is written."""
     request = Body(secret, key, **query)
     request.say(body)
-    await request.written()
+    await request.await_written()
     await asyncio.wait_for(request.hang_up(), PATIENCE)
 
 
 @pytest.mark.parametrize(("body", "query"), [
     (lines(FRAME, FRAME, FRAME), {}), (lines(FRAME | {"text": "other"}), {}), (lines(FRAME), {}),
-    (BEGUN, {"run": "another"}), (BEGUN, {"protocol": "opencode"}), (BEGUN, {"mode": "gate"}),
+    (BODY_START, {"run": "another"}), (BODY_START, {"protocol": "opencode"}), (BODY_START, {"mode": "gate"}),
 ])  # fmt: skip
 async def test_another_body_under_a_key_is_refused_and_the_first_can_still_be_continued(
     secret: str, body: bytes, query: dict[str, str]
 ) -> None:
-    await broken(secret, BEGUN)
+    await broken(secret, BODY_START)
     status, result = await post(secret, body, "k", **query)
     assert (status, result["error"]["code"]) == (409, "key_reuse")
-    status, result = await post(secret, BEGUN + lines(FRAME), "k")
+    status, result = await post(secret, BODY_START + lines(FRAME), "k")
     assert (status, result["accepted"]) == (200, 4)
     texts = [fact["text"] async for fact in _texts("r")]
     assert texts == ["x", "y", "z", "x"] and await Run.objects.acount() == 1
@@ -313,8 +313,8 @@ async def _texts(run: str) -> Any:
 
 
 async def test_a_finished_key_is_not_taken_for_another_run(secret: str) -> None:
-    assert (await post(secret, BEGUN, "k"))[0] == 200
-    status, result = await post(secret, BEGUN, "k", run="another")
+    assert (await post(secret, BODY_START, "k"))[0] == 200
+    status, result = await post(secret, BODY_START, "k", run="another")
     assert (status, result["error"]["code"]) == (409, "key_reuse")
 
 
@@ -344,23 +344,23 @@ async def test_a_finished_key_of_an_earlier_version_answers_its_body(secret: str
 
 async def test_the_end_of_a_body_counts_too(secret: str) -> None:
     """The process dies after the last frame is written, and before the answer is."""
-    assert (await post(secret, BEGUN, "k"))[0] == 200
+    assert (await post(secret, BODY_START, "k"))[0] == 200
     before = await Event.objects.acount()
     await Receipt.objects.aupdate(answer="", holder="a process", held_until=0)
-    status, result = await post(secret, BEGUN, "k")
+    status, result = await post(secret, BODY_START, "k")
     assert (status, result["accepted"], result["seq"]) == (200, 3, before) == (200, 3, await Event.objects.acount())
     await Receipt.objects.aupdate(answer="")
-    status, result = await post(secret, BEGUN + lines(FRAME), "k")
+    status, result = await post(secret, BODY_START + lines(FRAME), "k")
     assert (status, result["error"]["code"]) == (409, "key_reuse")
 
 
 async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest_bodies, "WAIT_SECONDS", 0.1)
     first = Body(secret, "k")
-    first.say(BEGUN)
-    await first.written()
+    first.say(BODY_START)
+    await first.await_written()
     second = Body(secret, "k")
-    second.say(BEGUN, more=False)
+    second.say(BODY_START, more=False)
     status, decision = await second.answer()
     assert (status, decision["error"]["code"]) == (409, "in_progress") and second.headers["retry-after"] == "5"
     first.say(b"", more=False)
@@ -369,12 +369,12 @@ async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch:
 
 async def test_a_paused_process_writes_no_more_once_another_took_its_key_over(secret: str) -> None:
     first = Body(secret, "k")
-    first.say(BEGUN)
-    await first.written()
+    first.say(BODY_START)
+    await first.await_written()
     await end_lease("k")
     second = Body(secret, "k")
-    second.say(BEGUN)
-    await second.written()
+    second.say(BODY_START)
+    await second.await_written()
     first.say(lines(FRAME), more=False)
     status, decision = await first.answer()
     assert (status, decision["error"]["code"]) == (409, "in_progress")
@@ -385,9 +385,9 @@ async def test_a_paused_process_writes_no_more_once_another_took_its_key_over(se
 
 @pytest.mark.parametrize("seconds", [-1, 3600])
 async def test_a_lease_that_is_over_or_ends_later_than_any_could_holds_no_key(secret: str, seconds: float) -> None:
-    await broken(secret, BEGUN)
+    await broken(secret, BODY_START)
     await Receipt.objects.aupdate(holder="a process", held_until=time.time() + seconds)
-    assert (await asyncio.wait_for(post(secret, BEGUN, "k"), PATIENCE))[0] == 200
+    assert (await asyncio.wait_for(post(secret, BODY_START, "k"), PATIENCE))[0] == 200
 
 
 # ------------------------------------------------------------ while plugins are asked
@@ -397,12 +397,12 @@ class Slow:
     """A plugin that answers once it is allowed to."""
 
     def __init__(self) -> None:
-        self.asked, self.go, self.times = threading.Event(), threading.Event(), 0
+        self.start, self.release, self.times = threading.Event(), threading.Event(), 0
 
     def before(self, call: dict[str, Any]) -> None:
         self.times += 1
-        self.asked.set()
-        assert self.go.wait(PATIENCE)
+        self.start.set()
+        assert self.release.wait(PATIENCE)
 
 
 CALL = {"type": "tool.input.available", "call_id": "c", "tool": "wipe", "input": {}}
@@ -413,13 +413,13 @@ async def test_a_call_whose_process_died_while_plug_ins_were_asked_is_decided_on
     hooks.register(slow, "slow")
     first = Body(secret, "k", mode="gate")
     first.say(lines(FRAME, CALL, FRAME))
-    assert await asyncio.to_thread(slow.asked.wait, PATIENCE)
-    await first.written()
+    assert await asyncio.to_thread(slow.start.wait, PATIENCE)
+    await first.await_written()
     await end_lease("k")
     second = Body(secret, "k", mode="gate")
     second.say(lines(FRAME, CALL, FRAME), more=False)
     await second.read()
-    slow.go.set()
+    slow.release.set()
     status, body = await second.answer()
     assert status == 200 and [decision["decision"] for decision in body["decisions"]] == ["deny"]
     first.say(b"", more=False)
@@ -442,7 +442,7 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
     stream.push([f.TextDelta(text="after")])
     group_commit.WRITER.enqueue(Pusher())
     assert await asyncio.to_thread(gate.drain, PATIENCE)
-    slow.go.set()
+    slow.release.set()
     await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     entries = [fact["text"] async for fact in _texts("r")]
     assert entries == ["after", "during"] and slow.times == 1

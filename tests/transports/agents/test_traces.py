@@ -21,11 +21,11 @@ KINDS = {".sse": b"text/event-stream", ".ndjson": b"application/x-ndjson", ".jso
 
 def expected(payload: dict[str, Any]) -> tuple[dict[str, str], str]:
     by_wire = payload.get("by_wire", {})
-    states = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in payload["calls"].items()}
+    states = {call: by_wire.get("calls", {}).get(call, record["final"]) for call, record in payload["calls"].items()}
     return states, by_wire.get("status", payload["run"])
 
 
-async def found() -> tuple[dict[str, str], str]:
+async def read_states() -> tuple[dict[str, str], str]:
     states = {call.call_id: call.state async for call in ToolCall.objects.not_removed()}
     return states, (await Run.objects.aget()).status
 
@@ -64,7 +64,7 @@ async def test_a_recording_cut_at_random_ends_over_http_as_it_did(
 ) -> None:
     for turn in turns:
         assert await post(protocol, turn, secret) == 200
-    assert await found() == expected(value)
+    assert await read_states() == expected(value)
 
 
 @pytest.mark.parametrize(("protocol", "turns", "value"), RECORDED[::4])
@@ -75,10 +75,10 @@ async def test_a_recording_over_a_socket_ends_with_the_grace_as_it_did(
     async with agent(protocol=protocol, run="recorded", mode="observe") as socket:
         await socket.say(*frames)
         await socket.acked(len(frames))
-    states, status = await found()
-    wanted, end = expected(value)
+    states, status = await read_states()
+    expected_states, end = expected(value)
     if end == "truncated":  # what the end of a body says, silence says for a socket: see test_socket
         assert status == "running"
     else:
         assert status == end
-        assert states == wanted
+        assert states == expected_states

@@ -25,7 +25,7 @@ def test_long_queries_are_not_kept_in_memory() -> None:
         for number in range(100):
             parse_parameters(f"run={number}{'x' * 50_000}".encode())
         gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 1_000_000  # of 10,000,000 bytes
+    assert kept_bytes < 1_000_000  # of 10,000,000 bytes

@@ -103,9 +103,9 @@ def test_held_back_text_is_sent_when_the_text_ends(a_run: Any, end: Any) -> None
 
 
 def test_a_card_that_is_being_written_shows_no_beginning_of_a_secret(a_run: Any) -> None:
-    written = json.dumps({"command": CLONE})
-    pieces = [f.InputDelta("c", written[at : at + 4]) for at in range(0, len(written), 4)]
+    input_json = json.dumps({"command": CLONE})
+    pieces = [f.InputDelta("c", input_json[at : at + 4]) for at in range(0, len(input_json), 4)]
     a_run("r", f.InputStarted("c", "bash"), *pieces)
     for one in replay_events():
-        shown = one.data.get("call", {}).get("input_text") or ""
-        assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3)), shown
+        input_text = one.data.get("call", {}).get("input_text") or ""
+        assert not any(SECRET[at : at + 4] in input_text for at in range(len(SECRET) - 3)), input_text

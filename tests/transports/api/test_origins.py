@@ -91,10 +91,10 @@ async def _socket(headers: Headers) -> list[dict[str, Any]]:
 
     wire = WebsocketCommunicator(application, "/ws/agent/?protocol=native&run=r", headers=headers)
     assert (await wire.connect(timeout=PATIENCE))[0]
-    heard = []
-    while not heard or heard[-1]["type"] != "websocket.close":
-        heard.append(await wire.receive_output(PATIENCE))
-    return heard
+    messages = []
+    while not messages or messages[-1]["type"] != "websocket.close":
+        messages.append(await wire.receive_output(PATIENCE))
+    return messages
 
 
 @pytest.mark.django_db(transaction=True)
@@ -109,8 +109,8 @@ async def test_a_socket_says_why_before_it_looks_at_the_key(
     secret: str, headers: Headers, close: int, code: str
 ) -> None:
     for key in (secret, "tck_none"):
-        result, closed = await _socket([*headers, (b"authorization", f"Bearer {key}".encode())])
-        assert json.loads(result["text"])["code"] == code and closed["code"] == close
+        result, closing = await _socket([*headers, (b"authorization", f"Bearer {key}".encode())])
+        assert json.loads(result["text"])["code"] == code and closing["code"] == close
 
 
 @pytest.mark.django_db(transaction=True)

@@ -186,20 +186,20 @@ async def test_strangers_may_not(call: Any, a_run: Any, payload: dict[str, str])
 
 
 @pytest.mark.parametrize(
-    ("scopes", "seen"),
+    ("scopes", "run_count"),
     [(("read",), 0), (("read", "ingest"), 0), (("ingest", "decide", "result", "read"), 0), (("read:all",), 1),
      (("ingest", "read:all"), 1)],
 )  # fmt: skip
 async def test_only_a_key_with_the_scope_for_it_sees_other_sources(
-    call: Any, a_call: Any, scopes: tuple[str, ...], seen: int
+    call: Any, a_call: Any, scopes: tuple[str, ...], run_count: int
 ) -> None:
     await in_thread(a_call)("approval-requested", run="r")
     _, other = await in_thread(AgentKey.objects.issue)("other", scopes)
     for path in ("/api/v1/runs/r", "/api/v1/runs/r/calls", "/api/v1/runs/r/events"):
         for query in ("", "?source=an+agent"):
-            assert (await call("GET", path + query, key=other))[0] == (200 if seen else 404)
-    assert len((await call("GET", "/api/v1/runs", key=other))[1]["runs"]) == seen
-    assert len((await call("GET", "/api/v1/approvals", key=other))[1]["approvals"]) == seen
+            assert (await call("GET", path + query, key=other))[0] == (200 if run_count else 404)
+    assert len((await call("GET", "/api/v1/runs", key=other))[1]["runs"]) == run_count
+    assert len((await call("GET", "/api/v1/approvals", key=other))[1]["approvals"]) == run_count
 
 
 async def test_a_key_reads_its_own_run_if_another_source_uses_the_name(call: Any, a_run: Any, twin: Any) -> None:

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_an_id_is_sent_only_after_all_events_of_its_position(a_call: Any) -> None:
     a_call("output-denied", run="r")
-    said = "".join(sse._format_frames(replay_events()))
-    resolved, completed = said.strip().split("\n\n")[-2:]
-    assert "\nid:" not in resolved
+    frames = "".join(sse._format_frames(replay_events()))
+    decision, completed = frames.strip().split("\n\n")[-2:]
+    assert "\nid:" not in decision
     assert f"\nid: {replay_events()[-1].seq}\n" in completed
 
 
@@ -36,20 +36,20 @@ async def test_the_list_has_pages_that_lose_nothing(call: Any, a_call: Any) -> N
 
     await in_thread(a_call)("output-denied", run="r")
     whole = (await call("GET", "/api/v1/runs/r/events?limit=200"))[1]["events"]
-    found, cursor = [], ""
+    runs, cursor = [], ""
     while cursor is not None:
         _, page, _ = await call("GET", f"/api/v1/runs/r/events?limit=1&cursor={cursor}")
         assert len(page["events"]) <= 1
-        found += page["events"]
+        runs += page["events"]
         cursor = page["next"]
-    assert found == whole
+    assert runs == whole
 
 
 class Reader:
     def __init__(self, server: Any, run: str, **headers: str) -> None:
         self.wire = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=PATIENCE)
-        given = {"Authorization": f"Bearer {server.key}", "Accept": "text/event-stream"} | headers
-        self.wire.request("GET", f"/api/v1/runs/{run}/events", headers=given)
+        all_headers = {"Authorization": f"Bearer {server.key}", "Accept": "text/event-stream"} | headers
+        self.wire.request("GET", f"/api/v1/runs/{run}/events", headers=all_headers)
         self.answer = self.wire.getresponse()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -63,12 +63,12 @@ class Reader:
                 event = {}
 
     def until(self, name: str) -> list[dict[str, Any]]:
-        found = []
+        events = []
         for event in self:
-            found.append(event)
+            events.append(event)
             if event["event"] == name:
                 self.wire.close()
-                return found
+                return events
         raise AssertionError("the stream ended")
 
 
@@ -107,10 +107,10 @@ def test_a_stream_is_live_and_stays_open_after_the_end(server: Any) -> None:
         assert next(events)["event"] == "run_started"
 
 
-@pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 30])
-def test_an_invalid_id_is_refused(server: Any, given: str) -> None:
+@pytest.mark.parametrize("event_id", ["x", "-1", "1.5", "9" * 30])
+def test_an_invalid_id_is_refused(server: Any, event_id: str) -> None:
     server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", {"type": "run.started"})
-    assert Reader(server, "resumed", **{"Last-Event-ID": given}).answer.status == 400
+    assert Reader(server, "resumed", **{"Last-Event-ID": event_id}).answer.status == 400
 
 
 async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run: Any) -> None:
@@ -119,15 +119,15 @@ async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run:
     pieces = [CLONE[at : at + 5] for at in range(0, len(CLONE), 5)]
     run = await sync_to_async(a_run)("r", *(f.TextDelta(text=piece) for piece in pieces), f.RunEnded())
     stayed = [one.data["text"] for one in await sync_to_async(replay_events)() if one.name == "text"]
-    turned: list[str] = []
+    page_texts: list[str] = []
     cursor: tuple[float, ...] | None = None
     while True:
-        found = await sse.read_page(run, cursor, 2)
-        turned += [event["text"] for event in found["events"] if event["event"] == "text"]
-        if not found["next"]:
+        page = await sse.read_page(run, cursor, 2)
+        page_texts += [event["text"] for event in page["events"] if event["event"] == "text"]
+        if not page["next"]:
             break
-        cursor = tuple(map(float, found["next"].split(".")))
-    assert turned == stayed and SECRET not in "".join(stayed)
+        cursor = tuple(map(float, page["next"].split(".")))
+    assert page_texts == stayed and SECRET not in "".join(stayed)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -137,26 +137,26 @@ async def test_pages_show_what_was_stored_before_the_first_one_once_and_in_order
     chance = random.Random(seed)
     monkeypatch.setattr(feed, "MAX_BATCH", chance.choice([1, 3_000, 20_000]))
     monkeypatch.setattr(sse, "BATCH", chance.choice([feed.FIRST, 30, 500]))
-    written: list[int] = []
+    numbers: list[int] = []
 
     def write() -> list[Any]:
         """Return new facts; the model knows which ones are stored."""
-        written.extend(range(len(written), len(written) + chance.randrange(40)))
-        return [f.TextDelta(text=f"[{number}]" + " x" * chance.choice([0, 0, 10, 2_000])) for number in written[known:]]
+        numbers.extend(range(len(numbers), len(numbers) + chance.randrange(40)))
+        return [f.TextDelta(text=f"[{number}]" + " x" * chance.choice([0, 0, 10, 2_000])) for number in numbers[count:]]
 
-    known, facts = 0, [f.TextDelta(text="[start]"), *[f.TextDelta(text=f"[{-number}]") for number in range(1, 60)]]
+    count, facts = 0, [f.TextDelta(text="[start]"), *[f.TextDelta(text=f"[{-number}]") for number in range(1, 60)]]
     run = await in_thread(a_run)("r", *facts)
-    seen: list[str] = []
+    texts: list[str] = []
     cursor: tuple[float, ...] | None = None
     for page_number in range(1_000):
         page = await sse.read_page(run, cursor, chance.randint(1, 50))
-        seen += [event["text"].partition("]")[0][1:] for event in page["events"] if event["event"] == "text"]
+        texts += [event["text"].partition("]")[0][1:] for event in page["events"] if event["event"] == "text"]
         if page["next"] is None:
             break
         cursor = tuple(int(part) for part in page["next"].split("."))
         if page_number < 20 and chance.random() < 0.7:
             new_facts = write()
             await in_thread(group_commit.execute)(RecordFacts(source, "r", new_facts))
-            known = len(written)
-    expected = ["start", *[str(-number) for number in range(1, 60)], *map(str, written)]
-    assert seen == expected
+            count = len(numbers)
+    expected = ["start", *[str(-number) for number in range(1, 60)], *map(str, numbers)]
+    assert texts == expected

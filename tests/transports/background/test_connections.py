@@ -104,28 +104,28 @@ async def test_an_approval_before_the_agent_was_lost_is_kept_too(
     _, body, _ = await call("GET", decision["approval"]["poll"])
     assert body["decision"] == "allow"
     proof = {"call_id": "c", "args_sha256": body["args_sha256"]}
-    code, claimed, _ = await call("POST", f"/api/v1/permits/{body['permit']['id']}/claim", proof)
-    assert (code, claimed["args"]) == (200, QUESTION["args"])
+    code, claim, _ = await call("POST", f"/api/v1/permits/{body['permit']['id']}/claim", proof)
+    assert (code, claim["args"]) == (200, QUESTION["args"])
     assert await in_thread(status)() == "running"
     await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": "pushed"})
     assert await in_thread(state)() == ("output-available", None)
 
 
-@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("is_answered", [False, True])
 async def test_nothing_waits_for_an_agent_that_never_comes_back(
-    answered: bool, agent: Any, call: Any, policy: Any, an_approver: Any, ballot: Any, limits: Any
+    is_answered: bool, agent: Any, call: Any, policy: Any, an_approver: Any, ballot: Any, limits: Any
 ) -> None:
     limits(grace=50)
     await in_thread(policy)(ASK)
     _, decision, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
-    if answered:
+    if is_answered:
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
     await leave(agent)
-    assert (await Run.objects.aget()).status == ("truncated" if answered else "waiting")
+    assert (await Run.objects.aget()).status == ("truncated" if is_answered else "waiting")
     late = time.time() - 1
     rows = Approval.objects.filter(id=decision["approval"]["id"])
     with allow_log_writes():
-        await in_thread(rows.update)(expires_at=late, **({"permit_expires_at": late} if answered else {}))
+        await in_thread(rows.update)(expires_at=late, **({"permit_expires_at": late} if is_answered else {}))
     await in_thread(gate.sweep)()
     assert (await in_thread(state)())[0] in {"output-denied", "output-error"}
     assert await in_thread(status)() == "truncated"

@@ -46,16 +46,16 @@ async def reasons(call: Any) -> dict[str, Any]:
 @pytest.fixture
 async def stuck_writer() -> AsyncIterator[None]:
     """Keep every writer of this process waiting."""
-    held, release = threading.Event(), threading.Event()
+    hold_event, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         with group_commit._commit_lock:
-            held.set()
+            hold_event.set()
             release.wait(PATIENCE)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    await asyncio.to_thread(held.wait)
+    await asyncio.to_thread(hold_event.wait)
     yield
     release.set()
     await asyncio.to_thread(thread.join)
@@ -123,13 +123,13 @@ def test_every_page_says_what_does_not_work(client: Client, a_person: Any) -> No
 def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
     board = StatusBoard()
     board.render_all()
-    for happen, shown in (
+    for happen, is_shown in (
         (lambda: outages.report_failure(WRITING, FULL), True),
         (lambda: outages.report_success(WRITING), False),
     ):
         happen()
         board._checked_at = 0.0
-        assert ('data-outage="writing"' in board.render_changes(BoardNews()).parts["banner"]) is shown
+        assert ('data-outage="writing"' in board.render_changes(BoardNews()).parts["banner"]) is is_shown
 
 
 # ---------------------------------------------------------------- the anchor's file
@@ -140,7 +140,7 @@ def test_the_anchor_follows_by_itself_once_there_is_room_again(
 ) -> None:
     write_acts(Act("one"))
     anchor.write()
-    before, put = anchor.get_path().read_text(), anchor._replace
+    before, replace = anchor.get_path().read_text(), anchor._replace
     monkeypatch.setattr(anchor, "RETRY_SECONDS", 0.02)
 
     def full(created: Any) -> None:
@@ -153,7 +153,7 @@ def test_the_anchor_follows_by_itself_once_there_is_room_again(
     assert outage is not None and outage.cause.code == "disk_full"
     until(lambda: outage.tries > 2)
     assert anchor.get_path().read_text() == before and caplog.text.count("No space left") == 1
-    monkeypatch.setattr(anchor, "_replace", put)
+    monkeypatch.setattr(anchor, "_replace", replace)
     until(lambda: outages.get_outage(ANCHORING) is None)
     current = anchor.read()
     assert current is not None and current.seq == 2
@@ -177,8 +177,8 @@ def sign_in(server: Server) -> str:
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.read().decode())
     assert token is not None
     form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token[1]}
-    sent = {"Cookie": csrf, "Content-Type": "application/x-www-form-urlencoded", "Referer": f"{server.base}/login/"}
-    connection.request("POST", "/login/", urlencode(form), sent)
+    headers = {"Cookie": csrf, "Content-Type": "application/x-www-form-urlencoded", "Referer": f"{server.base}/login/"}
+    connection.request("POST", "/login/", urlencode(form), headers)
     answer = connection.getresponse()
     assert answer.status == 302
     connection.close()
@@ -203,10 +203,10 @@ def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(
         status, page, _ = server.request("GET", "/runs/", key=None, Cookie=cookie)
         assert status == 200 and 'data-outage="writing"' in page and "another program holds a lock" in page
         other.execute("ROLLBACK")
-    ended = time.monotonic()
+    end = time.monotonic()
     until(lambda: server.request("GET", "/readyz", key=None)[0] == 200)
     assert server.request("POST", "/api/v1/calls/decide", question)[0] == 200
-    assert time.monotonic() - ended < PATIENCE / 2
+    assert time.monotonic() - end < PATIENCE / 2
     assert "data-outage" not in server.request("GET", "/runs/", key=None, Cookie=cookie)[1]
 
 
@@ -230,26 +230,26 @@ def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(ser
     assert server.process is not None
     pid, cookie = server.process.pid, sign_in(server)
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    used = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
-    limit = 2 * used + 40
+    highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
+    limit = 2 * highest + 40
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
     address = (urlsplit(server.base).hostname, urlsplit(server.base).port)
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         try:
-            kept = http.client.HTTPConnection(*address, timeout=PATIENCE)
-            opened.callback(kept.close)
+            kept_connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+            stack.callback(kept_connection.close)
             answers = []
             while not answers or not answers[-1].startswith(b"HTTP/1.1 503"):
-                one = opened.enter_context(socket.create_connection(address, timeout=PATIENCE))
+                one = stack.enter_context(socket.create_connection(address, timeout=PATIENCE))
                 one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 answers.append(one.recv(4096))
                 if len(answers) == 1:
-                    kept.request("GET", "/runs/", headers={"Cookie": cookie})
-                    kept.getresponse().read()
+                    kept_connection.request("GET", "/runs/", headers={"Cookie": cookie})
+                    kept_connection.getresponse().read()
                 assert len(answers) < limit
             assert b'"unavailable"' in answers[-1] and b"retry-after" in answers[-1]
-            kept.request("GET", "/runs/", headers={"Cookie": cookie})
-            page = kept.getresponse()
+            kept_connection.request("GET", "/runs/", headers={"Cookie": cookie})
+            page = kept_connection.getresponse()
             assert page.status == 200 and b'data-outage="connecting"' in page.read()
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
