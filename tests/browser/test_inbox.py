@@ -61,7 +61,7 @@ def ask_to_delete(server: Server, run: str, call_id: str) -> None:
     assert server.request("POST", "/api/v1/calls/decide", body)[0] == 200
 
 
-def shown(page: Any) -> list[str]:
+def find_shown_calls(page: Any) -> list[str]:
     """Return the call ids of the cards of which a part can be seen."""
     return list(
         page.evaluate(
@@ -104,7 +104,7 @@ def test_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Se
     calls = agents * CALLS_PER_AGENT
     with ExitStack() as stack:
         readers = stack.enter_context(ThreadPoolExecutor(agents))
-        heard = []
+        decision_readers = []
         for number in range(agents):
             run = f"sixty-{number}"
             agent = stack.enter_context(server.socket(protocol="native", run=run, agent=run, mode="gate"))
@@ -112,19 +112,19 @@ def test_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Se
                 tool = "delete_file" if call == 5 else "Edit"
                 frame = {"type": "tool.input.available", "call_id": f"{run}-{call}", "tool": tool}
                 agent.send(json.dumps(frame | {"input": {"path": f"src/{number}/{call}.py"}}))
-            heard.append(readers.submit(read_decisions, agent))
+            decision_readers.append(readers.submit(read_decisions, agent))
         until(lambda: len(waiting(server)) == calls)
         page = visit("/approvals/", viewport={"width": 1280, "height": 800})
         expect(page.locator("#queue .line")).to_have_count(calls)
         page.keyboard.press("n")
-        wanted = {}
-        while len(wanted) < calls:
-            call_id = until(lambda: (value := page.evaluate(IN_FOCUS)) not in wanted and value)
-            wanted[call_id] = answer_by_keyboard(page, call_id)
+        expected_answers = {}
+        while len(expected_answers) < calls:
+            call_id = until(lambda: (value := page.evaluate(IN_FOCUS)) not in expected_answers and value)
+            expected_answers[call_id] = answer_by_keyboard(page, call_id)
         page.wait_for_selector(".queue-empty")
         until(lambda: not waiting(server))
-        for call_id, (answer, reason) in [pair for each in heard for pair in each.result().items()]:
-            assert answer == wanted[call_id]
+        for call_id, (answer, reason) in [pair for each in decision_readers for pair in each.result().items()]:
+            assert answer == expected_answers[call_id]
             assert answer == "allow" or f"not {call_id}" in reason
 
 
@@ -140,15 +140,15 @@ def test_the_list_has_one_line_for_each_call_and_the_call_stands_next_to_it(
     expect(lines.first.locator("[data-risk=high]")).to_have_count(1)
     assert {round(line.bounding_box()["height"]) for line in lines.all()} == {39}
     assert run in lines.nth(1).inner_text() and "0.py" in lines.nth(1).inner_text()
-    until(lambda: shown(page) == [f"{run}-high"])
+    until(lambda: find_shown_calls(page) == [f"{run}-high"])
     assert card(page, f"{run}-high").bounding_box()["x"] > lines.first.bounding_box()["x"] + 300
     page.keyboard.press("ArrowDown")
     page.keyboard.press("j")
-    until(lambda: shown(page) == [f"{run}-1"])
+    until(lambda: find_shown_calls(page) == [f"{run}-1"])
     page.keyboard.press("k")
-    until(lambda: shown(page) == [f"{run}-0"])
+    until(lambda: find_shown_calls(page) == [f"{run}-0"])
     lines.nth(3).locator(".queued").click()
-    until(lambda: shown(page) == [f"{run}-2"])
+    until(lambda: find_shown_calls(page) == [f"{run}-2"])
     page.wait_for_function("id => document.activeElement.dataset.callId === id", arg=f"{run}-2")
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
 
@@ -181,7 +181,7 @@ def test_new_calls_and_decided_ones_leave_the_call_that_is_read_in_place(server:
     server.request("POST", f"/api/v1/approvals/{items[0]['approval']['id']}/withdraw", {})
     page.wait_for_selector(f"#queue .line:has-text('{run}-high')")
     page.wait_for_selector("#queue .line.answered")
-    assert shown(page) == [f"{run}-2"] and card(page, f"{run}-2").bounding_box() == place
+    assert find_shown_calls(page) == [f"{run}-2"] and card(page, f"{run}-2").bounding_box() == place
     assert page.evaluate("document.activeElement.dataset.callId") == f"{run}-2"
 
 
@@ -214,20 +214,20 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)
     page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
-    until(lambda: shown(page) == [f"{run}-0"])
+    until(lambda: find_shown_calls(page) == [f"{run}-0"])
     expect(page.locator("#position")).to_contain_text("1 of 3")
     for name in ("approve", "deny"):
         box = card(page, f"{run}-0").locator(f"button[value={name}]").bounding_box()
         assert box["height"] >= 44 and box["y"] > 480 and box["y"] + box["height"] < 684  # above the tabs
     page.get_by_role("button", name="Next call").click()
-    until(lambda: shown(page) == [f"{run}-1"])
+    until(lambda: find_shown_calls(page) == [f"{run}-1"])
     page.locator("#board").evaluate("list => list.scrollTo({left: 2 * list.clientWidth})")  # a swipe
     expect(page.locator("#position")).to_contain_text("3 of 3")
     page.get_by_role("button", name="All", exact=True).click()
     page.locator("#queue .queued").first.click()
-    until(lambda: shown(page) == [f"{run}-0"] and not page.locator("#queue").is_visible())
+    until(lambda: find_shown_calls(page) == [f"{run}-0"] and not page.locator("#queue").is_visible())
     card(page, f"{run}-0").locator("button[value=deny]").click()
-    until(lambda: shown(page) == [f"{run}-1"])
+    until(lambda: find_shown_calls(page) == [f"{run}-1"])
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
@@ -235,12 +235,12 @@ def test_a_swipe_is_kept_though_a_card_changes_before_it_ends(server: Server, vi
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py")
     page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
-    until(lambda: shown(page) == [f"{run}-0"])
+    until(lambda: find_shown_calls(page) == [f"{run}-0"])
     page.locator("#board").evaluate(
         "list => { list.scrollTo({left: list.clientWidth}); list.querySelector('article').dataset.rev = 'changed'; }"
     )
     expect(page.locator("#position")).to_contain_text("2 of 3")
-    until(lambda: shown(page) == [f"{run}-1"])
+    until(lambda: find_shown_calls(page) == [f"{run}-1"])
 
 
 @pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.sweep) for width in (768, 1280, 1920))])

@@ -53,7 +53,7 @@ class Browser:
             "headers": list(headers.items()), "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 5000),
             "http_version": "1.1", "scheme": "http",
         }  # fmt: skip
-        sent: list[Any] = []
+        frames: list[Any] = []
 
         async def receive() -> Any:
             if not pieces:
@@ -61,10 +61,10 @@ class Browser:
             return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
         async def send(message: Any) -> None:
-            sent.append(message)
+            frames.append(message)
 
         await application(scope, receive, send)
-        head = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        body = b"".join(message.get("body", b"") for message in sent)
-        names = sorted(name.decode().lower() for name, _ in sent[0]["headers"])
-        return Answer(sent[0]["status"], head, body, names)
+        head = {name.decode().lower(): value.decode() for name, value in frames[0]["headers"]}
+        body = b"".join(message.get("body", b"") for message in frames)
+        names = sorted(name.decode().lower() for name, _ in frames[0]["headers"])
+        return Answer(frames[0]["status"], head, body, names)

@@ -251,9 +251,9 @@ def test_a_ballot_that_is_read_is_the_one_of_the_form(plain: dict[str, str], fie
 
 
 def test_what_the_form_of_a_card_sends_is_plain() -> None:
-    sent = {
+    form_data = {
         "decision": "approve", "rev": "3", "args_sha256": "ab" * 32, "view_sha256": "cd" * 32, "reason": "Fine ",
         "grant": "", "edited_args": "{}",
     }  # fmt: skip
-    ballot = read_plain_ballot("apr_1", QueryDict(urlencode(sent)))
+    ballot = read_plain_ballot("apr_1", QueryDict(urlencode(form_data)))
     assert ballot is not None and (ballot.rev, ballot.reason, ballot.edited_args) == (3, "Fine", None)
