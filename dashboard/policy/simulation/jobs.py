@@ -32,6 +32,7 @@ from toolcards.models import PolicyVersion
 MAX_JOBS = 8  # jobs; older files are removed
 SILENT = 60.0  # seconds without an update after which the process counts as ended
 MOST = 100_000
+_OLD_NAMES = {"told": "error", "heard": "updated_at"}  # in files of earlier versions
 _ID = re.compile(r"sim_[A-Za-z0-9_\-]{4,60}", re.ASCII)
 _children: list[subprocess.Popen[bytes]] = []  # finished processes are collected when the next one starts
 
@@ -45,9 +46,9 @@ class Job:
     active: int  # version it is compared with; 0: everything is denied
     by: str = ""
     state: str = "waiting"
-    told: str = ""
+    error: str = ""
     began: float = 0.0
-    heard: float = 0.0
+    updated_at: float = 0.0
     span: Span = field(default_factory=Span)
     tally: SimulationResult = field(default_factory=SimulationResult)
 
@@ -73,7 +74,7 @@ def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span,
     for older_job in list_jobs():
         if older_job.going:
             cancel_job(older_job.id)
-    job = Job(new_id("sim"), draft, active, author, began=time.time(), heard=time.time(), span=span)
+    job = Job(new_id("sim"), draft, active, author, began=time.time(), updated_at=time.time(), span=span)
     _write_file(f"{job.id}.draft", json.dumps(document))
     _save_job(job)
     _delete_old_jobs()
@@ -99,7 +100,7 @@ def run_job(pk: str, *, cores: int = 1) -> Job:
         raise LookupError(pk)
     try:
         new = documents.parse(json.loads((get_folder() / f"{job.id}.draft").read_text()))
-        job = replace(job, state="running", heard=time.time())
+        job = replace(job, state="running", updated_at=time.time())
         tell = _build_progress_callback(job)
         old = _load_version(job.active)
         tally = (
@@ -112,8 +113,8 @@ def run_job(pk: str, *, cores: int = 1) -> Job:
         job_seen = find_job(pk)
         job = replace(job, state="cancelled", tally=job_seen.tally if job_seen else job.tally)
     except Exception as error:
-        job = replace(job, state="failed", told=type(error).__name__)
-    job = replace(job, heard=time.time())
+        job = replace(job, state="failed", error=type(error).__name__)
+    job = replace(job, updated_at=time.time())
     _save_job(job)
     return job
 
@@ -122,7 +123,7 @@ def _build_progress_callback(job: Job) -> Any:
     def tell(tally: SimulationResult) -> None:
         if _is_cancelled(job.id):
             raise SimulationCancelled
-        _save_job(replace(job, tally=tally, heard=time.time()))
+        _save_job(replace(job, tally=tally, updated_at=time.time()))
 
     tell(SimulationResult(total=job.span.total()))
     return tell
@@ -150,11 +151,12 @@ def find_job(pk: str) -> Job | None:
         fields = json.loads((get_folder() / f"{pk}.json").read_text())
     except (OSError, ValueError):
         return None
+    fields = {_OLD_NAMES.get(name, name): value for name, value in fields.items()}
     job = Job(**fields | {"span": Span(**fields["span"]), "tally": SimulationResult.from_json(fields["tally"])})
     if job.going and _is_cancelled(pk) and job.state == "waiting":
         return replace(job, state="cancelled")
-    if job.going and time.time() - job.heard > SILENT:
-        return replace(job, state="failed", told="its process stopped responding")
+    if job.going and time.time() - job.updated_at > SILENT:
+        return replace(job, state="failed", error="its process stopped responding")
     return job
 
 

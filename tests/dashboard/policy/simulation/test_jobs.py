@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import stat
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +69,14 @@ def test_the_next_job_stops_the_one_before(job: jobs.Job) -> None:
 def test_a_job_whose_process_is_gone_reports_its_failure(job: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "SILENT", -1.0)
     assert jobs.find_job(job.id).state == "failed"  # type: ignore[union-attr]
+
+
+def test_a_job_of_an_earlier_version_is_read(job: jobs.Job) -> None:
+    path = jobs.get_folder() / f"{job.id}.json"
+    names = {"error": "told", "updated_at": "heard"}
+    fields = {names.get(name, name): value for name, value in json.loads(path.read_text()).items()}
+    path.write_text(json.dumps(fields | {"state": "failed", "told": "MemoryError"}))
+    assert jobs.find_job(job.id) == replace(job, state="failed", error="MemoryError")
 
 
 @pytest.mark.parametrize("name", ["", "..", "sim_../../x", "sim_aaaa/b", "sim_" + "a" * 99, "secret_key", "sim_nobody"])
