@@ -43,7 +43,7 @@ def build_request(
         has_input=has_input,
         run=run,
         now=moment or time.time(),
-        known=_is_known(tool, source),
+        is_known=_is_known(tool, source),
     )
 
 

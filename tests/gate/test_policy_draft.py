@@ -35,4 +35,4 @@ def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
     default: str | None, tool: str, effect: str, db: None
 ) -> None:
     policy_draft.ensure_first_version(default)
-    assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool(tool, known=False)).effect == effect
+    assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool(tool, is_known=False)).effect == effect

@@ -46,13 +46,13 @@ def policies() -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
     tool, value, answer, _ = read_escapes(cells[0]), json.loads(cells[1]), cells[2], cells[3]
-    question = PolicyRequest.for_tool(tool, input=value, known=tool_kinds.is_known_tool(tool))
+    question = PolicyRequest.for_tool(tool, input=value, is_known=tool_kinds.is_known_tool(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("starter")))
 def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) -> None:
-    question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), known=tool_kinds.is_known_tool(cells[0]))
+    question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), is_known=tool_kinds.is_known_tool(cells[0]))
     assert decide(parse(PRESETS[name].document), question).effect == cells[2]
 
 

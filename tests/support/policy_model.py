@@ -40,7 +40,7 @@ def strictest_identity(document: dict[str, Any], call: dict[str, Any]) -> tuple[
         rule.get("enabled", True) and rule.get("mode") != "monitor" and call["tool"] in rule["match"].get("tool", ())
         for rule in document["rules"]
     )
-    if document.get("unknown_tool") and not call["known"] and not is_named:
+    if document.get("unknown_tool") and not call["is_known"] and not is_named:
         demands.append((document["unknown_tool"], "unknown_tool"))
     return max(demands, key=lambda demand: ("", *STRICT).index(demand[0]))
 

@@ -83,7 +83,7 @@ questions = st.builds(
     input=inputs | st.sampled_from([None, "x", [], float("nan"), "\ud800"]),
     has_input=st.sampled_from([True, True, True, False]),
     agent_path=st.sampled_from([(), ("boss",), ("boss", "sub")]), env=st.sampled_from(["", "prod"]),
-    now=st.sampled_from([0.0, 1.8e9]), known=st.booleans(),
+    now=st.sampled_from([0.0, 1.8e9]), is_known=st.booleans(),
     changed=st.booleans(), can_wait=st.just(True), counts=st.sampled_from([{}, {("run", 600): 9}]),
 )  # fmt: skip
 

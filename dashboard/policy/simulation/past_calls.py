@@ -170,8 +170,8 @@ def _build_request(
     verdict = card_data.get("decision") or {}
     return PolicyRequest.for_tool(
         tool.get("name", ""), source=tool.get("source", ""), claimed_kind=tool.get("kind", ""),
-        agent_path=tuple(card_data.get("agent_path") or (source,)), input=arguments, known=verdict.get("known", True),
-        changed=verdict.get("changed", False),
+        agent_path=tuple(card_data.get("agent_path") or (source,)), input=arguments,
+        is_known=verdict.get("known", True), changed=verdict.get("changed", False),
         **whose | _restore_moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
     )  # fmt: skip
 
@@ -206,7 +206,7 @@ def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
         input=arguments,
         has_input=card.has_input and not has_mask(arguments),
         run=call.run.name,
-        known=verdict.known if verdict else True,
+        is_known=verdict.known if verdict else True,
         changed=verdict.changed if verdict else False,
         **whose | _restore_moment(verdict.moment if verdict else None, card.times.available or card.times.started),
     )

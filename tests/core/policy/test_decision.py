@@ -124,7 +124,7 @@ def test_an_ask_by_default_has_the_default_terms_and_with_a_rule_the_stricter_on
     for head in ({"default": "ask"}, {"default": "allow", "unknown_tool": "ask"}):
         decision = decide(
             parse(head | {"default_ask": {"allow_requester": True, "quorum": 2}}),
-            PolicyRequest.for_tool("Bash", known=False),
+            PolicyRequest.for_tool("Bash", is_known=False),
         )
         assert (decision.effect, decision.ask) == (Effect.ASK, ask)
     document = {
@@ -132,7 +132,7 @@ def test_an_ask_by_default_has_the_default_terms_and_with_a_rule_the_stricter_on
         "default_ask": {"allow_requester": True, "quorum": 2},
         "rules": [{"effect": "ask"}],
     }
-    assert decide(parse(document), PolicyRequest.for_tool("Bash", known=False)).ask == AskTerms(quorum=2)
+    assert decide(parse(document), PolicyRequest.for_tool("Bash", is_known=False)).ask == AskTerms(quorum=2)
 
 
 def test_a_grant_for_the_default_ends_when_its_terms_change():

@@ -36,7 +36,7 @@ documents = st.fixed_dictionaries(
 )
 values = st.sampled_from(["ls", "/etc/x", 1, 2, True, None, {"b": "ls"}, [1]])
 calls = st.fixed_dictionaries({
-    "tool": st.sampled_from(TOOLS), "env": st.sampled_from(["", "prod"]), "known": st.booleans(),
+    "tool": st.sampled_from(TOOLS), "env": st.sampled_from(["", "prod"]), "is_known": st.booleans(),
     "changed": st.booleans(), "agent_path": st.sampled_from([(), ("boss",), ("boss", "sub")]),
     "has_input": st.sampled_from([True, True, True, False]),
     "input": st.fixed_dictionaries({}, optional={"a": values, "list": st.lists(values, max_size=3) | st.just("x")}),

@@ -14,11 +14,11 @@ def test_tools_that_are_new_or_changed():
         changed_tool="ask",
     )
     assert find_effect(strict).effect is Effect.ALLOW
-    assert find_effect(strict, tool="new", known=False).code == "unknown_tool"
-    assert find_effect(strict, tool="Named", known=False).effect is Effect.ALLOW
+    assert find_effect(strict, tool="new", is_known=False).code == "unknown_tool"
+    assert find_effect(strict, tool="Named", is_known=False).effect is Effect.ALLOW
     assert (find_effect(strict, changed=True).effect, find_effect(strict, changed=True).code) == ("ask", "changed_tool")
-    assert find_effect(policy(default="ask"), known=False, changed=True).code == "default"
-    assert find_effect(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
+    assert find_effect(policy(default="ask"), is_known=False, changed=True).code == "default"
+    assert find_effect(policy(default="deny", unknown_tool="allow"), is_known=False).effect is Effect.ALLOW
     assert find_effect(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
 
 

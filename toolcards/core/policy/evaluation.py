@@ -71,7 +71,7 @@ def find_identity_demand(policy: RuleSet, request: PolicyRequest) -> IdentityDem
     demands: list[IdentityDemand] = []
     if request.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
         demands.append(IdentityDemand("changed_tool", policy.changed_tool))
-    if policy.unknown_tool and not (request.known or policy.names(request.tool)):
+    if policy.unknown_tool and not (request.is_known or policy.names(request.tool)):
         demands.append(IdentityDemand("unknown_tool", policy.unknown_tool))
     return max(demands, key=lambda demand: demand.effect.strictness, default=None)
 

@@ -31,7 +31,7 @@ class PolicyRequest:
     has_input: bool = True
     run: str = ""
     now: float = 0.0
-    known: bool = True
+    is_known: bool = True
     changed: bool = False
     schema: str = ""
     can_wait: bool = True

@@ -158,7 +158,7 @@ def _decide(
         has_input=card.has_input,
         run=memory.row.name,
         now=now,
-        known=tool_snapshot.is_known,
+        is_known=tool_snapshot.is_known,
         changed=tool_snapshot.has_changed,
         schema=tool_snapshot.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,

@@ -20,7 +20,7 @@ POLICIES = {name: parse(pack.document) for name, pack in PRESETS.items()}
 def effect(policy, tool, server="", **more):
     return decide(
         POLICIES[policy],
-        PolicyRequest.for_tool(tool, source=server, known=is_known_tool(tool, server), input={}, **more),
+        PolicyRequest.for_tool(tool, source=server, is_known=is_known_tool(tool, server), input={}, **more),
     ).effect
 
 

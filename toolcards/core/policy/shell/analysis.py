@@ -52,13 +52,13 @@ class CommandAnalysis:
 class ProgramMatch:
     """A program or sub-command that the first `length` words name.
 
-    `known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the word
-    after them, is a pattern for file names. `effects`: the effects of options among them.
+    `is_known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the
+    word after them, is a pattern for file names. `effects`: the effects of options among them.
     """
 
     form: ProgramForm
     length: int
-    known: bool = True
+    is_known: bool = True
     safe: bool = True
     varies: bool = False
     effects: frozenset[str] = NO_EFFECTS
@@ -92,7 +92,7 @@ def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMat
         arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=globs.leading)
         position, word = arguments.operands[0] if arguments.operands else (len(words), "")
         varies = place.varies or any(place.length <= glob <= position for glob in globs.every)
-        is_known = place.known and not arguments.unknown and not varies
+        is_known = place.is_known and not arguments.unknown and not varies
         named_effects = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
         harmless = not named_effects and arguments.names <= (place.form.read_only or NO_EFFECTS)
         safe = place.safe and harmless and _has_harmless_values(place.form, arguments)
@@ -132,7 +132,7 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
     scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
     unread = unread or (scattered and (form.code or _takes_commands(form)))
     inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
-    is_known = place.known and not arguments.unknown and not unread and not scattered
+    is_known = place.is_known and not arguments.unknown and not unread and not scattered
     foreign = form.elevates or form.remote or form.elsewhere
     is_read_only = is_known and place.safe and not foreign and _is_read_only(form, arguments, bool(inner))
     if is_read_only and all(analysis.read_only for analysis in inside):
@@ -144,7 +144,7 @@ def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMa
     """Analyze a program that is read-only with any arguments except some options."""
     form = place.form
     does = _guess_effects(form, words[place.length :]) | _find_marked_effects(form, words[place.length :])
-    if place.known and place.safe and not does and not (form.effects and globs.leading):
+    if place.is_known and place.safe and not does and not (form.effects and globs.leading):
         return CommandAnalysis(read_only=True)
     hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
     why, may = _explain_effects(form, does or form.may), ALL_EFFECTS if hidden else form.may

@@ -198,7 +198,7 @@ def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled_count
         return ""
     if spelled_count >= len(words):
         return analysis.why if analysis.piped else ""
-    if place is None or not place.known or spelled_count < place.length:
+    if place is None or not place.is_known or spelled_count < place.length:
         return analysis.why
     if _changes_nothing(words, globs, place.length, spelled_count):
         return ""
