@@ -84,12 +84,12 @@ def _over_poll(ours: servers.Server, person: servers.Person, token: str, run: st
 
 def _read_until(link: socket.socket, text: bytes) -> None:
     link.settimeout(15)
-    got = b""
-    while text not in got:
+    data = b""
+    while text not in data:
         more = link.recv(1 << 16)
         if not more:
-            raise ConnectionError(f"the server closed before it sent {text!r}: {got[-500:]!r}")
-        got += more
+            raise ConnectionError(f"the server closed before it sent {text!r}: {data[-500:]!r}")
+        data += more
 
 
 # ---------------------------------------------------------------- calls over HTTP
@@ -140,10 +140,10 @@ def _post_repeatedly(port: int, number: int, deadline: float, took: list[float],
 
 
 def _read_status(link: socket.socket) -> int:
-    got = b""
-    while b"\r\n\r\n" not in got:
-        got += link.recv(1 << 16)
-    head, _, body = got.partition(b"\r\n\r\n")
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += link.recv(1 << 16)
+    head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
     while len(body) < length:
         body += link.recv(1 << 16)

@@ -19,10 +19,10 @@ class CardCounter(Drain):
         self.cards, self._tail = 0, b""
 
     def read(self) -> bytes:
-        got = super().read()
-        self.cards += (self._tail + got).count(b"<article ")
-        self._tail = got[-8:]  # one byte shorter than the text counted, so nothing counts twice
-        return got
+        piece = super().read()
+        self.cards += (self._tail + piece).count(b"<article ")
+        self._tail = piece[-8:]  # one byte shorter than the text counted, so nothing counts twice
+        return piece
 
 
 def measure_busy_page(report: Report, ours: servers.Server, person: servers.Person, *, quick: bool) -> None:

@@ -52,9 +52,9 @@ def _ours(ours: servers.Server, person: servers.Person, count: int, seconds: flo
         drain(watchers, SETTLE)
         before = sum(each.frames for each in watchers), sum(each.bytes for each in watchers)
         spent = send_repeatedly(ours, link, watchers, seconds, GROWS)
-        got = sum(each.frames for each in watchers) - before[0]
-        size = (sum(each.bytes for each in watchers) - before[1]) // max(got, 1)
-        return size, spent / max(got, 1) * 1e6
+        frame_count = sum(each.frames for each in watchers) - before[0]
+        size = (sum(each.bytes for each in watchers) - before[1]) // max(frame_count, 1)
+        return size, spent / max(frame_count, 1) * 1e6
     finally:
         for each in (link, *(each.link for each in watchers)):
             each.close()
@@ -84,8 +84,8 @@ def _base(base: servers.Server, kind: str, count: int, size: int, seconds: float
         while publisher.is_alive() and time.perf_counter() - began < seconds + 10:
             drain(watchers, 0.05)
         drain(watchers, 0.3)
-        got = sum(each.frames for each in watchers)
-        return (base.cpu() - cpu) / max(got, 1) * 1e6
+        frame_count = sum(each.frames for each in watchers)
+        return (base.cpu() - cpu) / max(frame_count, 1) * 1e6
     finally:
         for each in watchers:
             each.link.close()
@@ -123,10 +123,10 @@ def _measure_arrival(link, page: Drain, number: int) -> float:
     frame = {"type": "tool.input.available", "call_id": call, "tool": "read_file", "input": {"path": "a"}}
     began = time.perf_counter()
     link.sendall(load.frame(json.dumps(frame).encode()))
-    got, deadline = b"", began + 5
-    while call.encode() not in got and time.perf_counter() < deadline:
+    text, deadline = b"", began + 5
+    while call.encode() not in text and time.perf_counter() < deadline:
         with contextlib.suppress(BlockingIOError):
-            got = got[-200:] + page.read()
+            text = text[-200:] + page.read()
         time.sleep(0.0005)
     return time.perf_counter() - began
 

@@ -37,10 +37,10 @@ def open_socket(port: int, path: str, headers: dict[str, str] | None = None) -> 
     link.sendall("\r\n".join([*lines, "", ""]).encode())
     head = b""
     while b"\r\n\r\n" not in head:
-        got = link.recv(1)
-        if not got:
+        piece = link.recv(1)
+        if not piece:
             raise ConnectionError(head.decode())
-        head += got
+        head += piece
     if not head.startswith(b"HTTP/1.1 101"):
         raise ConnectionError(head.decode())
     return link
@@ -119,10 +119,10 @@ class Sender:
 
     def read(self) -> None:
         """Read acknowledgements; the last one has the total."""
-        got = self.link.recv(1 << 18)
-        if not got:
+        piece = self.link.recv(1 << 18)
+        if not piece:
             raise ConnectionError("the server closed a socket")
-        text = self._tail + got
+        text = self._tail + piece
         counts = _ACK.findall(text[-400:])
         if counts and text[-400:].rstrip()[-1:] == b"}":
             self.acked_count = max(self.acked_count, int(counts[-1]))
@@ -164,12 +164,12 @@ def wait_until_idle(senders: list[Sender], seconds: float = 10) -> None:
 def acknowledged(link: socket.socket, frames: int, seconds: float = 30) -> None:
     """Wait until that many frames of the connection are acknowledged."""
     link.settimeout(seconds)
-    got = b""
-    while not any(int(count) >= frames for count in _ACK.findall(got)):
+    text = b""
+    while not any(int(count) >= frames for count in _ACK.findall(text)):
         more = link.recv(1 << 16)
         if not more:
             raise ConnectionError("the server closed the connection before it acknowledged")
-        got = got[-100:] + more
+        text = text[-100:] + more
 
 
 class Drain:
@@ -185,25 +185,25 @@ class Drain:
 
     def read(self) -> bytes:
         """Read and count what has arrived."""
-        got = self.link.recv(1 << 18)
-        if not got:
+        piece = self.link.recv(1 << 18)
+        if not piece:
             raise ConnectionError("the server closed a watcher")
-        self.bytes += len(got)
-        self._count(got)
-        return got
+        self.bytes += len(piece)
+        self._count(piece)
+        return piece
 
-    def _count(self, got: bytes) -> None:
+    def _count(self, piece: bytes) -> None:
         position = 0
-        while position < len(got):
+        while position < len(piece):
             if self._need:
-                step = min(self._need, len(got) - position)
+                step = min(self._need, len(piece) - position)
                 if self._ping is not None:
-                    self._ping += got[position : position + step]
+                    self._ping += piece[position : position + step]
                 self._need -= step
                 position += step
                 self._pong()
                 continue
-            self._head += got[position : position + 1]
+            self._head += piece[position : position + 1]
             position += 1
             need = 2 if len(self._head) < 2 else {126: 4, 127: 10}.get(self._head[1] & 0x7F, 2)
             if len(self._head) == need and len(self._head) >= 2:
