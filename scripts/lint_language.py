@@ -18,7 +18,7 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,6 +70,7 @@ class WordList:
         self.user_phrases = PhraseList(data["user_phrases"])
         self.values: set[str] = set(data["values"])
         self.fields = set(data["names"].pop("fields").split())
+        self.participles = set(data["names"]["participles"].split())
         self.names = {name for words in data["names"].values() for name in words.split()}
         self.skipped_files: tuple[str, ...] = tuple(data["skip"]["files"])
         self.schema_files: set[str] = set(data["skip"]["schemas"])
@@ -120,18 +121,22 @@ def _find_all(words: WordList, paths: list[str]) -> Iterator[Offense]:
 def find_in_python(
     words: WordList, path: str, source: str, classes: dict[str, list[tuple[str, int]]]
 ) -> Iterator[Offense]:
-    """Yield the offenses of a module: its texts, and outside of tests its names and docstrings."""
+    """Yield the offenses of a module: its texts, names and docstrings.
+
+    In tests, participles are ruled out as names; other names and docstrings are free.
+    """
     tree = ast.parse(source)
     is_production = path.startswith(PRODUCTION)
     for line, text in read_texts(source, docstring_lines(tree), is_production):
         if text.strip("\"'") not in words.values:
             yield from words.phrases.find(path, line, text)
     if not is_production:
+        yield from find_names(path, tree, words.participles, frozenset())
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 yield from words.phrases.find(path, node.lineno, node.name.replace("_", " "))
     elif "/migrations/" not in path:
-        yield from find_names(words, path, tree)
+        yield from find_names(path, tree, words.names, words.fields)
         yield from find_long_first_lines(path, tree)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and "/management/" not in path and path not in words.schema_files:
@@ -168,8 +173,10 @@ def read_texts(source: str, docstrings: set[int], with_strings: bool) -> Iterato
         yield first, "\n".join(comment)
 
 
-def find_names(words: WordList, path: str, tree: ast.Module) -> Iterator[Offense]:
-    """Yield the bare participles, prepositions and pronouns among the names that a module binds."""
+def find_names(
+    path: str, tree: ast.Module, ruled_out: Collection[str], stored_fields: Collection[str]
+) -> Iterator[Offense]:
+    """Yield the names that a module binds and that are ruled out, except fields that are stored or served."""
     fields = {
         id(target)
         for node in ast.walk(tree)
@@ -184,8 +191,8 @@ def find_names(words: WordList, path: str, tree: ast.Module) -> Iterator[Offense
         for kind, name in bound_names(node):
             is_field = id(node) in fields or (kind == "attribute" and name in field_names)
             is_special_method = name.startswith("__")
-            is_stored = is_field and name in words.fields
-            if not is_stored and not is_special_method and name.strip("_").lower() in words.names:
+            is_stored = is_field and name in stored_fields
+            if not is_stored and not is_special_method and name.strip("_").lower() in ruled_out:
                 line: int = getattr(node, "lineno", 0)
                 yield Offense(path, line, f"name: {name.strip('_').lower()}", f"{kind} {name}")
 
