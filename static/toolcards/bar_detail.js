@@ -1,13 +1,22 @@
 // The call or the agent of the timeline under the pointer, or in focus, in one line at the edge of the window.
 import {writeText} from './clock.js';
 
-/** @param {Event} event */
-function showDetail(event) {
+/** @type {Element | null} the part that the line is about */
+let part = null;
+
+/** Write the detail as it is now: the picture may have changed since, or no longer have the part. */
+function writeDetail() {
   const line = document.getElementById('bar-detail');
-  const part = /** @type {Element} */ (event.target).closest?.('.timeline a[aria-label], .timeline [data-detail]');
+  if (!part?.isConnected) part = null;
   const text = part?.getAttribute('aria-label') ?? part?.getAttribute('data-detail') ?? '';
   line.hidden = !text;
   if (text) writeText(line, text);
+}
+
+/** @param {Event} event */
+function showDetail(event) {
+  part = /** @type {Element} */ (event.target).closest?.('.timeline a[aria-label], .timeline [data-detail]');
+  writeDetail();
 }
 
 /** Show the details of the timeline. */
@@ -15,4 +24,5 @@ export function startBarDetail() {
   if (!document.getElementById('bar-detail')) return;
   document.addEventListener('pointerover', showDetail);
   document.addEventListener('focusin', showDetail);
+  document.addEventListener('htmx:after:swap', writeDetail);
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, expect, let_pass, path_of, tell
-from tests.support.server import Server
+from tests.support.server import PATIENCE, Server
 
 pytestmark = NEEDS_BROWSER
 
@@ -51,6 +52,18 @@ def test_a_bar_says_what_it_is_under_the_pointer_and_in_focus(server: Server, vi
     page.wait_for_selector("#bar-detail", state="hidden")
     page.locator(".timeline svg a").nth(1).focus()
     page.wait_for_selector("#bar-detail >> text=Read")
+
+
+def test_what_a_bar_says_follows_its_call(server: Server, visit: Open, run: str) -> None:
+    call = {"call_id": "c1", "tool": "Read"}
+    with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
+        agent.send(json.dumps({"type": "tool.input.available", "input": {}, **call}))
+        agent.recv(PATIENCE)
+        page = visit(f"{path_of(run)}?tab=timeline")
+        page.locator(".timeline svg a").first.focus()
+        expect(page.locator("#bar-detail")).to_contain_text("running")
+        agent.send(json.dumps({"type": "tool.output.available", "call_id": "c1", "output": "x"}))
+        expect(page.locator("#bar-detail")).to_contain_text("done")
 
 
 @pytest.mark.sweep
