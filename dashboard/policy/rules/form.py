@@ -25,7 +25,10 @@ _ADVANCED = ("unless", "ask", "expires_at")
 
 
 class RuleForm(forms.Form):
-    """One rule of the draft. `advanced` has as JSON what the fields cannot express."""
+    """One rule of the draft. `advanced` has as JSON what the fields cannot express.
+
+    `based_on` identifies the rule that the person edited.
+    """
 
     effect = forms.ChoiceField(choices=EFFECTS, initial="ask", widget=forms.RadioSelect)
     tool = NamesField(
@@ -68,6 +71,7 @@ class RuleForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
         help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
     )
+    based_on = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

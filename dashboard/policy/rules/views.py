@@ -8,14 +8,19 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run, view_models
 from dashboard.policy.rules import call_rule
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
+from toolcards.client.common.canonical_json import digest
 from toolcards.gate import policy_draft
 from toolcards.models import DraftRule
+
+_RULE_CHANGED = "This rule has changed since you opened it. Save again to replace it with yours."
+_RULE_GONE = "This rule is no longer in the draft. Save again to add it."
 
 
 @require_http_methods(["GET", "POST"])
@@ -38,9 +43,26 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @needs(EDIT_POLICY)
 def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Change a rule of the draft."""
+    if request.method == "POST":
+        return _replace_rule(request, rule_id)
     row = get_object_or_404(DraftRule, rule_id=rule_id)
-    posted = [request.POST] if request.method == "POST" else []
-    form = RuleForm(*posted, initial=rule_to_fields(policy_draft.build_rule_document(row)), instead_of=rule_id)
+    rule = policy_draft.build_rule_document(row)
+    form = RuleForm(initial=rule_to_fields(rule) | {"based_on": digest(rule)}, instead_of=rule_id)
+    return _save_rule(request, form, {"rule": row})
+
+
+def _replace_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Save the rule, unless it has changed or gone since the page was opened: then keep what the person entered."""
+    posted = request.POST.copy()
+    row = DraftRule.objects.filter(rule_id=rule_id).first()
+    current = digest(policy_draft.build_rule_document(row)) if row else ""
+    based_on, posted["based_on"] = posted.get("based_on") or current, current
+    form = RuleForm(posted, instead_of=rule_id if row else "")
+    if row is None:
+        context = {"form": form, "new": True, "action": reverse("rule-new"), "error": _RULE_GONE}
+        return render(request, "policy/rule.html", context, status=409)
+    if based_on != current:
+        return render(request, "policy/rule.html", {"form": form, "rule": row, "error": _RULE_CHANGED}, status=409)
     return _save_rule(request, form, {"rule": row})
 
 

@@ -30,16 +30,16 @@ class TextForm(forms.Form):
 @needs(EDIT_POLICY)
 def edit_text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML; POST checks it, and `save` stores it."""
-    draft = policy_draft.load_draft()
+    text = write_with_comments(policy_draft.load_draft(), policy_store.load_draft_text())
+    current = digest(text)  # with the comments: they are people's work, too
     if request.method == "GET":
-        text = write_with_comments(draft, policy_store.load_draft_text())
-        return _render_editor(request, {"text": text, "based_on": digest(draft)}, [])
+        return _render_editor(request, {"text": text, "based_on": current}, [])
     form = TextForm(request.POST)
     if form.is_valid():
-        return _handle_text(request, form.cleaned_data, digest(draft))
+        return _handle_text(request, form.cleaned_data, current)
     message = "; ".join(str(error) for errors in form.errors.values() for error in errors)
     return _render_editor(
-        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "error": message}, [], 422
+        request, {"text": request.POST.get("text", ""), "based_on": current, "error": message}, [], 422
     )
 
 

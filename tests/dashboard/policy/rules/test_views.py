@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -10,6 +13,14 @@ from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 pytestmark = pytest.mark.django_db
+
+
+def encode(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a form as a browser sends them."""
+    return values | {
+        "tool": ", ".join(values["tool"]), "source": ", ".join(values["source"]), "agent": ", ".join(values["agent"]),
+        "advanced": json.dumps(values["advanced"]) if values["advanced"] else "",
+    }  # fmt: skip
 
 
 def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: PolicyVersion) -> None:
@@ -28,3 +39,30 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
     admin.post("/policy/rules/ask-edit/remove/")
     assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
     assert admin.post("/policy/rules/ask-edit/remove/").status_code == 404
+
+
+def test_a_rule_that_changed_while_it_was_edited_is_replaced_only_on_purpose(
+    admin: Client, first: PolicyVersion
+) -> None:
+    path = "/policy/rules/ask-edit/"
+    mine, theirs = (admin.get(path).context["form"].initial for _ in range(2))
+    assert admin.post(path, encode(theirs | {"effect": "deny"})).status_code == 302
+    refused = admin.post(path, encode(mine | {"reason": "My reason"}))
+    page = refused.content.decode()
+    assert refused.status_code == 409 and "has changed since you opened it" in page and "My reason" in page
+    assert DraftRule.objects.get(rule_id="ask-edit").effect == "deny"
+    again = mine | {"reason": "My reason", "based_on": refused.context["form"]["based_on"].value()}
+    assert admin.post(path, encode(again)).status_code == 302
+    assert policy_draft.build_rule_document(DraftRule.objects.get(rule_id="ask-edit"))["public_reason"] == "My reason"
+
+
+def test_a_rule_that_was_removed_while_it_was_edited_can_be_added_again(admin: Client, first: PolicyVersion) -> None:
+    path = "/policy/rules/ask-edit/"
+    mine = admin.get(path).context["form"].initial | {"reason": "My reason"}
+    admin.post(f"{path}remove/")
+    refused = admin.post(path, encode(mine))
+    page = refused.content.decode()
+    assert refused.status_code == 409 and "no longer in the draft" in page and 'action="/policy/rules/new/"' in page
+    assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
+    assert admin.post("/policy/rules/new/", encode(mine)).status_code == 302
+    assert DraftRule.objects.filter(rule_id="ask-edit").exists()

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from toolcards.core.policy.language.presets import PRESETS
-from toolcards.gate import policy_draft
+from toolcards.gate import policy_draft, policy_store
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +57,14 @@ def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) ->
     policy_draft.ensure_first_version()
     assert text(admin, "v: 1\nrules: []\n", based_on="0" * 64).status_code == 409
     assert policy_draft.load_draft()["rules"]
+
+
+def test_a_comment_that_another_person_saved_meanwhile_is_kept(admin: Client) -> None:
+    policy_draft.ensure_first_version()
+    mine = admin.get("/policy/draft/text/").context
+    assert text(admin, "# Theirs\n" + mine["text"]).status_code == 302
+    assert text(admin, "# Mine\n" + mine["text"], based_on=mine["based_on"]).status_code == 409
+    assert policy_store.load_draft_text().startswith("# Theirs")
 
 
 def test_checking_saves_nothing(admin: Client) -> None:
