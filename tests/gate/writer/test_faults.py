@@ -193,7 +193,39 @@ def failing_commit(place: int) -> Iterator[None]:
         yield
 
 
-FAULTS = {fault.__name__: fault for fault in (no_fault, failing_once, failing, full_disk, locked, failing_commit)}
+@contextmanager
+def lost_reply(place: int) -> Iterator[None]:
+    """The COMMIT happens, and its reply is lost."""
+    commit, commits = connection._commit, itertools.count()
+
+    def lose_once() -> None:
+        commit()
+        if next(commits) == 0:
+            raise OperationalError("server closed the connection unexpectedly")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "_commit", lose_once)
+        yield
+
+
+@contextmanager
+def ended_session(place: int) -> Iterator[None]:
+    """An administrator ends the session before the statement at this place."""
+    counts = itertools.count()
+
+    def execute(run: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if next(counts) == place:
+            with connection.copy().temporary_connection() as other:
+                other.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
+        return run(sql, params, many, context)
+
+    with connection.execute_wrapper(execute):
+        yield
+
+
+_OF_ALL = (no_fault, failing_once, failing, failing_commit)
+_OF_ONE = {"sqlite": (full_disk, locked), "postgresql": (lost_reply, ended_session)}
+FAULTS = {fault.__name__: fault for fault in (*_OF_ALL, *_OF_ONE[connection.vendor])}
 
 # ---------------------------------------------------------------- stories
 
@@ -216,11 +248,24 @@ batches = st.tuples(st.lists(works, min_size=1, max_size=4), st.sampled_from(lis
 def test_works_are_written_once_or_not_at_all(
     source: Source, an_approver: Any, policy: Any, story: list[tuple[list[Any], str, int]]
 ) -> None:
+    play(source, an_approver, policy, story)
+
+
+@pytest.mark.parametrize("tool", ["bash", "read", "wipe"])
+def test_a_call_is_decided_as_ever_whichever_statement_fails_first(
+    source: Source, an_approver: Any, policy: Any, tool: str
+) -> None:
+    for place in range(30):
+        play(source, an_approver, policy, [([("decide", 0, "c", tool)], "failing_once", place)])
+
+
+def play(source: Source, person: Any, policy: Any, story: list[tuple[list[Any], str, int]]) -> None:
+    """Play the story with an agent whose database fails and with one whose does not, and compare them."""
     number = next(_stories)
-    if not number:
+    if not gate.get_active_version_number():
         policy(POLICY)
     other = AgentKey.objects.ensure("tck_" + "o" * 43, name="an agent whose database never fails").source
-    world, model = World(source, an_approver, number), World(other, an_approver, number)
+    world, model = World(source, person, number), World(other, person, number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_commit, "PATIENCE", 0.02)
         patch.setattr(group_commit, "FIRST_PAUSE", 0.001)

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
+from toolcards.database import is_transient
 from toolcards.gate import memo
 from toolcards.models import Approval, Source
 
@@ -63,6 +64,32 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
     The owner of the source counts only if the terms allow the requester.
     """
     return len(find_eligible_voters(terms, source.owner_id))
+
+
+class VoterCount:
+    """Counts the people who may vote on calls of the source.
+
+    The evaluation of a policy takes any error for a denial. `check` raises that of a database that is away, so that the
+    call is decided again.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._failure: Exception | None = None
+
+    def __call__(self, terms: AskTerms) -> int:
+        """Return how many people may vote under these terms."""
+        try:
+            return count_eligible_voters(terms, self._source)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def check(self) -> None:
+        """Raise the error of a database that is temporarily unavailable."""
+        if is_transient(self._failure):
+            assert self._failure is not None
+            raise self._failure
 
 
 def find_eligible_voters(terms: AskTerms, owner: int | None) -> set[int]:

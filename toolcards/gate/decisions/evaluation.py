@@ -20,7 +20,7 @@ from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, Pol
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
-from toolcards.gate.decisions.eligibility import count_eligible_voters, list_asking_rules, list_identities
+from toolcards.gate.decisions.eligibility import VoterCount, list_asking_rules, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
@@ -164,17 +164,18 @@ def _decide(
         can_wait=can_wait,
         counts=_count_recent_calls(policy, memory, card, now),
     )
-    is_form = questions.is_form(card.tool.name)
+    is_form, count_voters = questions.is_form(card.tool.name), VoterCount(source)
     decision = policies_core.decide(
         policy,
         question,
         grants=grants.find_grants(question, memory.row, now),
         kill_switch=emergency.is_kill_switch_on(),
-        eligible=None if is_form else lambda terms: count_eligible_voters(terms, source),
+        eligible=None if is_form else count_voters,
     )
+    count_voters.check()
     decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(moment=question.moment)
     if is_form and decision.effect != Effect.DENY:
-        return forms.require_answer(decision, question, card.input, lambda terms: count_eligible_voters(terms, source))
+        return forms.require_answer(decision, question, card.input, count_voters)
     return decision
 
 
