@@ -3,9 +3,8 @@
 import {armCard} from './approve_guard.js';
 import {findBoard, flash, insertCard, removeCard} from './boards.js';
 import {isOutdated} from './card_order.js';
-import {signInAgain} from './connection.js';
 import {shortenPushed} from './card_lines.js';
-import {sayFailure} from './failed_requests.js';
+import {handleStrangeAnswer} from './failed_requests.js';
 import {forgetHeldCard, holdCard} from './held_cards.js';
 import {renewRows} from './runs_table.js';
 import {renewNumbers} from './statistics_table.js';
@@ -63,15 +62,6 @@ function putCard(card, style, list) {
   return insertCard(list, card);
 }
 
-/**
- * Handle an answer that holds no card: most likely the sign-in page.
- * @param {DocumentFragment} fragment
- */
-function handleStrangeAnswer(fragment) {
-  if (fragment.querySelector('input[name=password]')) signInAgain();
-  else sayFailure('The server sent an unexpected answer. Reload the page.');
-}
-
 /** Let htmx put cards into the page. Must run before htmx reads the page. */
 export function registerExtension() {
   htmx.registerExtension('toolcards', {
@@ -100,7 +90,7 @@ export function registerExtension() {
       if (style !== 'place' && style !== 'renew') return false;
       /** @type {HTMLElement[]} */
       const cards = [...fragment.querySelectorAll('article[id], section.wrote[id]')].map(card => /** @type {HTMLElement} */ (card));
-      if (!cards.length) handleStrangeAnswer(fragment);
+      if (!cards.length) handleStrangeAnswer(Boolean(fragment.querySelector('input[name=password]')));
       return cards.map(card => putCard(card, style, findBoard())).filter(Boolean);
     },
     // What the reader opened or closed stays so; what was not touched follows the server.

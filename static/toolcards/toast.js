@@ -66,6 +66,7 @@ export function showDecision(card, word) {
   const toast = findToast();
   clearTimeout(hideTimer);
   watcher?.disconnect();
+  toast.removeAttribute('data-failure');
   toast.dataset.card = decidedId = card.id;
   const about = Object.assign(document.createElement('span'), {className: 'cut'});
   const readPart = (/** @type {string} */ part) => card.querySelector(part)?.textContent || '';
@@ -83,10 +84,12 @@ export function showDecision(card, word) {
 /**
  * Show a short text.
  * @param {string} text
+ * @param {boolean} [isFailure] - whether it says that a press had no effect
  */
-export function showNote(text) {
+export function showNote(text, isFailure = false) {
   hideToast();
   const toast = findToast();
+  toast.toggleAttribute('data-failure', isFailure);
   delete toast.dataset.card;
   toast.textContent = text;
   toast.hidden = false;

@@ -259,6 +259,46 @@ def test_a_press_that_had_no_effect_says_so(server: Server, desk: Desk, run: str
     desk.put_back(page.context, server, {})
 
 
+@pytest.mark.parametrize("status", [0, 503, 403, 200])
+def test_an_answer_to_several_calls_that_had_no_effect_says_so(
+    server: Server, desk: Desk, run: str, status: int
+) -> None:
+    ask(server, run, f"{run}-1")
+    page = desk.open_page(server, {})
+    page.goto(f"{server.base}/approvals/")
+    page.locator(".queue .line input").first.check()
+    page.route("**/votes", lambda route: route.fulfill(status=status, body="<p>No") if status else route.abort())
+    page.locator("#batch-bar button[value=deny]").click()
+    expect(page.locator("#toast[data-failure]")).to_be_visible()
+    page.unroute("**/votes")
+    page.locator("#batch-bar button[value=deny]").click()
+    in_state(page, "output-denied", f"{run}-1")
+    ask(server, run, f"{run}-2")
+    armed(page, f"{run}-2")
+    expect(page.locator("#results")).to_be_visible()
+    page.route("**/vote", lambda route: route.abort())
+    card(page, f"{run}-2").locator("button[value=deny]").click()
+    expect(page.locator("#toast")).to_have_text("The server cannot be reached. Try again.")
+    expect(page.locator("#toast")).to_be_visible()
+    desk.put_back(page.context, server, {})
+
+
+@pytest.mark.parametrize("how", [{}, A_PHONE])
+def test_a_note_does_not_cover_that_the_link_is_lost(
+    server: Server, visit: Open, run: str, how: dict[str, Any]
+) -> None:
+    ask(server, run, f"{run}-1")
+    page = visit("/approvals/", **how)
+    armed(page, f"{run}-1")
+    page.context.set_offline(True)
+    page.evaluate("document.querySelector('[data-socket=me]')._htmx.ws.connection.socket.close()")
+    expect(page.locator(".bar-lost")).to_be_visible()
+    page.keyboard.press("z")
+    expect(page.locator("#toast")).to_be_visible()
+    bar, note = (page.locator(selector).bounding_box() for selector in (".bar-lost", "#toast"))
+    assert note["y"] >= bar["y"] + bar["height"] or bar["y"] >= note["y"] + note["height"]
+
+
 # ---------------------------------------------------------------- cards that the page keeps for later
 
 
