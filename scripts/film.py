@@ -26,7 +26,7 @@ from playwright.sync_api import Error, Page, sync_playwright
 try:
     from PIL import Image
 except ImportError:
-    sys.exit("scripts/film.py needs Pillow: install it with `.venv/bin/python -m pip install pillow`")
+    sys.exit("scripts/film.py needs Pillow: `pip --python .venv install pillow`")
 
 ROOT = Path(__file__).parents[1]
 RUN = "fix-checkout"

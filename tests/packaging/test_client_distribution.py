@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.installer import find_pip
 from tests.support.server import KEY, PATIENCE, ROOT, Server
 from toolcards import __version__
 
@@ -36,14 +37,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Environment:
-    """An empty virtual environment; packages are installed and removed by the pip of the tests."""
+    """An empty virtual environment; packages are installed and removed by a pip outside of it."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, with_pip=False)
         self.folder, self.python = folder, folder / "bin" / "python"
 
     def run_pip(self, *words: str | Path) -> None:
-        run(sys.executable, "-m", "pip", "--python", self.python, "-q", *words, cwd=self.folder)
+        run(*find_pip(), "--python", self.python, "-q", *words, cwd=self.folder)
 
     def install(self, wheel: Path) -> None:
         self.run_pip("install", "--no-index", "--no-deps", wheel)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.installer import find_pip
 from tests.support.server import PATIENCE, ROOT
 from toolcards import __version__
 
@@ -31,8 +32,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    install = ["-m", "pip", "--python", str(python), "install", "-q", "--no-index", "--no-deps", str(wheel)]
-    subprocess.run([sys.executable, *install], check=True, cwd=folder)
+    install = [*find_pip(), "--python", str(python), "install", "-q", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True, cwd=folder)
     (site_packages,) = (folder / "lib").glob("python*/site-packages")
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
