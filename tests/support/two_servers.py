@@ -148,8 +148,8 @@ class Story:
         self.site.stop_all(0, on=False)
         rows, cards = self.load_rows(), self.look_at_calls()
         assert [row[0] for row in rows if row[2]] == ["claimed"] * has_claimed
-        ended = [card for card in cards if card["state"].startswith("output-")]
-        assert len(ended) == len(cards) - has_claimed, cards
+        ended_cards = [card for card in cards if card["state"].startswith("output-")]
+        assert len(ended_cards) == len(cards) - has_claimed, cards
         assert [self.claim(0, row[4])[0] for row in rows if row[4]] == [410] * sum(bool(row[4]) for row in rows)
 
 

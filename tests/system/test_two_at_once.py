@@ -177,8 +177,8 @@ def test_calls_that_are_asked_about_as_break_glass_ends_are_counted_or_asked_abo
         wait_for_lock(site, thread)
         site.break_glass(1, on=False)
     thread.join(PATIENCE)
-    passed = site.fetch("SELECT passed FROM toolcards_breakglass ORDER BY id DESC LIMIT 1")[0][0]
-    assert answers[0]["decision"] == ("allow" if passed else "ask")
+    passed_calls = site.fetch("SELECT passed FROM toolcards_breakglass ORDER BY id DESC LIMIT 1")[0][0]
+    assert answers[0]["decision"] == ("allow" if passed_calls else "ask")
     assert story.ask(1, "e", "bash")[1]["decision"] == "ask"
 
 

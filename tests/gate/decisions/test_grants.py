@@ -214,36 +214,36 @@ def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Sourc
 def test_a_grant_of_a_person_who_may_not_vote_any_more_does_not_count(
     policy: Any, source: Source, an_approver: Any
 ) -> None:
-    policy(ASKING)
-    asked(source, "c")
+    policy(ASKING_POLICY)
+    decide(source, "c")
     granted(an_approver)
-    assert asked(source, "d")["decision"] == "allow"
+    assert decide(source, "d")["decision"] == "allow"
     groups = list(an_approver.groups.all())
     an_approver.groups.clear()
-    assert asked(source, "e")["decision"] == "deny"  # no one is left to ask
+    assert decide(source, "e")["decision"] == "deny"  # no one is left to ask
     an_approver.groups.set(groups)
-    assert asked(source, "f")["decision"] == "allow"
+    assert decide(source, "f")["decision"] == "allow"
     type(an_approver).objects.filter(pk=an_approver.pk).update(is_active=False)  # past all signals
-    assert asked(source, "g")["decision"] == "deny"
+    assert decide(source, "g")["decision"] == "deny"
 
 
 @pytest.mark.parametrize("kind", ["until", "run"])
 def test_the_grants_of_a_deactivated_person_are_revoked_and_stay_so(
     policy: Any, source: Source, a_person: Any, kind: str
 ) -> None:
-    policy(ASKING)
+    policy(ASKING_POLICY)
     ann, bob = a_person("approver", "ann"), a_person("approver", "bob")
-    asked(source, "c")
+    decide(source, "c")
     granted(ann, kind=kind)
     ann.is_active = False
     ann.save()
-    assert asked(source, "d")["decision"] == "ask"
+    assert decide(source, "d")["decision"] == "ask"
     row = AuditRow.objects.get(act="grant.revoked")
     assert row.details == {"grant": Grant.objects.get().pk, "rule": "r", "tool": "deploy", "given_by": "ann"}
     ann.is_active = True
     ann.save()
-    assert asked(source, "e")["decision"] == "ask" and AuditRow.objects.filter(act="grant.revoked").count() == 1
+    assert decide(source, "e")["decision"] == "ask" and AuditRow.objects.filter(act="grant.revoked").count() == 1
     vote(bob, "d", kind)
     bob.first_name = "Bob"
     bob.save()
-    assert asked(source, "f")["decision"] == "allow"
+    assert decide(source, "f")["decision"] == "allow"

@@ -47,11 +47,11 @@ def test_a_rule_that_changed_while_it_was_edited_is_replaced_only_on_purpose(
     path = "/policy/rules/ask-edit/"
     mine, theirs = (admin.get(path).context["form"].initial for _ in range(2))
     assert admin.post(path, encode(theirs | {"effect": "deny"})).status_code == 302
-    refused = admin.post(path, encode(mine | {"reason": "My reason"}))
-    page = refused.content.decode()
-    assert refused.status_code == 409 and "has changed since you opened it" in page and "My reason" in page
+    response = admin.post(path, encode(mine | {"reason": "My reason"}))
+    page = response.content.decode()
+    assert response.status_code == 409 and "has changed since you opened it" in page and "My reason" in page
     assert DraftRule.objects.get(rule_id="ask-edit").effect == "deny"
-    again = mine | {"reason": "My reason", "based_on": refused.context["form"]["based_on"].value()}
+    again = mine | {"reason": "My reason", "based_on": response.context["form"]["based_on"].value()}
     assert admin.post(path, encode(again)).status_code == 302
     assert policy_draft.build_rule_document(DraftRule.objects.get(rule_id="ask-edit"))["public_reason"] == "My reason"
 
@@ -60,9 +60,9 @@ def test_a_rule_that_was_removed_while_it_was_edited_can_be_added_again(admin: C
     path = "/policy/rules/ask-edit/"
     mine = admin.get(path).context["form"].initial | {"reason": "My reason"}
     admin.post(f"{path}remove/")
-    refused = admin.post(path, encode(mine))
-    page = refused.content.decode()
-    assert refused.status_code == 409 and "no longer in the draft" in page and 'action="/policy/rules/new/"' in page
+    response = admin.post(path, encode(mine))
+    page = response.content.decode()
+    assert response.status_code == 409 and "no longer in the draft" in page and 'action="/policy/rules/new/"' in page
     assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
     assert admin.post("/policy/rules/new/", encode(mine)).status_code == 302
     assert DraftRule.objects.filter(rule_id="ask-edit").exists()
