@@ -12,6 +12,7 @@
 const MAX_ANSWER_BYTES = 2 << 20;
 const MAX_ANSWER_DEPTH = 200;
 const GRACE_MS = 10_000; // after this a server without a complete answer counts as unreachable
+const SENDABLE = /^[ -~]*$/;
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 
 /** An answer that cannot be used; the message says why. */
@@ -31,6 +32,7 @@ export class UnusableAnswer extends Error {
  * @returns {Promise<Record<string, any>>}
  */
 export async function request(options, method, path, body, holdSeconds = 0) {
+  checkKey(options);
   const timeout = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, timeout.signal]) : timeout.signal;
   const init = {
@@ -73,8 +75,18 @@ export function findBase(options) {
  * @param {string} contentType
  */
 export function buildHeaders(options, contentType) {
-  const key = options.key ?? readEnvironment('TOOLCARDS_AGENT_KEY') ?? '';
-  return { authorization: `Bearer ${key}`, 'content-type': contentType, connection: 'close' };
+  return { authorization: `Bearer ${findKey(options)}`, 'content-type': contentType, connection: 'close' };
+}
+
+/** Throw if the key cannot be sent; the error of `fetch` would contain it. @param {HttpOptions} options */
+export function checkKey(options) {
+  if (SENDABLE.test(findKey(options))) return;
+  throw new Error('the agent key contains a line break or a character that no key has; copy the key again');
+}
+
+/** @param {HttpOptions} options */
+function findKey(options) {
+  return (options.key ?? readEnvironment('TOOLCARDS_AGENT_KEY') ?? '').trim();
 }
 
 /** @param {string} name @returns {string | undefined} */

@@ -6,7 +6,7 @@
 
 import { closeCalls } from './call-ids.mjs';
 import { nameRun } from './gate-client.mjs';
-import { buildHeaders, findBase, reportError } from './gate-http.mjs';
+import { buildHeaders, checkKey, findBase, reportError } from './gate-http.mjs';
 import { LineCutter, cutFrame } from './payload-limits.mjs';
 
 const MAX_SEND_MS = 5_000; // that the copy of a finished stream may still take
@@ -191,6 +191,7 @@ export async function waitForCall(run, callId) {
 
 /** @param {Options} options @param {object} init */
 async function post(options, init) {
+  checkKey(options);
   const { run, agent, protocol } = options;
   const query = new URLSearchParams({ protocol: protocol ?? 'ai-sdk', ...(run ? { run } : {}), ...(agent ? { agent } : {}) });
   const url = `${findBase(options)}/api/v1/ingest?${query}`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import uuid
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, plain
-from tests.support.javascript import CLIENTS, NODE, Node
+from tests.support.javascript import CLIENTS, NODE, ROOT, Node
 from tests.support.server import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="not here: Node.js")
@@ -247,3 +248,17 @@ def test_the_end_of_the_agents_own_time_is_said_to_be_that(node: Node, run: str,
         result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], seconds=0.5)
         assert result["ran"] == [] and "No one answered in time." in result["said"][0], result
         until(lambda: ("withdraw", {"timed_out": True}) in gate.requests)
+
+
+def test_the_model_does_not_read_a_key_that_cannot_be_sent() -> None:
+    code = """
+        const { request } = await import(process.argv[1]);
+        const ask = (key) => request({ url: 'http://127.0.0.1:9', key }, 'GET', '/').catch((error) => error.message);
+        console.log(JSON.stringify([await ask('tck_secret\\nsecond line'), await ask('tck_secret\\r\\n')]));
+    """
+    assert NODE is not None
+    module = (ROOT / "static/clients/gate-http.mjs").as_uri()
+    completed = subprocess.run([NODE, "--input-type=module", "-e", code, module], capture_output=True, text=True)
+    of_bad_key, unreachable = json.loads(completed.stdout)
+    assert "copy the key again" in of_bad_key and "tck_secret" not in of_bad_key
+    assert "copy the key" not in unreachable and "tck_secret" not in unreachable

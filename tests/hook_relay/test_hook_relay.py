@@ -56,6 +56,13 @@ def test_a_server_that_hangs_is_given_up_after_a_second_by_what_only_tells(monke
         assert "did not receive PostToolUse" in send_hook(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
 
 
+def test_the_model_does_not_read_a_key_that_cannot_be_sent(gate: Gate, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("tck_secret\nsecond line\n")
+    data = json.dumps(hook("PreToolUse"))
+    completed = run(data, "claude-code", "--url", gate.url, "--key-file", str(tmp_path / "key"))
+    assert "tck_secret" not in completed.stdout + completed.stderr and not lets_run(json.loads(completed.stdout))
+
+
 # ---------------------------------------------------------------- the command
 def run(text: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "manage.py"), "hook", *words]

@@ -43,7 +43,7 @@ class Toolcards:
 
     def __init__(self, url: str = "", key: str = "", *, timeout: float = 10, keep_alive: bool = True) -> None:
         self.url = (url or os.environ.get("TOOLCARDS_URL") or "http://127.0.0.1:8000").rstrip("/")
-        self.key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
+        self.key = (key or os.environ.get("TOOLCARDS_AGENT_KEY", "")).strip()  # files end with a line break
         self.timeout = timeout
         self._http = HttpClient(self.url, {"Authorization": f"Bearer {self.key}"}, keep_alive=keep_alive)
         self._submitted = SubmittedCalls()

@@ -186,5 +186,16 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
 
 @pytest.mark.parametrize("header", ["a\r\nX: y", "ключ"])
 def test_a_key_that_is_no_header_is_unreachable_and_no_crash(header: str) -> None:
-    with Gate() as gate, pytest.raises(Unreachable):
+    with Gate() as gate, pytest.raises(Unreachable) as raised:
         HttpClient(gate.url, {"Authorization": f"Bearer {header}"}, keep_alive=True).request("GET", "/", None, 5)
+    assert "copy the key again" in str(raised.value) and header not in str(raised.value)
+
+
+def test_a_key_with_the_line_break_of_its_file_is_a_key() -> None:
+    with Gate() as gate:
+        assert asks(Toolcards(gate.url, "key\r\n", timeout=PATIENCE), 1)
+
+
+def test_a_denial_does_not_show_the_model_a_key_that_cannot_be_sent() -> None:
+    decision = Toolcards("http://127.0.0.1:9", "tck_secret\nsecond line").decide("r1", "c1", "bash", {})
+    assert decision.effect == "deny" and "tck_secret" not in decision.text and "copy the key again" in decision.text

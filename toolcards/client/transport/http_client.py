@@ -27,12 +27,14 @@ from urllib.parse import urlsplit
 
 from ..common.json_text import parse_strict_object
 
-__all__ = ["LONGEST_ANSWER", "HttpClient", "Unreachable"]
+__all__ = ["LONGEST_ANSWER", "UNSENDABLE_KEY", "HttpClient", "Unreachable"]
 
 LONGEST_ANSWER = 2 << 20  # bytes of one answer, its head included
 IDLE = 30.0  # seconds that an unused connection is kept
 MAX_IDLE = 8  # connections
+UNSENDABLE_KEY = "the agent key contains a line break or a character that no key has; copy the key again"
 _JSON = re.compile(r"application/json\s*(;\s*charset\s*=\s*\"?utf-8\"?\s*)?", re.IGNORECASE)
+_SENDABLE = re.compile(r"[ -~]*")
 _CLOSED_ERRORS = (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
@@ -59,6 +61,9 @@ class HttpClient:
     def request(self, method: str, path: str, body: bytes | None, seconds: float) -> dict[str, Any]:
         """Return the JSON object of a 200 within `seconds`; raises Unreachable otherwise."""
         request = _Request(method, self._path + path, body, self._headers, time.monotonic() + seconds)
+        for name, value in self._headers.items():  # `http.client` would put the value, a key, into its error
+            if not _SENDABLE.fullmatch(value):
+                raise Unreachable(UNSENDABLE_KEY if name == "Authorization" else f"the header {name} cannot be sent")
         try:
             connection = self._idle.take()
             if connection is None:
