@@ -5,6 +5,7 @@ Answers that cannot be used are in bad_answers.py.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,63 @@ def test_a_decision_of_no_question_is_neither_waited_for_nor_claimed() -> None:
     cards = Toolcards("http://127.0.0.1:9", "key")
     assert cards.wait(Decision("ask", call_id="c1", approval="apr_1")).effect == "deny"
     assert cards.claim(Decision("allow", call_id="c1", permit="prm_1")).effect == "deny"
+
+
+def test_an_argument_that_hides_another_does_not_run() -> None:
+    """The page would show one `path`, and the function would use the other."""
+    ran: list[Any] = []
+    with Gate({"bash": "allow"}) as gate:
+
+        @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool="bash")
+        def delete(path: str, /, **options: Any) -> None:
+            ran.append((path, options))
+
+        with pytest.raises(TypeError, match="'path'"):
+            delete("/etc", path="/tmp/x")
+        with pytest.raises(Denied, match="duplicate key"):
+            delete("/etc", names={1: "shown", "1": "hidden"})
+        assert ran == []
+        delete("/tmp/x", force=True)
+    assert ran == [("/tmp/x", {"force": True})]
+
+
+async def test_a_wrapped_async_function_is_reported_when_it_has_run() -> None:
+    with Gate({"bash": "allow"}) as gate:
+
+        async def fetch(path: str) -> str:
+            assert "result" not in gate.stages()  # not before it ran
+            if path == "/":
+                raise OSError("gone")
+            return f"ran {path}"
+
+        @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool="bash")
+        def wrapped(path: str) -> Any:
+            return fetch(path)
+
+        assert await wrapped("/tmp") == "ran /tmp"
+        gate.asked.clear()
+        with pytest.raises(OSError, match="gone"):
+            await wrapped("/")
+        assert gate.asked[-1][1]["error"]["message"] == "gone"
+
+
+def test_tools_run_async_functions_in_plain_code_and_wrapped_ones_in_async_code() -> None:
+    async def bash(command: str) -> str:
+        await asyncio.sleep(0)
+        return f"ran {command}"
+
+    def wrapped(command: str) -> Any:
+        return bash(command)
+
+    async def call_all(cards: Toolcards, tools: Tools) -> list[Any]:
+        async with cards.run("r2", linger=PATIENCE):
+            return [(await tools.acall(name, {"command": "ls"}, name)).value for name in ("bash", "wrapped")]
+
+    with Gate({"bash": "allow", "wrapped": "allow"}) as gate:
+        cards, tools = Toolcards(gate.url, "key", timeout=PATIENCE), Tools({"bash": bash, "wrapped": wrapped})
+        with cards.run("r1", linger=PATIENCE):
+            assert [tools.call(name, {"command": "ls"}, name).value for name in ("bash", "wrapped")] == ["ran ls"] * 2
+        assert asyncio.run(call_all(cards, tools)) == ["ran ls"] * 2
 
 
 def test_gated_refuses_generators() -> None:

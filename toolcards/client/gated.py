@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -129,7 +129,10 @@ class _Guard:
         _require_allowed(decision, attempt)
         try:
             binding = self._bind_allowed(decision, inputs, args, kwargs)
-            output = self._check_output(self.function(*binding.args, **binding.kwargs))
+            output = self.function(*binding.args, **binding.kwargs)
+            if inspect.iscoroutine(output):  # a plain function that wraps an async one: it has not run yet
+                return self._finish(output, attempt, decision)
+            output = self._check_output(output)
         except BaseException as error:
             attempt.fail(error)
             self.cards.result(run, call_id, attempt=decision.attempt, **_format_outcome(error))
@@ -148,9 +151,19 @@ class _Guard:
             attempt.settle("aborted")
             raise
         _require_allowed(decision, attempt)
-        try:
+
+        async def run_function() -> Any:
             binding = self._bind_allowed(decision, inputs, args, kwargs)
-            output = self._check_output(await self.function(*binding.args, **binding.kwargs))
+            return await self.function(*binding.args, **binding.kwargs)
+
+        return await self._finish(run_function(), attempt, decision)
+
+    async def _finish(self, work: Awaitable[Any], attempt: Attempt, decision: Decision) -> Any:
+        """Run the rest of the function, and report its result."""
+        assert decision.question is not None  # an allow has one
+        run, call_id = decision.question.run, decision.call_id
+        try:
+            output = self._check_output(await work)
         except BaseException as error:
             attempt.fail(error)
             report = run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, **_format_outcome(error))
@@ -237,6 +250,8 @@ def _name_arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> dic
     for name, value in binding.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
+            if hidden := sorted(arguments.keys() & value.keys()):  # of a positional-only parameter
+                raise TypeError(f"two arguments are named {hidden[0]!r}, so the call cannot be shown")
             arguments |= value
         else:
             arguments[name] = list(value) if kind is inspect.Parameter.VAR_POSITIONAL else value

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
@@ -22,7 +22,7 @@ from .decisions.answers import Decision
 from .framework_support.call_registry import CallRegistry, deny_without_run, find_registry, format_denial
 from .framework_support.tracked_call import TrackedCall
 from .stream import Run, current
-from .transport.threads import run_in_thread
+from .transport.threads import get_background_loop, run_in_loop, run_in_thread
 from .values import repair_loop
 from .values.failures import is_interruption
 from .values.jsonable import to_jsonable
@@ -81,6 +81,8 @@ class Tools:
             return refusal
         try:
             value = self._functions[usable.tool](**arguments)
+            if inspect.isawaitable(value):  # an async function, or a wrapper of one
+                value = run_in_loop(_wait_for(value), get_background_loop())
         except BaseException as error:
             return _answer_failed(call, error)
         return self._report_output(call, usable.tool, value)
@@ -102,6 +104,8 @@ class Tools:
         try:
             waits = inspect.iscoroutinefunction(function)
             value = await (function(**arguments) if waits else run_in_thread(function, **arguments))
+            if inspect.isawaitable(value):
+                value = await value
         except BaseException as error:
             return _answer_failed(call, error)
         return self._report_output(call, usable.tool, value)
@@ -140,6 +144,10 @@ class Tools:
         if registry is not None:
             registry.invalid(call_id, tool, to_jsonable(args), words, trouble.code)
         return registry, Repair(tool, value, ""), Answer("output-error", words)
+
+
+async def _wait_for(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 def _parse_arguments(args: Any) -> Any:

@@ -29,7 +29,7 @@ def parse_strict_object(data: bytes) -> dict[str, Any]:
             data.decode("utf-8"),
             parse_constant=_refuse,
             parse_float=_parse_finite,
-            object_pairs_hook=_refuse_duplicates,
+            object_pairs_hook=build_object,
         )
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # raises UnicodeEncodeError for half a pair
     except RecursionError:
@@ -70,7 +70,8 @@ def _is_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; raises ValueError for a duplicate key."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("an object has a duplicate key")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.canonical_json import call_digest, digest
+from ..common.json_text import build_object
 
 __all__ = ["CallRequest", "SubmittedCalls", "Tool"]
 
@@ -68,7 +69,7 @@ class CallRequest:
 
         Raises TypeError or ValueError if the arguments or the tool have no canonical form.
         """
-        value = json.loads(json.dumps(args, allow_nan=False))
+        value = json.loads(json.dumps(args, allow_nan=False), object_pairs_hook=build_object)
         request = cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered_names))
         request.digest_of({}, request.tool)  # raises for a name that no answer could be compared with
         return request
