@@ -124,6 +124,19 @@ def test_a_call_that_waits_is_answered_as_an_event_stream(gate: Gate, proxy: Pro
     assert json.loads(body.rpartition(b"data: ")[2])["result"] == {"content": []} and len(proxy.received) == 1
 
 
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_a_canceled_call_is_withdrawn_and_never_runs(gate: Gate, proxy: Proxy, in_batch: bool) -> None:
+    gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
+    caller = threading.Thread(target=proxy.post, args=(call("mail", to="me"),))
+    caller.start()
+    until(lambda: "poll" in gate.stages())
+    cancellation = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert proxy.post([cancellation] if in_batch else cancellation)[0] == 202
+    until(lambda: "withdraw" in gate.stages())
+    caller.join()
+    assert proxy.received == []
+
+
 @pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
 def test_a_page_of_another_origin_reaches_nothing(proxy: Proxy, header: dict[str, str]) -> None:
     status, _, _ = proxy.post(call("read"), **header)

@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 
 from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event
 from toolcards.mcp.http.forms import FormRelay
-from toolcards.mcp.http.sessions import GatewaySessions
+from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations
 from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CALL,
-    CANCELLED,
     INVALID_REQUEST,
     PARSE_ERROR,
     Message,
@@ -94,13 +93,8 @@ class Handler(BaseHTTPRequestHandler):
             self._hold(session, message)
         elif contains_call(message):
             self._answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
-        elif isinstance(message, dict) and message.get("method") == CANCELLED:
-            if session.cancel(get_object(message, "params").get("requestId")):
-                if not session.has_open_calls():
-                    session.elicitations.cancel_all()
-                self._forward(message, session)
-            else:
-                self._answer(202, None)
+        elif (message := pass_cancellations(session, message)) is None:
+            self._answer(202, None)
         else:
             if is_request(message):
                 session.note_request(message)

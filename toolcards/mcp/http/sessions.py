@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from toolcards.client import Toolcards
 from toolcards.mcp.elicitation import AUTO
+from toolcards.mcp.messages import CANCELLED, get_object
 from toolcards.mcp.session import Session
 
 MAX_SESSIONS = 1_000
@@ -50,3 +52,19 @@ class GatewaySessions:
         """End every session."""
         for number in list(self._sessions):
             self.end(number)
+
+
+def pass_cancellations(session: Session, message: Any) -> Any:
+    """Cancel the calls that the message cancels, in a batch too.
+
+    Return what the server must get, None for nothing.
+    """
+    if isinstance(message, list):
+        return [each for each in message if pass_cancellations(session, each) is not None] or None
+    if message.get("method") != CANCELLED:
+        return message
+    if not session.cancel(get_object(message, "params").get("requestId")):
+        return None
+    if not session.has_open_calls():
+        session.elicitations.cancel_all()
+    return message

@@ -112,12 +112,18 @@ class StdioRelay:
 
     def _receive_batch(self, batch: list[Any]) -> None:
         """Forward a batch (protocol 2025-03-26) without its calls, which are answered one by one."""
-        other_messages = [each for each in batch if isinstance(each, dict) and each.get("method") != CALL]
+        other_messages: list[Message] = []
         for each in batch:
+            method = each.get("method") if isinstance(each, dict) else CALL
             if is_request(each, CALL):
                 self._hold(each)
-            elif is_request(each):
-                self._session.note_request(each)
+            elif method == CANCELLED:
+                if self._session.cancel(get_object(each, "params").get("requestId")):
+                    other_messages.append(self._forms.cancel(each))
+            elif method != CALL:
+                if is_request(each):
+                    self._session.note_request(each)
+                other_messages.append(each)
         if other_messages:
             self._write_server(other_messages)
 
