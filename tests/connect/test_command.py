@@ -82,6 +82,34 @@ def test_a_dry_run_and_a_denial_leave_nothing_behind(
 
 
 @pytest.mark.django_db
+def test_a_failure_before_anything_is_written_leaves_no_key(
+    server: Server, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(question: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupt)
+    assert "Nothing was written" in ran("claude-code", "--url", server.base)
+    (at_home / ".claude").mkdir()
+    (at_home / ".claude" / "settings.json").write_text("// a note\n{}")
+    with pytest.raises(CommandError, match="not valid JSON"):
+        ran("claude-code", "--yes", "--url", server.base)
+    assert not AgentKey.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("words", "why"), [
+    (["claude-code", "--key", "“tck”"], "does not accept this key"),
+    (["acp", "--agent", "it's"], "is not a command"),
+    (["claude-code", "--wait", "nan"], "--wait"),
+])  # fmt: skip
+def test_words_that_make_no_sense_are_said(server: Server, at_home: Path, words: list[str], why: str) -> None:
+    with pytest.raises(CommandError, match=why):
+        ran(*words, "--yes", "--url", server.base)
+    assert not (at_home / ".claude").exists()
+
+
+@pytest.mark.django_db
 def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -> None:
     with pytest.raises(CommandError, match="does not accept this key"):
         ran("claude-code", "--yes", "--url", server.base, "--key", "tck_nobodys")

@@ -10,7 +10,7 @@ The command, the connect page and the README's table are made from `RECIPES`.
 
 from __future__ import annotations
 
-from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, write_changes
+from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, Unwritable, write_changes
 from toolcards.connect.programs import (
     acp,
     claude_code,
@@ -41,4 +41,7 @@ def get_recipe(name: str) -> Recipe:
     raise KeyError(name)
 
 
-__all__ = ["RECIPES", "Abilities", "Change", "Recipe", "Snippet", "Target", "Unreadable", "get_recipe", "write_changes"]
+__all__ = [
+    "RECIPES", "Abilities", "Change", "Recipe", "Snippet", "Target", "Unreadable", "Unwritable", "get_recipe",
+    "write_changes",
+]  # fmt: skip

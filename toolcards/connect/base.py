@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 import shutil
@@ -23,6 +24,10 @@ CODING_GUIDE = "docs/connect-coding-agents.md"
 
 class Unreadable(Exception):
     """A file that a recipe must edit but cannot parse; it is left unchanged."""
+
+
+class Unwritable(Exception):
+    """A file that cannot be written, or that changed since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,9 @@ def read_json(path: Path) -> tuple[str | None, dict[str, Any]]:
     if text is None or not text.strip():
         return text, {}
     try:
-        value = json.loads(text, object_pairs_hook=_refuse_duplicate_keys)
+        value = json.loads(
+            text, object_pairs_hook=_refuse_duplicate_keys, parse_float=_parse_finite, parse_constant=_parse_finite
+        )
     except ValueError as error:
         raise Unreadable(f"{path} is not valid JSON ({error}). It was not changed. Fix it and try again.") from error
     if not isinstance(value, dict):
@@ -180,26 +187,43 @@ def format_json(value: dict[str, Any], like: str | None) -> str:
     text = like or ""
     indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
     plain = json.dumps(value, indent=indent[1] if indent else 2, ensure_ascii=text.isascii() and "\\u" in text)
-    return plain + ("\n" if not text.strip() or text.endswith("\n") else "")
+    plain += "\n" if not text.strip() or text.endswith("\n") else ""
+    return plain.replace("\n", "\r\n") if "\r\n" in text else plain  # line ends of Windows
 
 
 def write_changes(changes: Iterable[Change]) -> None:
-    """Write the files that change, each one atomically."""
-    for change in changes:
-        if not change.is_needed:
-            continue
-        target = change.path.resolve()  # settings are often links into a dotfiles folder
-        if change.after is None:
-            target.unlink(missing_ok=True)
-            _remove_empty_folders(target.parent, change.prune_root)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o600 if change.secret or not target.exists() else target.stat().st_mode & 0o777
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Write the files that change, each one atomically.
+
+    Raises Unwritable; if a file changed since it was read, nothing is written.
+    """
+    pending = [change for change in changes if change.is_needed]
+    for change in pending:
+        if read(change.path) != change.before:
+            raise Unwritable(f"{change.path} was changed by another program. Nothing was written. Try again.")
+    for change in pending:
+        try:
+            _write(change)
+        except OSError as error:
+            raise Unwritable(f"{change.path} cannot be written: {error}. Fix it and try again.") from error
+
+
+def _write(change: Change) -> None:
+    target = change.path.resolve()  # settings are often links into a dotfiles folder
+    if change.after is None:
+        target.unlink(missing_ok=True)
+        _remove_empty_folders(target.parent, change.prune_root)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = 0o600 if change.secret or not target.exists() else target.stat().st_mode & 0o777
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(change.after)
         Path(name).chmod(mode)
         Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _remove_empty_folders(folder: Path, root: Path | None) -> None:
@@ -212,6 +236,17 @@ def _remove_empty_folders(folder: Path, root: Path | None) -> None:
             return
         folder.rmdir()
         folder = folder.parent
+
+
+def _parse_finite(number: str) -> float:
+    """Return the number; raises ValueError if it is not finite.
+
+    It would be written as `Infinity`, which is not JSON.
+    """
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is too large for a number")
+    return value
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

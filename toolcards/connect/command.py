@@ -7,6 +7,7 @@ It needs no Django. On the server's own computer the management command passes i
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import subprocess
@@ -95,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_url: str) -> None:
     )
     parser.add_argument("--only-probe", action="store_true", help="write nothing, only send a probe call")
     parser.add_argument(
-        "--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (default: 300)"
+        "--wait", type=parse_seconds, default=300.0, help="seconds to wait for the probe's answer (default: 300)"
     )
 
 
@@ -107,15 +108,33 @@ def run_connect(options: argparse.Namespace, keys: KeyStore, write: Callable[[st
     folder = str(options.project or (Path.cwd() if recipe.by_project else ""))
     if recipe.by_project and CHECKOUT.exists() and Path(folder).resolve() == CHECKOUT.parent:
         raise ConnectFailed(f"{recipe.title} is connected in the folder of your code. Name that folder with --project.")
-    project, agent = Path(folder).resolve() if folder else None, tuple(shlex.split(options.agent))
+    project, agent = Path(folder).resolve() if folder else None, _split_command(options.agent)
     config = Path(options.config).resolve() if options.config else None
     target = connect.Target(options.url.rstrip("/"), options.key, project, Path.home(), agent, config)
     command = _Command(recipe, options, keys, write)
     act = command.undo if options.undo else command.probe_only if options.only_probe else command.connect_program
     try:
         act(target)
-    except (connect.Unreadable, ProbeFailed) as error:
+    except (connect.Unreadable, connect.Unwritable, ProbeFailed) as error:
         raise ConnectFailed(str(error)) from error
+
+
+def parse_seconds(text: str) -> float:
+    """Return the number of seconds.
+
+    Raises ValueError unless it is finite and not negative.
+    """
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+def _split_command(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConnectFailed(f"--agent {text!r} is not a command: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +148,34 @@ class _Command:
 
     def connect_program(self, target: Target) -> None:
         target, new_key = self._with_key(target)
-        changes = self.recipe.plan(target)
-        if not any(change.is_needed for change in changes):
-            self.write(f"{self.recipe.title} is already connected. Nothing to do.")
-        elif not self._confirm(changes):
-            if new_key:
-                self.keys.discard(new_key)
+        try:
+            is_connected = self._write_files(target)
+        except BaseException:
+            self._discard(new_key)
+            raise
+        if not is_connected:
+            self._discard(new_key)
             return
-        else:
-            connect.write_changes(changes)
-            self._report_written(target, changes)
         if self.recipe.find_warning and (warning := self.recipe.find_warning(target)):
             self.write(f"Warning: {warning}")
         self._print_snippets()
         self._probe(target)
+
+    def _write_files(self, target: Target) -> bool:
+        """Write the files after confirmation; return whether the program is connected."""
+        changes = self.recipe.plan(target)
+        if not any(change.is_needed for change in changes):
+            self.write(f"{self.recipe.title} is already connected. Nothing to do.")
+            return True
+        if not self._confirm(changes):
+            return False
+        connect.write_changes(changes)
+        self._report_written(target, changes)
+        return True
+
+    def _discard(self, new_key: str) -> None:
+        if new_key:
+            self.keys.discard(new_key)
 
     def probe_only(self, target: Target) -> None:
         key = target.key or self.recipe.read_key(target)
@@ -206,7 +239,7 @@ class _Command:
             return True
         try:
             answer = input("Write this? [y/N] ")
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
             answer = ""
         if answer.strip().lower() not in {"y", "yes"}:
             self.write("Nothing was written.")

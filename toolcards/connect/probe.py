@@ -190,7 +190,7 @@ class _Server:
             raise ProbeFailed(f"{url} is not a server address; use http://… or https://….")
         self._open = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._path = parts.netloc, parts.path.rstrip("/")
-        self._key, self._url, self.agent = key, url, agent
+        self._key, self._url, self.agent = key.strip(), url, agent
         self.client = Toolcards(url, key)
 
     def hook(self, payload: dict[str, Any], wait: float = 10.0) -> dict[str, Any]:
@@ -218,13 +218,15 @@ class _Server:
         kind: str = "",
         may_refuse: bool = False,
     ) -> dict[str, Any]:
+        if not self._key.isascii() or not self._key.isprintable():  # no key has such characters
+            raise _KeyRefused(NO_KEY)
         connection = self._open(self._host, timeout=wait + 15)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": kind or "application/json"}
         try:
             connection.request("POST", f"{self._path}{path}?{urlencode(query)}", text, headers)
             response = connection.getresponse()
             text = response.read().decode("utf-8", "replace")
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise ProbeFailed(
                 f"Cannot reach Toolcards at {self._url} ({error}). Start it with `toolcards serve`."
             ) from error

@@ -119,6 +119,39 @@ def test_undo_gives_back_what_was_there(target: connect.Target, before: Any, ind
         assert before == {}
 
 
+def test_line_ends_of_windows_stay(target: connect.Target) -> None:
+    text = json.dumps(OTHERS, indent=2).replace("\n", "\r\n") + "\r\n"
+    settings(target).write_bytes(text.encode())
+    connect.write_changes(CLAUDE.plan(target))
+    written = settings(target).read_bytes()
+    assert b"hook claude-code" in written and written.count(b"\n") == written.count(b"\r\n")
+    connect.write_changes(CLAUDE.undo(target))
+    assert settings(target).read_bytes().decode() == text
+
+
+def test_what_a_program_wrote_meanwhile_is_not_overwritten(target: connect.Target) -> None:
+    """A person confirms a diff; Claude Code stores a permission before the answer."""
+    changes = CLAUDE.plan(target)
+    settings(target).write_text('{"permissions": {"allow": ["Bash(ls)"]}}')
+    with pytest.raises(connect.Unwritable, match="Try again"):
+        connect.write_changes(changes)
+    assert settings(target).read_text() == '{"permissions": {"allow": ["Bash(ls)"]}}' and not key_file(target).exists()
+    connect.write_changes(CLAUDE.plan(target))
+    assert json.loads(settings(target).read_text())["permissions"] == {"allow": ["Bash(ls)"]}
+
+
+def test_a_file_that_cannot_be_written_is_named_and_leaves_no_parts(
+    target: connect.Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, other: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(connect.Unwritable, match=r"claude-code\.key cannot be written: .*No space left"):
+        connect.write_changes(CLAUDE.plan(target))
+    assert list(key_file(target).parent.iterdir()) == [] and not settings(target).exists()
+
+
 def test_undo_leaves_what_others_added_meanwhile(target: connect.Target) -> None:
     connect.write_changes(CLAUDE.plan(target))
     payload = json.loads(settings(target).read_text())
@@ -135,7 +168,17 @@ def test_undo_of_nothing_is_nothing(target: connect.Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"a":1,"a":2}', "// a note\n{}", '{"hooks": []}', '{"hooks": {"Stop": {}}}']
+    "text",
+    [
+        "{",
+        "[]",
+        '{"a":1,"a":2}',
+        "// a note\n{}",
+        '{"a": 1e400}',
+        '{"a": NaN}',
+        '{"hooks": []}',
+        '{"hooks": {"Stop": {}}}',
+    ],
 )
 def test_a_file_that_cannot_be_read_is_not_touched(target: connect.Target, text: str) -> None:
     settings(target).write_text(text)
