@@ -132,14 +132,14 @@ async def test_a_wrapped_async_function_is_reported_when_it_has_run() -> None:
             return f"ran {path}"
 
         @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1", tool="bash")
-        def wrapped(path: str) -> Any:
+        def fetch_later(path: str) -> Any:
             return fetch(path)
 
-        assert await wrapped("/tmp") == "ran /tmp"
-        gate.asked.clear()
+        assert await fetch_later("/tmp") == "ran /tmp"
+        gate.requests.clear()
         with pytest.raises(OSError, match="gone"):
-            await wrapped("/")
-        assert gate.asked[-1][1]["error"]["message"] == "gone"
+            await fetch_later("/")
+        assert gate.requests[-1][1]["error"]["message"] == "gone"
 
 
 def test_tools_run_async_functions_in_plain_code_and_wrapped_ones_in_async_code() -> None:
@@ -147,17 +147,19 @@ def test_tools_run_async_functions_in_plain_code_and_wrapped_ones_in_async_code(
         await asyncio.sleep(0)
         return f"ran {command}"
 
-    def wrapped(command: str) -> Any:
+    def bash_later(command: str) -> Any:
         return bash(command)
 
     async def call_all(cards: Toolcards, tools: Tools) -> list[Any]:
         async with cards.run("r2", linger=PATIENCE):
-            return [(await tools.acall(name, {"command": "ls"}, name)).value for name in ("bash", "wrapped")]
+            return [(await tools.acall(name, {"command": "ls"}, name)).value for name in ("bash", "bash_later")]
 
-    with Gate({"bash": "allow", "wrapped": "allow"}) as gate:
-        cards, tools = Toolcards(gate.url, "key", timeout=PATIENCE), Tools({"bash": bash, "wrapped": wrapped})
+    with Gate({"bash": "allow", "bash_later": "allow"}) as gate:
+        cards, tools = Toolcards(gate.url, "key", timeout=PATIENCE), Tools({"bash": bash, "bash_later": bash_later})
         with cards.run("r1", linger=PATIENCE):
-            assert [tools.call(name, {"command": "ls"}, name).value for name in ("bash", "wrapped")] == ["ran ls"] * 2
+            assert [tools.call(name, {"command": "ls"}, name).value for name in ("bash", "bash_later")] == [
+                "ran ls"
+            ] * 2
         assert asyncio.run(call_all(cards, tools)) == ["ran ls"] * 2
 
 

@@ -123,8 +123,8 @@ def test_line_ends_of_windows_stay(target: connect.Target) -> None:
     text = json.dumps(OTHERS, indent=2).replace("\n", "\r\n") + "\r\n"
     settings(target).write_bytes(text.encode())
     connect.write_changes(CLAUDE.plan(target))
-    written = settings(target).read_bytes()
-    assert b"hook claude-code" in written and written.count(b"\n") == written.count(b"\r\n")
+    content = settings(target).read_bytes()
+    assert b"hook claude-code" in content and content.count(b"\n") == content.count(b"\r\n")
     connect.write_changes(CLAUDE.undo(target))
     assert settings(target).read_bytes().decode() == text
 

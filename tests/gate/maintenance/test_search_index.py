@@ -111,7 +111,7 @@ class Clock:
 
 @pytest.mark.django_db
 def test_the_index_rests_as_long_as_it_works(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    a_run("r", *itertools.chain(*(done(f"c{number}", "needle") for number in range(9))))
+    a_run("r", *itertools.chain(*(build_facts(f"c{number}", "needle") for number in range(9))))
     clock, compute, apply = Clock(), writing.compute_bits, writing.AddToIndex.apply
 
     def compute_slowly(text: str) -> Any:
@@ -135,7 +135,7 @@ def test_the_index_rests_as_long_as_it_works(a_run: Callable[..., Run], monkeypa
 
 @pytest.mark.django_db
 def test_too_few_calls_are_not_read(a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    a_run("r", *done("c", "needle"))
+    a_run("r", *build_facts("c", "needle"))
     monkeypatch.setattr(writing, "compute_signatures", pytest.fail)
     assert gate.update_search_index(smallest=2) == 0
 

@@ -195,11 +195,11 @@ def test_a_canceled_call_is_withdrawn_and_never_runs(gate: Gate, client: Client)
 def test_a_call_that_is_canceled_in_a_batch_never_runs_either(gate: Gate, client: Client) -> None:
     gate.tamper = lambda stage, honest: plain({**honest, "decision": "ask"}) if stage == "poll" else None
     client.call(1, "mail", to="me")
-    until(lambda: [stage for stage, _ in gate.asked if stage == "poll"])
+    until(lambda: [stage for stage, _ in gate.requests if stage == "poll"])
     cancellation = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     client.write([cancellation, ping])
-    until(lambda: [stage for stage, _ in gate.asked if stage == "withdraw"])
+    until(lambda: [stage for stage, _ in gate.requests if stage == "withdraw"])
     assert client.read_answer(2)["result"]
     assert client.received == [[ping]]
 
