@@ -106,6 +106,7 @@ class Desk:
         for page in used_pages:
             page.close()
         context.clear_cookies()
+        context.set_offline(False)
         self._free.setdefault(json.dumps(options, sort_keys=True), []).append(context)
 
     def _take(self, options: dict[str, Any]) -> Any:
