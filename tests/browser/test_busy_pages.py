@@ -16,6 +16,7 @@ from tests.support.browser_pages import (
     armed,
     ask,
     card,
+    cut_link,
     expect,
     in_state,
     let_pass,
@@ -290,8 +291,7 @@ def test_a_note_does_not_cover_that_the_link_is_lost(
     ask(server, run, f"{run}-1")
     page = visit("/approvals/", **how)
     armed(page, f"{run}-1")
-    page.context.set_offline(True)
-    page.evaluate("document.querySelector('[data-socket=me]')._htmx.ws.connection.socket.close()")
+    cut_link(page, seconds=600)
     expect(page.locator(".bar-lost")).to_be_visible()
     page.keyboard.press("z")
     expect(page.locator("#toast")).to_be_visible()
@@ -324,10 +324,7 @@ def test_a_held_call_that_ended_while_the_link_was_down_does_not_come_as_waiting
     card(page, f"{run}-1").locator("input[name=reason]").fill("thinking")
     decision = ask(server, run, f"{run}-2")
     page.wait_for_selector("button[data-held='1']")
-    page.context.set_offline(True)
-    page.evaluate("document.querySelector('[data-socket=me]')._htmx.ws.connection.socket.close()")
-    page.wait_for_selector("body[data-live=down]")
+    cut_link(page, seconds=4)
     withdraw(server, decision)
-    page.context.set_offline(False)
     page.wait_for_selector("body[data-live=up]")
     page.wait_for_selector("button[data-held]", state="detached")

@@ -19,6 +19,7 @@ from tests.support.browser_pages import (
     armed,
     ask,
     card,
+    cut_link,
     expect,
     in_state,
     let_pass,
@@ -274,11 +275,7 @@ def test_what_ended_while_the_live_link_was_down_does_not_wait_for_ever(
         page.reload()
     card(page, run).locator("button[value=deny]").first.wait_for(state="attached")
     page.wait_for_selector("body[data-live=up]")
-    socket = "document.querySelector('[data-socket=me]')._htmx.ws.connection"
-    page.evaluate(
-        f"Object.assign({socket}.config, {{reconnectDelay: 4000, reconnectJitter: 0}}); {socket}.socket.close()"
-    )
-    page.wait_for_selector("body[data-live=down]")
+    cut_link(page, seconds=4)
     server.request("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {})
     page.wait_for_selector("body[data-live=up]")
     expect(page.locator(f"article[data-call-id='{run}'][data-waiting]")).to_have_count(0)

@@ -106,7 +106,6 @@ class Desk:
         for page in used_pages:
             page.close()
         context.clear_cookies()
-        context.set_offline(False)
         self._free.setdefault(json.dumps(options, sort_keys=True), []).append(context)
 
     def _take(self, options: dict[str, Any]) -> Any:
@@ -179,6 +178,14 @@ def in_state(page: Any, state: str, call_id: str = "c1") -> None:
 
 def armed(page: Any, call_id: str = "c1") -> None:
     page.wait_for_selector(f"article[data-call-id='{call_id}'] button[value=approve]:not([aria-disabled])")
+
+
+def cut_link(page: Any, seconds: float) -> None:
+    """Close the page's socket; it connects again after so many seconds."""
+    socket = "document.querySelector('[data-socket=me]')._htmx.ws.connection"
+    settings = f"{{reconnectDelay: {int(seconds * 1000)}, reconnectJitter: 0}}"
+    page.evaluate(f"Object.assign({socket}.config, {settings}); {socket}.socket.close()")
+    page.wait_for_selector("body[data-live=down]")
 
 
 def withdraw_all(server: Server) -> None:

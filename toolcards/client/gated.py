@@ -131,7 +131,7 @@ class _Guard:
             binding = self._bind_allowed(decision, inputs, args, kwargs)
             output = self.function(*binding.args, **binding.kwargs)
             if inspect.iscoroutine(output):  # a plain function that wraps an async one: it has not run yet
-                return self._finish(output, attempt, decision)
+                return self._finish(output, run, call_id, attempt, decision)
             output = self._check_output(output)
         except BaseException as error:
             attempt.fail(error)
@@ -156,12 +156,10 @@ class _Guard:
             binding = self._bind_allowed(decision, inputs, args, kwargs)
             return await self.function(*binding.args, **binding.kwargs)
 
-        return await self._finish(run_function(), attempt, decision)
+        return await self._finish(run_function(), run, call_id, attempt, decision)
 
-    async def _finish(self, work: Awaitable[Any], attempt: Attempt, decision: Decision) -> Any:
+    async def _finish(self, work: Awaitable[Any], run: str, call_id: str, attempt: Attempt, decision: Decision) -> Any:
         """Run the rest of the function, and report its result."""
-        assert decision.question is not None  # an allow has one
-        run, call_id = decision.question.run, decision.call_id
         try:
             output = self._check_output(await work)
         except BaseException as error:

@@ -168,7 +168,7 @@ def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tupl
     for call in both:
         gate.decide(call.run.source, gate.DecisionRequest(run=NAME, call_id="d", tool="wipe", args={"what": "x"}))
     html = viewer.get("/approvals/").content.decode().split('id="of-runs"')[1].split("</details>")[0]
-    rows = re.findall(r"<li>(.*?)</li>", html, re.DOTALL)
+    rows = re.findall(r"<li id=\"of-run-\d+\">(.*?)</li>", html, re.DOTALL)
     assert len(rows) == 2
     for call in both:
         (row,) = [row for row in rows if f"of {call.run.source.name}:" in row]
