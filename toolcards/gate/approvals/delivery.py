@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
@@ -13,25 +12,21 @@ from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
 from toolcards.gate.refusals import NotAllowed
 from toolcards.gate.writer import approval_rows
-from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval
 
 
-class ClaimDelivery(Command):
+class ClaimDelivery(ApprovalCommand):
     """Claim a decision for sending. Answers the decision object, None if another connection claimed it.
 
     `key`: the primary key of the connection's agent key, which may have been revoked since the connection was opened.
     """
 
     def __init__(self, approval: str, key: int = 0) -> None:
-        super().__init__()
-        self.approval, self.key = approval, key
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
+        super().__init__(approval)
+        self.key = key
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -85,16 +80,8 @@ def _build_answer(card: Card) -> ApprovalAnswer:
     return ApprovalAnswer(card.call_id, ask.source_id, card.state != "output-denied", reason, edited, ask.reply_to)
 
 
-class ReleaseDelivery(Command):
+class ReleaseDelivery(ApprovalCommand):
     """Release a claimed decision that could not be sent, so that another connection can claim it."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__()
-        self.approval = approval
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

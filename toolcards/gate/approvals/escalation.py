@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.writer import approval_rows
-from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
@@ -31,16 +30,8 @@ def _list_due_escalations(row: Approval, steady: float) -> tuple[tuple[float, st
     return load_terms(row).find_due_escalations(row.clock_offset + steady - row.requested_at)
 
 
-class EscalateApproval(Command):
+class EscalateApproval(ApprovalCommand):
     """Add the approvers that the rule names for a delay in answering. The deadline does not change."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__()
-        self.approval = approval
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

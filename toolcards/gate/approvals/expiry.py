@@ -9,7 +9,6 @@ when the deadline has passed in steady time: setting the clock forward expires n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +22,7 @@ from toolcards.gate.approvals.escalation import EscalateApproval, find_due_escal
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import approval_rows, group_commit
-from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
@@ -65,16 +64,8 @@ def _find_lost_runs() -> list[int]:
     return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
 
 
-class ExpireApproval(Command):
+class ExpireApproval(ApprovalCommand):
     """Deny the call of an approval that no one answered in time."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__()
-        self.approval = approval
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -82,16 +73,8 @@ class ExpireApproval(Command):
         expire_if_overdue(tx, tx.load_run(row.run_id), row)
 
 
-class ExpirePermit(Command):
+class ExpirePermit(ApprovalCommand):
     """Expire the permit of a call that was allowed but not executed in time."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__()
-        self.approval = approval
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

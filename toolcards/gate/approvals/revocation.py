@@ -5,7 +5,6 @@ This works only while the decision is held back (`handover_seconds`). Afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +16,7 @@ from toolcards.core.calls.card import Card
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
-from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Grant
@@ -33,16 +32,12 @@ def get_undo_deadline(decided_at: float) -> float:
     return decided_at + handover - UNDO_MARGIN if handover > UNDO_MARGIN and decided_at else 0.0
 
 
-class RevokeApproval(Command):
+class RevokeApproval(ApprovalCommand):
     """Revoke a person's approval that is neither delivered nor used."""
 
     def __init__(self, person: Any, approval: str) -> None:
-        super().__init__()
-        self.person, self.approval = person, approval
-
-    def list_approvals(self) -> Iterable[str]:
-        """See group_commit.Work."""
-        return [self.approval]
+        super().__init__(approval)
+        self.person = person
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""

@@ -43,6 +43,18 @@ class Command:
         self.on_finish()
 
 
+class ApprovalCommand(Command):
+    """A command on one approval."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def list_approvals(self) -> Iterable[str]:
+        """See group_commit.Work."""
+        return [self.approval]
+
+
 class RunCommand(Command):
     """A command on one run of a source, named as the sender names it."""
 
