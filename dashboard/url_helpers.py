@@ -1,4 +1,4 @@
-"""Addresses of pages, and durations in words."""
+"""Addresses of pages, and the numbers and ids in them."""
 
 from __future__ import annotations
 
@@ -55,22 +55,3 @@ def build_vote_url(approval: str) -> str:
 def build_undo_url(approval: str) -> str:
     """Return where the undo of an approval is posted."""
     return f"/approvals/{approval}/undo"
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration for people.
-
-    As in 12 ms, 0.8 s, 3 min 10 s.
-    """
-    if seconds < 0.1:
-        return f"{max(0, round(seconds * 1000))} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole_seconds = round(seconds)
-    if whole_seconds < 60:
-        return f"{whole_seconds} s"
-    if whole_seconds < 3600:
-        return (
-            f"{whole_seconds // 60} min {whole_seconds % 60} s" if whole_seconds % 60 else f"{whole_seconds // 60} min"
-        )
-    return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"

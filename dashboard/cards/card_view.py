@@ -17,6 +17,7 @@ from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
 from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
+from dashboard.cards.times import format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
@@ -354,7 +355,7 @@ class CardView:
     @property
     def total(self) -> str:
         """Return the same in words."""
-        return "" if self.duration is None else url_helpers.format_duration(self.duration)
+        return "" if self.duration is None else format_duration(self.duration)
 
     @property
     def ticking(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard import url_helpers
+from dashboard.cards.times import format_duration
 from toolcards.core.calls.call_json import compute_durations
 from toolcards.core.calls.card import Card
 
@@ -36,9 +36,7 @@ def compute_segments(card: Card) -> list[Segment]:
     segments, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
         share = width / sum(widths) * room
-        segments.append(
-            Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.format_duration(length)}")
-        )
+        segments.append(Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {format_duration(length)}"))
         x += share
     if card.waiting:
         segments.append(Segment("wait", round(x, 1), round(100 - x, 1), _PHASE_WORDS["wait"]))

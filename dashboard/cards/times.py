@@ -1,4 +1,7 @@
-"""Times as HTML, in UTC; the page script `clock.js` shows them in the reader's time zone."""
+"""Times and durations as people read them.
+
+Times are in UTC; the page script `clock.js` shows them in the reader's time zone.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,22 @@ def format_iso(value: Any) -> str:
     """Return a time in ISO 8601, in UTC."""
     time = _to_datetime(value)
     return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in words, as in 12 ms, 0.8 s, 3 min 10 s."""
+    if seconds < 0.1:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole_seconds = round(seconds)
+    if whole_seconds < 60:
+        return f"{whole_seconds} s"
+    if whole_seconds < 3600:
+        return (
+            f"{whole_seconds // 60} min {whole_seconds % 60} s" if whole_seconds % 60 else f"{whole_seconds // 60} min"
+        )
+    return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"
 
 
 def _to_datetime(value: Any) -> datetime | None:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
-from dashboard.url_helpers import format_duration
+from dashboard.cards.times import format_duration
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 

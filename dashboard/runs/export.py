@@ -18,9 +18,9 @@ from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET
 
-from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import labels, safe_text
+from dashboard.cards.times import format_duration
 from dashboard.runs import tables
 from toolcards.core.calls.call_json import build_call_json, summarize
 from toolcards.core.calls.card import Card
@@ -170,7 +170,7 @@ def describe_call(call: ToolCall, card: Card) -> dict[str, Any]:
     if payload["original_input"] is not None:
         parts.insert(1, ("Input as the agent wrote it", payload["original_input"]))
     durations = [
-        f"{name} {url_helpers.format_duration(milliseconds / 1000)}"
+        f"{name} {format_duration(milliseconds / 1000)}"
         for name, milliseconds in payload["duration_ms"].items()
         if milliseconds is not None
     ]

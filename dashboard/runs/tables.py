@@ -10,9 +10,9 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count
 
-from dashboard import url_helpers
 from dashboard.cards import labels, safe_text
 from dashboard.cards.rendering import CardForm
+from dashboard.cards.times import format_duration
 from dashboard.cards.trace import skipped_frames
 from dashboard.runs.filters import NO_RESULT, NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
 from toolcards.core.calls.call_json import summarize
@@ -107,7 +107,7 @@ def build_run_row(run: Run, without_result: int | None = None) -> RunRow:
     """
     label = labels.get_run_label(run.status)
     end = run.ended_at or (run.updated_at if run.status not in _ACTIVE else None)
-    lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
+    lasted = format_duration((end - run.started_at).total_seconds()) if end else ""
     return RunRow(run, label, compute_state_bar(_count_by_shown_state(run, without_result)), lasted)
 
 

@@ -94,7 +94,7 @@ def seconds(value: Any) -> str:
     """
     if value is None or value == "":
         return ""
-    return url_helpers.format_duration(float(value))
+    return times.format_duration(float(value))
 
 
 @register.filter

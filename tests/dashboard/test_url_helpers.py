@@ -42,19 +42,3 @@ def test_an_odd_revision_in_the_admin_is_a_stale_vote(admin: Client, a_call: Any
     fields = {"action": "approve", "_selected_action": ask.id, f"rev-{ask.id}": text, f"sha-{ask.id}": ask.args_sha256}
     assert admin.post("/admin/toolcards/approval/", fields).status_code in {200, 302}
     assert ToolCall.objects.get(pk=call.pk).state == "approval-requested"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 ms"),
-        (0.035, "35 ms"),
-        (0.84, "0.8 s"),
-        (9.96, "10 s"),
-        (59.4, "59 s"),
-        (190, "3 min 10 s"),
-        (7500, "2 h 5 min"),
-    ],
-)
-def test_lengths_of_time_are_short_to_say(seconds: float, text: str) -> None:
-    assert url_helpers.format_duration(seconds) == text

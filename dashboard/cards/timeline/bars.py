@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard import url_helpers
 from dashboard.cards import labels, safe_text
 from dashboard.cards.timeline.lanes import TimelineLane, find_end, find_start
+from dashboard.cards.times import format_duration
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import ToolCall
@@ -78,7 +78,7 @@ class TimeScale:
 
 def _label_offsets(offsets: list[float]) -> list[str]:
     """Return a label for each offset in seconds, precise enough to tell them apart."""
-    labels = [f"+{url_helpers.format_duration(seconds)}" for seconds in offsets]
+    labels = [f"+{format_duration(seconds)}" for seconds in offsets]
     if len(set(labels)) < len(labels):
         digits = 2 if offsets[1] - offsets[0] >= 0.01 else 3
         labels = [f"+{seconds:.{digits}f} s" for seconds in offsets]
@@ -134,7 +134,7 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
         for name, begin, stop in phases
         if stop >= scale.first and begin <= scale.first + scale.span
     ]
-    lengths = ", ".join(f"{WORDS[name]} {url_helpers.format_duration(stop - begin)}" for name, begin, stop in phases)
+    lengths = ", ".join(f"{WORDS[name]} {format_duration(stop - begin)}" for name, begin, stop in phases)
     owner = f"{agent}: " if agent else ""
     label = f"{owner}{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}; {lengths}"
     return TimelineBar(

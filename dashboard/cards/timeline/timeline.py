@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from dashboard import url_helpers
 from dashboard.cards.timeline import minimap, svg
 from dashboard.cards.timeline.bars import LEFT_MARGIN, RIGHT_MARGIN, WIDTH, LanePicture, TimelineBar, TimeScale, lay_out
 from dashboard.cards.timeline.lanes import TimedCall, build_lanes, find_end, find_start
 from dashboard.cards.timeline.zoom import TimelineLinks, TimeWindow
+from dashboard.cards.times import format_duration
 from toolcards.models import Run, ToolCall
 
 MAX_CALLS = 400  # bars
@@ -44,7 +44,7 @@ def build_timeline(
         return context
     scale, lanes, bars, height = _draw(run, timed_calls, moving, window)
     oldest, newest = calls[0][0].ordinal, calls[-1][0].ordinal
-    span = url_helpers.format_duration(scale.span)
+    span = format_duration(scale.span)
     shown_window = TimeWindow.around(scale.first, scale.first + scale.span)
     neighbors = _find_neighbors(run_calls, oldest, newest)
     if not as_table:

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import url_helpers
 from dashboard.cards.safe_text import mark_html
-from dashboard.cards.times import render_time
+from dashboard.cards.times import format_duration, render_time
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
 from toolcards.gate import TraceStep, iterate_steps
@@ -101,7 +101,7 @@ def _build_line(run: Run, step: TraceStep) -> TraceLine:
     link = url_helpers.build_call_url(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
     start = (step.more or {}).get("since")
     seconds = step.ms / 1000 if step.ms is not None else step.at - start if start and step.at else None
-    length = "" if seconds is None else url_helpers.format_duration(seconds)
+    length = "" if seconds is None else format_duration(seconds)
     return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
 
