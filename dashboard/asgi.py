@@ -16,7 +16,7 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 
-from dashboard.inbox.vote_door import VoteDoor
+from dashboard.inbox.vote_middleware import VoteMiddleware
 from dashboard.live.sockets import OriginGuard, websocket_urlpatterns
 from dashboard.serving.bodies import BodyMeter
 from dashboard.serving.requests import PeerCounter, RequestTracker
@@ -66,6 +66,6 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
 
 
 router = ProtocolTypeRouter(
-    {"http": MachineRouter(VoteDoor(BodyMeter(pages))), "websocket": sockets, "lifespan": lifespan}
+    {"http": MachineRouter(VoteMiddleware(BodyMeter(pages))), "websocket": sockets, "lifespan": lifespan}
 )
 application = RequestTracker(PeerCounter(router, settings.TOOLCARDS.max_unauthenticated))

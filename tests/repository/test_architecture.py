@@ -38,7 +38,7 @@ THEMES = {
     "client/test_stopping", "core/policy/shell/test_differential", "core/policy/shell/test_everyday",
     "core/policy/shell/test_real_programs", "core/policy/test_decision_laws", "core/policy/test_reference_model",
     "dashboard/inbox/test_ended_sessions", "dashboard/inbox/test_forms_of_servers",
-    "dashboard/inbox/test_votes_by_door_and_page", "dashboard/live/test_confirmations",
+    "dashboard/inbox/test_votes_by_middleware_and_page", "dashboard/live/test_confirmations",
     "dashboard/runs/test_run_names", "dashboard/test_templates", "gate/approvals/test_quorum",
     "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages", "models/test_migrations",
     "transports/agents/test_frozen_calls", "transports/agents/test_traces",

@@ -245,7 +245,7 @@ def test_no_vote_without_the_form_token_a_session_or_the_right(site: Server, peo
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
 
 
-def test_terms_hold_at_the_vote_door(site: Server, people: dict[str, Person]) -> None:
+def test_terms_hold_for_plain_votes(site: Server, people: dict[str, Person]) -> None:
     ann, ben, admin = people["ann"], people["ben"], people["admin"]
     approval, form, _ = waiting(site, "release", {})
     assert ann.vote(approval, form)[0] == 403 and admin.vote(approval, form)[0] == 200

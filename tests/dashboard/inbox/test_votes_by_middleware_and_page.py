@@ -1,4 +1,4 @@
-"""Any request to vote gets from the door what the pages answer, and leaves the same votes, states and audit rows."""
+"""Any vote request gets the same answer from middleware and pages, and leaves the same votes, states and audit rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.middleware.csrf import _get_new_csrf_string  # type: ignore[attr-def
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.inbox.vote_door import VoteDoor
+from dashboard.inbox.vote_middleware import VoteMiddleware
 from dashboard.serving.page_handler import PageHandler
 from tests.support.voting_browser import Browser
 from toolcards import gate
@@ -236,10 +236,10 @@ CASES = [("plain", changes) for changes in SINGLE]
 CASES += [(ask, CHOICES.sample(sorted(CHANGES), CHOICES.randint(0, 3))) for ask in ASKS for _ in range(MIXES)]
 
 
-async def test_the_door_answers_as_the_pages_do(prepare: Any) -> None:
+async def test_the_middleware_answers_as_the_pages_do(prepare: Any) -> None:
     for number, (ask, changes) in enumerate(CASES):
         outcomes = []
-        for name, application in (("page", PageHandler()), ("door", VoteDoor(PageHandler()))):
+        for name, application in (("page", PageHandler()), ("middleware", VoteMiddleware(PageHandler()))):
             browser = await prepare(f"{number}-{name}", ASKS[ask], changes)
             answer = await browser.send(application, urlencode(browser.fields).encode() + browser.extra)
             outcomes.append((answer.status, sorted(answer.headers), await in_thread(load)(browser)))

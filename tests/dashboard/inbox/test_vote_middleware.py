@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from dashboard.cards.rendering import card_cache
 from dashboard.inbox.forms import BallotForm
-from dashboard.inbox.vote_door import LARGE_CARD, VoteDoor, read_plain_ballot
+from dashboard.inbox.vote_middleware import LARGE_CARD, VoteMiddleware, read_plain_ballot
 from dashboard.serving.page_handler import PageHandler
 from tests.support.voting_browser import FORM, Browser
 from toolcards.audit.trail import AuditRow
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Pages:
-    """Stands behind the door, and keeps the bodies that it lets through."""
+    """Stands behind the middleware, and keeps the bodies that it lets through."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -66,7 +66,7 @@ def load_states() -> list[str]:
 async def test_a_plain_vote_counts_without_the_pages(make_browser: Any, decision: str, state: str) -> None:
     browser, pages = await make_browser(), Pages()
     browser.fields |= {"decision": decision, "reason": " Fine\u202e ", "note": "seen"}
-    answer = await browser.send(VoteDoor(pages))
+    answer = await browser.send(VoteMiddleware(pages))
     assert (answer.status, pages.bodies) == (200, []) and answer.body.lstrip().startswith(b"<article")
     row = await Approval.objects.aget()
     assert (row.state, row.by_kind, row.by_name, row.reason) == (state, "human", "ann", "Fine\u202e")
@@ -80,7 +80,7 @@ async def test_the_answer_is_that_of_the_pages(make_browser: Any, decision: str,
     browser.fields["decision"] = decision
     browser.headers[b"accept-encoding"] = encodings
     answers = []
-    for application in (VoteDoor(Pages()), PageHandler()):  # a repeated vote gets the same card
+    for application in (VoteMiddleware(Pages()), PageHandler()):  # a repeated vote gets the same card
         card_cache.clear()
         answer = await browser.send(application)
         body = gzip.decompress(answer.body) if encodings else answer.body
@@ -89,13 +89,13 @@ async def test_the_answer_is_that_of_the_pages(make_browser: Any, decision: str,
 
 
 async def test_an_answer_names_its_length_once(make_browser: Any) -> None:
-    answer = await (await make_browser()).send(VoteDoor(Pages()))
+    answer = await (await make_browser()).send(VoteMiddleware(Pages()))
     assert answer.names.count("content-length") == 1 and answer.headers["content-length"] == str(len(answer.body))
 
 
 async def test_a_large_card_is_the_same(make_browser: Any) -> None:
     browser = await make_browser(input={"command": "x" * LARGE_CARD})
-    answers = [await browser.send(application) for application in (VoteDoor(Pages()), PageHandler())]
+    answers = [await browser.send(application) for application in (VoteMiddleware(Pages()), PageHandler())]
     assert answers[0] == answers[1] and answers[0].status == 200
 
 
@@ -136,7 +136,7 @@ async def test_what_is_not_plain_or_refused_goes_to_the_pages_as_it_came(make_br
     browser, pages = await make_browser(), Pages()
     PASSED_ON[name](browser)
     body = urlencode(browser.fields).encode()
-    answer = await browser.send(VoteDoor(pages))
+    answer = await browser.send(VoteMiddleware(pages))
     assert (answer.status, pages.bodies) == (299, [body])
     assert await in_thread(load_states)() == ["pending"] and not await Vote.objects.aexists()
 
@@ -163,20 +163,20 @@ def take_role(person: Any) -> None:
 async def test_who_may_not_vote_any_more_goes_to_the_pages(make_browser: Any, an_approver: Any, change: Any) -> None:
     browser, pages = await make_browser(), Pages()
     await in_thread(change)(an_approver)
-    assert (await browser.send(VoteDoor(pages))).status == 299
+    assert (await browser.send(VoteMiddleware(pages))).status == 299
     assert await in_thread(load_states)() == ["pending"]
 
 
 async def test_who_lost_the_role_gets_no_card_for_a_repeated_vote(make_browser: Any, an_approver: Any) -> None:
     browser, pages = await make_browser(), Pages()
-    assert (await browser.send(VoteDoor(pages))).status == 200
+    assert (await browser.send(VoteMiddleware(pages))).status == 200
     await in_thread(take_role)(an_approver)
-    assert (await browser.send(VoteDoor(pages))).status == 299
+    assert (await browser.send(VoteMiddleware(pages))).status == 299
 
 
 async def test_a_viewer_goes_to_the_pages(make_browser: Any, a_person: Any) -> None:
     browser, pages = await make_browser(await in_thread(a_person)("viewer")), Pages()
-    assert (await browser.send(VoteDoor(pages))).status == 299
+    assert (await browser.send(VoteMiddleware(pages))).status == 299
     assert await in_thread(load_states)() == ["pending"]
 
 
@@ -187,18 +187,20 @@ async def test_a_vote_after_the_time_limit_goes_to_the_pages(make_browser: Any) 
 
     browser, pages = await make_browser(), Pages()
     await in_thread(expire)()
-    assert (await browser.send(VoteDoor(pages))).status == 299
+    assert (await browser.send(VoteMiddleware(pages))).status == 299
 
 
 async def test_of_many_votes_at_once_each_counts_for_its_call(make_browser: Any) -> None:
     browsers = [await make_browser(call_id=f"call-{number}") for number in range(12)]
     for number, browser in enumerate(browsers):
         browser.fields["decision"] = "deny" if number % 3 else "approve"
-    door, pages = VoteDoor(Pages()), Pages()
+    votes, pages = VoteMiddleware(Pages()), Pages()
     late = [await make_browser(call_id="call-late")]
     late[0].fields["rev"] = "1"  # refused in the commit that counts the others
     answers = await asyncio.gather(
-        *[browser.send(door) for browser in browsers], late[0].send(VoteDoor(pages)), browsers[0].send(door)
+        *[browser.send(votes) for browser in browsers],
+        late[0].send(VoteMiddleware(pages)),
+        browsers[0].send(votes),
     )
     assert [answer.status for answer in answers] == [200] * 12 + [299, 200]
     for browser, answer in zip(browsers, answers, strict=False):
@@ -218,12 +220,12 @@ async def test_who_disconnects_before_the_body_is_whole_has_not_voted(make_brows
         "type": "http", "method": "POST", "path": browser.path, "root_path": "", "query_string": b"",
         "headers": [*browser.headers.items(), (b"content-length", b"100")],
     }  # fmt: skip
-    await VoteDoor(pages)(scope, receive, None)
+    await VoteMiddleware(pages)(scope, receive, None)
     assert pages.bodies == [] and await in_thread(load_states)() == ["pending"]
 
 
 async def test_the_vote_is_in_the_audit_trail_with_its_person(make_browser: Any) -> None:
-    await (await make_browser()).send(VoteDoor(Pages()))
+    await (await make_browser()).send(VoteMiddleware(Pages()))
     row = await AuditRow.objects.aget(act="vote")
     assert (row.actor_kind, row.actor) == ("human", "ann")
     assert json.loads(row.detail)["decision"] == "approve"

@@ -60,7 +60,7 @@ _PATTERNS = {
 _REQUIRED = ("decision", "rev")
 
 
-class VoteDoor:
+class VoteMiddleware:
     """ASGI middleware in front of the pages."""
 
     def __init__(self, pages: Any) -> None:
