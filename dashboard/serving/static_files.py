@@ -26,6 +26,7 @@ class HashedStaticFilesStorage(CompressedManifestStaticFilesStorage):
     agents unchanged, because their imports lead to places that exist only there.
     """
 
+    max_post_process_passes = 12  # each pass settles at least one level of the imports of page scripts
     patterns = (
         *CompressedManifestStaticFilesStorage.patterns,
         ("toolcards/*.js", HashedFilesMixin._js_module_import_aggregation_patterns[1]),  # type: ignore[attr-defined]

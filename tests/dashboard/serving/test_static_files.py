@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from pathlib import Path
 
 import brotli
@@ -12,7 +15,8 @@ from dashboard.serving.static_files import HashedStaticFilesStorage, remove_comm
 from tests.support.server import Server
 from tests.support.tables import loop_over
 
-SCRIPTS = sorted((Path(__file__).parents[3] / "static/toolcards").glob("*.js"))
+STATIC = Path(__file__).parents[3] / "static"
+SCRIPTS = sorted((STATIC / "toolcards").rglob("*.js"))
 
 
 def test_comments_of_whole_lines_leave_a_script_and_nothing_else() -> None:
@@ -34,6 +38,31 @@ def test_a_file_has_the_policy_of_documents_only_if_it_can_be_opened_as_one(
     assert status == 200 and by_name["x-content-type-options"] == "nosniff"
     assert by_name["cross-origin-resource-policy"] == "same-origin"
     assert ("content-security-policy" in by_name) == governs == ("permissions-policy" in by_name)
+
+
+def test_every_import_of_a_page_script_leads_to_a_hashed_file_in_any_order(
+    tmp_path: Path, settings: LazySettings
+) -> None:
+    settings.SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = ("js", "css", "svg", "png")
+    shutil.copytree(STATIC / "toolcards", tmp_path / "toolcards")
+    storage = HashedStaticFilesStorage(tmp_path)
+    worst_order = sorted(SCRIPTS, key=count_levels, reverse=True)  # each before what it imports
+    paths = [script.relative_to(STATIC).as_posix() for script in worst_order]
+    results = [result for _, _, result in storage.post_process({path: (storage, path) for path in paths})]
+    assert not [result for result in results if isinstance(result, Exception)]
+    names = {storage.stored_name(path) for path in paths}
+    for name in names:
+        for target in find_imports(tmp_path / name):
+            assert target.relative_to(tmp_path).as_posix() in names, f"{name}: {target}"
+
+
+def find_imports(script: Path) -> list[Path]:
+    urls = re.findall(r"(?:from |import\()[\"']([^\"']+)", script.read_text())
+    return [Path(os.path.normpath(script.parent / url)) for url in urls]
+
+
+def count_levels(script: Path) -> int:
+    return 1 + max((count_levels(target) for target in find_imports(script)), default=0)
 
 
 def test_compressed_files_are_the_files_and_our_own_are_as_small_as_possible(
