@@ -2,7 +2,7 @@
 
 All values are escaped where they are inserted. A call as one line has seven elements where a card has sixty, so that
 long pages stay light. It is the same article with the same attributes; a press puts the card in its place, and
-`static/toolcards/card_lines.js` makes the same line out of a card.
+`static/toolcards/runs/card_lines.js` makes the same line out of a card.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 // What every page runs; each part starts where its elements are.
-import {startActions} from './actions.js';
-import {startApproveGuard} from './approve_guard.js';
-import {startCardLines} from './card_lines.js';
-import {startClock} from './clock.js';
-import {startConnection} from './connection.js';
-import {startCopying} from './copying.js';
-import {startDepartures} from './departures.js';
-import {startFailedRequests} from './failed_requests.js';
-import {startFolds} from './folds.js';
-import {startFollow} from './follow.js';
-import {setBatchKeys, startKeys} from './keys.js';
-import {startLostField} from './lost_field.js';
-import {startNewCalls} from './new_calls.js';
-import {startOwnVotes} from './own_votes.js';
-import {registerExtension, registerServiceWorker, startPlace} from './place.js';
-import {startPointer} from './pointer.js';
-import {startPointedAnswer} from './pointed_answer.js';
-import {startQueue} from './queue.js';
-import {startSelection} from './selection.js';
-import {startSlots} from './waiting_slots.js';
-import {startWaitingCount} from './waiting_count.js';
+import {startActions} from './page/actions.js';
+import {startApproveGuard} from './inbox/approve_guard.js';
+import {startCardLines} from './runs/card_lines.js';
+import {startClock} from './live/clock.js';
+import {startConnection} from './live/connection.js';
+import {startCopying} from './page/copying.js';
+import {startDepartures} from './inbox/departures.js';
+import {startFailedRequests} from './page/failed_requests.js';
+import {startFolds} from './runs/folds.js';
+import {startFollow} from './runs/follow.js';
+import {setBatchKeys, startKeys} from './page/keys.js';
+import {startLostField} from './page/lost_field.js';
+import {startNewCalls} from './runs/new_calls.js';
+import {startOwnVotes} from './inbox/own_votes.js';
+import {registerExtension, registerServiceWorker, startPlace} from './live/pushed_cards.js';
+import {startPointer} from './page/pointer.js';
+import {startPointedAnswer} from './inbox/pointed_answer.js';
+import {startQueue} from './inbox/queue.js';
+import {startSelection} from './page/text_selection.js';
+import {startSlots} from './inbox/waiting_slots.js';
+import {startWaitingCount} from './live/waiting_count.js';
 
 registerExtension();
 document.body.classList.remove('no-js');
@@ -48,17 +48,17 @@ startPointedAnswer();
 
 // What few pages have comes when it is there.
 if (document.getElementById('batch')) {
-  Promise.all([import('./batch.js'), import('./batch_bar.js')]).then(([batch, bar]) => {
+  Promise.all([import('./inbox/batch.js'), import('./inbox/batch_bar.js')]).then(([batch, bar]) => {
     batch.startBatch();
     bar.startBatchBar();
     setBatchKeys(batch.pickCard, batch.pickShape, bar.goToBar);
   });
 }
 if (document.getElementById('timeline')) {
-  import('./zoom.js').then(({startZoom}) => startZoom());
-  import('./bar_detail.js').then(({startBarDetail}) => startBarDetail());
+  import('./runs/zoom.js').then(({startZoom}) => startZoom());
+  import('./runs/bar_detail.js').then(({startBarDetail}) => startBarDetail());
 }
-if (document.getElementById('push-on')) import('./push.js').then(({startPush}) => startPush());
+if (document.getElementById('push-on')) import('./page/push.js').then(({startPush}) => startPush());
 
 const board = document.getElementById('board');
 if (board?.dataset.board === 'run' && !('frozen' in board.dataset) && !location.hash) scrollTo(0, 0);

@@ -10,7 +10,7 @@ from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-SCRIPTS = sorted((ROOT / "static" / "toolcards").glob("*.js"))
+SCRIPTS = sorted((ROOT / "static" / "toolcards").rglob("*.js"))
 STATES = ROOT / "templates" / "toolcards" / "card"
 
 BANNED = {

@@ -1,8 +1,8 @@
 // On the page of a run, calls that are not among the newest are lines: one link in the article of the card. On the list
 // of all calls, every call is a line until the reader opens it, except the first few that wait. A press puts the card
 // there. Cards that need not be cards any longer become lines when they are off screen.
-import {doAfterFrame} from './next_frame.js';
-import {isOnScreen, wasDrawn, watchSight} from './sight.js';
+import {doAfterFrame} from '../live/next_frame.js';
+import {isOnScreen, wasDrawn, watchSight} from '../live/visibility.js';
 
 const PAUSE = 300;  // milliseconds between a change and the look for cards to shorten
 const MOST_CARDS = 24;  // cards that may wait for that; a flood is shortened at once

@@ -1,6 +1,6 @@
 // Says so, for eyes and ears, when a press had no effect: the server was away, failed, or answered with something else.
 import {alert} from './announce.js';
-import {signInAgain} from './connection.js';
+import {signInAgain} from '../live/connection.js';
 import {showNote} from './toast.js';
 
 /** @param {string} text */

@@ -1,5 +1,5 @@
 // The call or the agent of the timeline under the pointer, or in focus, in one line at the edge of the window.
-import {writeText} from './clock.js';
+import {writeText} from '../live/clock.js';
 
 /** @type {Element | null} the part that the line is about */
 let part = null;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
-import {describeGroup, groupQuietCards} from '../../static/toolcards/fold_groups.js';
+import {describeGroup, groupQuietCards} from '../../../static/toolcards/runs/fold_groups.js';
 
 const isQuiet = card => card === 'q' || card === 'f';
 const group = (cards, agentOf = () => 'one') => groupQuietCards([...cards], isQuiet, agentOf, card => card === 'f');

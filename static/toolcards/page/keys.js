@@ -1,17 +1,17 @@
 // Single-key shortcuts: off in fields, off with modifiers, and off altogether for readers who want that.
 import {showHelp, switchTheme} from './actions.js';
 import {say} from './announce.js';
-import {openLine} from './card_lines.js';
-import {releaseHeldCards} from './held_cards.js';
+import {openLine} from '../runs/card_lines.js';
+import {releaseHeldCards} from '../live/held_cards.js';
 import {FIELDS, explainLostField, hasLostField} from './lost_field.js';
-import {showNewCalls} from './new_calls.js';
-import {keepFold} from './place.js';
+import {showNewCalls} from '../runs/new_calls.js';
+import {keepFold} from '../live/pushed_cards.js';
 import {readPreference} from './preferences.js';
-import {findSelectedCard, hasQueue, listSteps, selectCard} from './queue.js';
-import {releaseRows} from './runs_table.js';
-import {loadNewRows} from './statistics_table.js';
+import {findSelectedCard, hasQueue, listSteps, selectCard} from '../inbox/queue.js';
+import {releaseRows} from '../runs/runs_table.js';
+import {loadNewRows} from '../runs/statistics_table.js';
 import {explainNoUndo, findToastUndo, showNote} from './toast.js';
-import {openCard} from './waiting_slots.js';
+import {openCard} from '../inbox/waiting_slots.js';
 
 const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
 

@@ -1,8 +1,8 @@
 // New cards wait behind a button while the reader is busy, so that nothing moves under them.
-import {findBoard, insertCard} from './boards.js';
-import {shortenPushed} from './card_lines.js';
+import {findBoard, insertCard} from './card_lists.js';
+import {shortenPushed} from '../runs/card_lines.js';
 import {isLive, watchLater} from './connection.js';
-import {hasQueue} from './queue.js';
+import {hasQueue} from '../inbox/queue.js';
 
 /** @type {Map<string, HTMLElement>} */
 const heldCards = new Map();

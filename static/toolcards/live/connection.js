@@ -1,5 +1,5 @@
 // The state of the live link: up when every socket of the page has brought its first board, else down.
-import {alert, say} from './announce.js';
+import {alert, say} from '../page/announce.js';
 
 const SILENCE = 45_000;  // milliseconds without a message after which a socket is opened again
 const SHOWN_AFTER = 3_000;  // how long a page is down before it shows it

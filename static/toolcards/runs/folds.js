@@ -1,7 +1,7 @@
 // On a long run's page, neighbors that went well fold into one line, off screen or before the page is seen.
 // What failed, was denied or waits always stands out.
 import {describeGroup, groupQuietCards} from './fold_groups.js';
-import {isOnScreen, watchSight} from './sight.js';
+import {isOnScreen, watchSight} from '../live/visibility.js';
 
 const LONG = 8;  // cards on a page that folds
 const CALM = 10_000;  // milliseconds since a card last changed: what has just ended is still being looked at

@@ -1,5 +1,5 @@
 // A list of cards: putting a card where it belongs, and taking cards off.
-import {armCard} from './approve_guard.js';
+import {armCard} from '../inbox/approve_guard.js';
 import {rankCard} from './card_order.js';
 import {wasLive} from './connection.js';
 import {trimBoard} from './trimming.js';

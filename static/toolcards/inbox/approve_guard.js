@@ -1,6 +1,6 @@
 // Guards against approving by accident: a card that has just changed or moved takes no approval, a high risk takes two
 // presses.
-import {say} from './announce.js';
+import {say} from '../page/announce.js';
 
 const ARMING = 400;  // milliseconds in which a changed card takes no approval
 const FAR = 60;  // pixels; a button that moves less comes under no hand that was over another one

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
-import {isOutdated, rankCard} from '../../static/toolcards/card_order.js';
+import {isOutdated, rankCard} from '../../../static/toolcards/live/card_order.js';
 
 test('a card has its rank from the attribute that the order names', () => {
   assert.equal(rankCard({ordinal: '7', requested: '99'}, 'ordinal'), 7);

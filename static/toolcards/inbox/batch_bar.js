@@ -1,6 +1,6 @@
 // The bar that answers all selected calls of the inbox at once. A high risk is approved on its own card only.
-import {say} from './announce.js';
-import {clearTickets, findTicket, listTickets, setTicket, watchTickets} from './ticks.js';
+import {say} from '../page/announce.js';
+import {clearTickets, findTicket, listTickets, setTicket, watchTickets} from './selected_calls.js';
 
 /** @type {HTMLFormElement} */
 let bar;

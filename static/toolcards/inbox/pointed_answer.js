@@ -1,6 +1,6 @@
 // Points at the answer that a person chose in a notification. It presses nothing: they see the call first.
-import {say} from './announce.js';
-import {showNote} from './toast.js';
+import {say} from '../page/announce.js';
+import {showNote} from '../page/toast.js';
 
 const ANSWERS = /** @type {Record<string, string>} */ ({approve: 'Approve', deny: 'Deny'});
 

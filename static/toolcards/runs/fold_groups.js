@@ -1,5 +1,5 @@
 // Which neighbors on a long run's page fold into one line, and what the line says. Pure functions.
-import {formatDuration} from './durations.js';
+import {formatDuration} from '../live/durations.js';
 
 const LEAST = 4;  // cards to a fold
 const TAIL = 3;  // the newest cards, which are being read

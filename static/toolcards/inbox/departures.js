@@ -1,11 +1,11 @@
 // Calls that wait no longer become one line in the lists of waiting calls. Then they leave the first page, and in the
 // inbox they go below what waits, where they stay until the reader leaves the page.
 // Nothing that the reader looks at moves: a place on screen keeps its height until it is out of sight.
-import {formatMinute} from './durations.js';
-import {isPointed} from './pointer.js';
+import {formatMinute} from '../live/durations.js';
+import {isPointed} from '../page/pointer.js';
 import {drawQueue, findNextWaiting, findSelectedCard, hasQueue, isQueueBusy, selectCard} from './queue.js';
 import {hasSlots, passSlot} from './waiting_slots.js';
-import {findHeight, watchSight} from './sight.js';
+import {findHeight, watchSight} from '../live/visibility.js';
 
 const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
 const BOARDS = ['now', 'approvals'];

@@ -1,5 +1,5 @@
 // One line of the inbox's list: risk, what the call does, whose it is, and its age or its outcome.
-import {findTicket, getTicket, setTicket} from './ticks.js';
+import {findTicket, getTicket, setTicket} from './selected_calls.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const LEVELS = ['low', 'medium', 'high'];

@@ -1,10 +1,10 @@
 // Several calls answered at once: what is ticked stays ticked while the page changes, unless the call itself changed.
-import {say} from './announce.js';
+import {say} from '../page/announce.js';
 import {armCard} from './approve_guard.js';
-import {writeText} from './clock.js';
-import {keepFold} from './place.js';
+import {writeText} from '../live/clock.js';
+import {keepFold} from '../live/pushed_cards.js';
 import {hasQueue, selectCard} from './queue.js';
-import {findTicket, getTicket, listTickets, setTicket, watchTickets} from './ticks.js';
+import {findTicket, getTicket, listTickets, setTicket, watchTickets} from './selected_calls.js';
 
 const ARMING = 400;  // milliseconds in which a group that came or changed cannot be approved
 const WATCHED = {childList: true, subtree: true, attributes: true, attributeFilter: ['value', 'aria-disabled']};

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
-import {formatAge, formatDuration, formatLength} from '../../static/toolcards/durations.js';
+import {formatAge, formatDuration, formatLength} from '../../../static/toolcards/live/durations.js';
 
 test('a running length is written in its largest two units', () => {
   assert.deepEqual([-3, 0.9, 59.9, 60, 190, 3600, 7500].map(formatLength),

@@ -1,8 +1,8 @@
 // After the reader's own vote or undo: say what happened, and go to the next call that waits.
-import {say} from './announce.js';
+import {say} from '../page/announce.js';
 import {settleCard} from './departures.js';
 import {findNextWaiting, hasQueue, selectCard} from './queue.js';
-import {showDecision, showNote} from './toast.js';
+import {showDecision, showNote} from '../page/toast.js';
 
 const EXPIRY = 30_000;  // milliseconds in which a change counts as the answer to a vote
 /** @type {Record<string, string>} */

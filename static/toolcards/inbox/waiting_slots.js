@@ -1,9 +1,9 @@
 // Now: the newest calls that wait have three slots, one line each. No line moves; a free slot takes the next call.
 // A phone has as many slots as calls waited when it opened the page, at least one: empty ones would fill its screen.
 import {armCard} from './approve_guard.js';
-import {flash} from './boards.js';
-import {isOutdated, rankCard} from './card_order.js';
-import {wasLive, watchLater} from './connection.js';
+import {flash} from '../live/card_lists.js';
+import {isOutdated, rankCard} from '../live/card_order.js';
+import {wasLive, watchLater} from '../live/connection.js';
 
 const SLOTS = 3;
 const PHONE = matchMedia('(width < 640px)');  // as in now.css

@@ -2,10 +2,10 @@
 // The cards stand side by side in a box that shows one of them, so every card stays reachable for keys and readers.
 // Without scripts all cards stand below each other.
 import {armCard} from './approve_guard.js';
-import {tick} from './clock.js';
-import {isPointed} from './pointer.js';
+import {tick} from '../live/clock.js';
+import {isPointed} from '../page/pointer.js';
 import {makeLine, updateBox, updateLine, watchBoxes} from './queue_lines.js';
-import {watchTickets} from './ticks.js';
+import {watchTickets} from './selected_calls.js';
 
 const WATCHED = {
   childList: true, subtree: true, attributes: true, attributeFilter: ['data-state', 'data-rev', 'data-waiting'],

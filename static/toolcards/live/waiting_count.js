@@ -1,5 +1,5 @@
 // How many calls wait: in the title, in the icon, and announced when the first one or a risky one comes.
-import {alert} from './announce.js';
+import {alert} from '../page/announce.js';
 
 let lastCount = 0;
 let lastNewest = '';

@@ -1,6 +1,6 @@
 // On the page of a run, a button counts the calls that came below the screen since its end was last seen, and leads there.
 import {isFollowing} from './follow.js';
-import {isOnScreen, wasDrawn, watchSight} from './sight.js';
+import {isOnScreen, wasDrawn, watchSight} from '../live/visibility.js';
 
 /** @type {HTMLElement | null} */
 let list = null;

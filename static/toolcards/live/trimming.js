@@ -1,7 +1,7 @@
 // Keeps a list within its limit of cards. On the page of a run, nothing that the reader sees moves or goes: calls leave
 // above the screen, and if that is not enough, off screen before the newest ones, where a line says how many are missing.
 import {doAfterFrame} from './next_frame.js';
-import {isOnScreen, wasDrawn} from './sight.js';
+import {isOnScreen, wasDrawn} from './visibility.js';
 
 const MOST = 200;  // cards on a page
 const TEXT_LINES = 2;  // a block of text takes the place of two cards

@@ -1,5 +1,5 @@
 // Times on the page, in the reader's time zone: they tick by the server's clock, and an approval's end is announced.
-import {alert} from './announce.js';
+import {alert} from '../page/announce.js';
 import {formatAge, formatClock, formatDay, formatLength} from './durations.js';
 
 const LAST_SECONDS = 30;  // before an approval expires, when the page announces it once

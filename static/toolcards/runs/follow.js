@@ -1,7 +1,7 @@
 // The switch "Follow": new calls show at once, and the page of a run goes to its newest call.
-import {say} from './announce.js';
-import {releaseHeldCards} from './held_cards.js';
-import {readPreference, storePreference} from './preferences.js';
+import {say} from '../page/announce.js';
+import {releaseHeldCards} from '../live/held_cards.js';
+import {readPreference, storePreference} from '../page/preferences.js';
 
 let isOn = false;
 

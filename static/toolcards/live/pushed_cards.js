@@ -1,14 +1,14 @@
 // How pushed cards come into the page: in place where they are, else inserted in the board's order.
 // The only module that is given markup; only htmx parses it, and only our server wrote it.
-import {armCard} from './approve_guard.js';
-import {findBoard, flash, insertCard, removeCard} from './boards.js';
+import {armCard} from '../inbox/approve_guard.js';
+import {findBoard, flash, insertCard, removeCard} from './card_lists.js';
 import {isOutdated} from './card_order.js';
-import {shortenPushed} from './card_lines.js';
-import {handleStrangeAnswer} from './failed_requests.js';
+import {shortenPushed} from '../runs/card_lines.js';
+import {handleStrangeAnswer} from '../page/failed_requests.js';
 import {forgetHeldCard, holdCard} from './held_cards.js';
-import {renewRows} from './runs_table.js';
-import {renewNumbers} from './statistics_table.js';
-import {fillSlot, forgetSpare, hasSlots, renewSpare} from './waiting_slots.js';
+import {renewRows} from '../runs/runs_table.js';
+import {renewNumbers} from '../runs/statistics_table.js';
+import {fillSlot, forgetSpare, hasSlots, renewSpare} from '../inbox/waiting_slots.js';
 
 /** @type {any} what htmx gives its extensions */
 let htmxApi;
