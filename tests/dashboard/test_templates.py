@@ -11,6 +11,7 @@ from toolcards.core.calls.card import ToolCallState
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 SCRIPTS = sorted((ROOT / "static" / "toolcards").rglob("*.js"))
+STYLES = sorted((ROOT / "static" / "toolcards").glob("*.css"))
 STATES = ROOT / "templates" / "toolcards" / "card"
 
 BANNED = {
@@ -45,11 +46,12 @@ def test_tables_that_can_scroll_are_reached_by_keyboard_and_have_a_name() -> Non
     ]
 
 
-def test_no_line_of_a_template_is_longer_than_120_characters() -> None:
+def test_no_line_of_a_template_script_or_style_is_longer_than_120_characters() -> None:
+    assert STYLES and SCRIPTS and TEMPLATES
     assert not [
-        f"{template.relative_to(ROOT)}:{number}"
-        for template in TEMPLATES
-        for number, line in enumerate(template.read_text().splitlines(), 1)
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in [*TEMPLATES, *SCRIPTS, *STYLES]
+        for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > 120
     ]
 

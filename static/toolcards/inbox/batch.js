@@ -93,7 +93,9 @@ function restoreTicks() {
   }
   const hasMoved = [...shownTickets.keys()].join() !== [...tickets.keys()].join();
   shownTickets = tickets;
-  if (hasMoved && !hasQueue()) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
+  if (hasMoved && !hasQueue()) {
+    for (const card of document.querySelectorAll('#board article.card[data-waiting]')) armCard(card);
+  }
   for (const box of changed) {
     box.closest('tr').classList.add('changed');
     say('A call that you had selected has changed and is no longer selected.');
@@ -121,7 +123,8 @@ export function pickCard(card) {
   if (!ticket) { say('This call cannot be answered here.'); return; }
   setTicket(card.id, getTicket(card.id) ? '' : ticket);
   const count = listTickets().length;
-  say(`${getTicket(card.id) ? 'Selected' : 'Not selected'}. ${count} selected${count ? ', press b to answer them' : ''}.`);
+  const hint = count ? ', press b to answer them' : '';
+  say(`${getTicket(card.id) ? 'Selected' : 'Not selected'}. ${count} selected${hint}.`);
 }
 
 /**

@@ -1,5 +1,5 @@
-// Work that must not share a frame with what has just come into the page: a browser sees that what comes at the end only
-// scrolls if nothing else changes in that frame.
+// Delays work to the frame after a card comes into the page. When a card comes at the end, browsers only scroll, unless
+// something else changes in the same frame.
 
 /** @type {Set<() => void>} */
 const scheduled = new Set();

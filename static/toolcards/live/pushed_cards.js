@@ -88,8 +88,9 @@ export function registerExtension() {
         return [];
       }
       if (style !== 'place' && style !== 'renew') return false;
-      /** @type {HTMLElement[]} */
-      const cards = [...fragment.querySelectorAll('article[id], section.wrote[id]')].map(card => /** @type {HTMLElement} */ (card));
+      /** @type {NodeListOf<HTMLElement>} */
+      const elements = fragment.querySelectorAll('article[id], section.wrote[id]');
+      const cards = [...elements];
       if (!cards.length) handleStrangeAnswer(Boolean(fragment.querySelector('input[name=password]')));
       return cards.map(card => putCard(card, style, findBoard())).filter(Boolean);
     },

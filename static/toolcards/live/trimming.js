@@ -1,5 +1,5 @@
-// Keeps a list within its limit of cards. On the page of a run, nothing that the reader sees moves or goes: calls leave
-// above the screen, and if that is not enough, off screen before the newest ones, where a line says how many are missing.
+// Keeps a list within its limit of cards. On the page of a run, nothing that the reader sees moves or disappears: calls
+// leave above the screen first, then off screen before the newest ones, where a line shows how many are missing.
 import {doAfterFrame} from './next_frame.js';
 import {isOnScreen, wasDrawn} from './visibility.js';
 
@@ -19,7 +19,9 @@ function weigh(place) {
 const isSeen = place => wasDrawn(place) && isOnScreen(place);
 
 /** @param {Element} place */
-const isNeeded = place => place.contains(document.activeElement) || Boolean(place.querySelector(':scope > [data-waiting]'));
+const isNeeded = place => (
+  place.contains(document.activeElement) || Boolean(place.querySelector(':scope > [data-waiting]'))
+);
 
 /**
  * Return the last place of a fold whose line the reader sees, so that the fold keeps a call; else the place itself.

@@ -114,6 +114,10 @@ function goToFilter() {
   else location.assign('/calls/');
 }
 
+function showNews() {
+  if (!releaseRows() && !loadNewRows() && !showNewCalls()) releaseHeldCards();
+}
+
 function openPage() {
   /** @type {HTMLElement} */ (findCurrent()?.querySelector('.permalink'))?.click();
 }
@@ -122,7 +126,7 @@ function openPage() {
 const KEYS = {
   j: () => step(1), k: () => step(-1), n: goToNextWaiting, a: approve, d: deny, z: undo, e: edit, r: makeRule,
   arrowdown: () => step(1), arrowup: () => step(-1), b: sayNoBatch,
-  x: picking(sayNoBatch), s: picking(sayNoBatch), '.': () => { if (!releaseRows() && !loadNewRows() && !showNewCalls()) releaseHeldCards(); }, '?': showHelp, t: switchTheme,
+  x: picking(sayNoBatch), s: picking(sayNoBatch), '.': showNews, '?': showHelp, t: switchTheme,
   g: () => { goingSince = Date.now(); }, '/': goToFilter, enter: openPage,
 };
 
@@ -147,7 +151,8 @@ function handleFieldKey(event, field) {
     if (!event.ctrlKey && !event.metaKey) return;
     /** @type {HTMLElement} */ (field.form.querySelector('button[value=deny]')).click();
   }
-  if (event.key === 'Escape') /** @type {HTMLElement} */ (field.closest('article.card, #batch form, #batch-bar'))?.focus();
+  const place = /** @type {HTMLElement} */ (field.closest('article.card, #batch form, #batch-bar'));
+  if (event.key === 'Escape') place?.focus();
 }
 
 /**

@@ -1,5 +1,5 @@
-// Where the reader's mouse is. `:hover` also stays on what a finger touched last, and at times on what changed under the
-// mouse, so it does not say that the reader is there.
+// Where the reader's mouse is. `:hover` does not tell: it also stays on what a finger touched last, and sometimes on
+// what changed under the mouse.
 
 /** @type {Element | null} what is under the mouse or pen */
 let pointed = null;

@@ -1,4 +1,4 @@
-// Text that the reader has selected stays selected while it grows: a text that is written again loses the selection in it.
+// Keeps text selected while it grows: rewriting a text removes the selection in it.
 
 /** @typedef {{node: Node, offset: number, before: string}} End one end of the selection, and the text before it */
 

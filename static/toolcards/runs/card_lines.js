@@ -103,7 +103,8 @@ const isOutOfSight = place => place.hidden || !wasDrawn(place) || !isOnScreen(pl
 
 /** @param {HTMLElement} card */
 const isFree = card => isOutOfSight(card.parentElement) && !(openedCards.has(card.id)
-  || card.hasAttribute('data-waiting') || card.contains(document.activeElement) || card.querySelector('[data-told], form.undo, details[open]'));
+  || card.hasAttribute('data-waiting') || card.contains(document.activeElement)
+  || card.querySelector('[data-told], form.undo, details[open]'));
 
 /** Shorten the cards that are no longer among the newest, and open again what the reader had opened. */
 function updateLines() {
@@ -141,7 +142,8 @@ function openTarget() {
 /** @param {MouseEvent} event */
 function handleClick(event) {
   const line = /** @type {Element} */ (event.target).closest?.('a.call-line');
-  if (!line || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const hasModifier = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+  if (!line || event.defaultPrevented || event.button || hasModifier) return;
   event.preventDefault();
   openLine(line.closest('article'), true);
 }

@@ -43,5 +43,6 @@ export function describeGroup(calls) {
   for (const {tool} of calls) counts.set(tool, (counts.get(tool) || 0) + 1);
   const names = [...counts].sort((a, b) => b[1] - a[1]).map(([tool, count]) => `${count} ${tool}`);
   const named = names.slice(0, NAMED).join(', ') + (names.length > NAMED ? ' and others' : '');
-  return [calls.length === 1 ? '1 call' : `${calls.length} calls`, named, formatDuration(calls.reduce((sum, call) => sum + call.milliseconds, 0))];
+  const milliseconds = calls.reduce((sum, call) => sum + call.milliseconds, 0);
+  return [calls.length === 1 ? '1 call' : `${calls.length} calls`, named, formatDuration(milliseconds)];
 }

@@ -23,9 +23,11 @@ let observer;
 /** @param {HTMLElement} card */
 function isQuiet(card) {
   if (card.dataset.state !== 'output-available' || card.matches('[data-soft], [data-moving], [data-odd]')) return false;
-  if (card.querySelector('.odd, .diff, [data-told], details[open]') || card.contains(document.activeElement)) return false;
+  if (card.querySelector('.odd, .diff, [data-told], details[open]')) return false;
+  if (card.contains(document.activeElement)) return false;
   if (performance.now() - (changedAt.get(card.id) ?? -CALM) < CALM) return false;
-  return isFirst || closingCards.has(card) || card.parentElement.hidden || openedCards.has(card.id) || !isOnScreen(card.parentElement);
+  return isFirst || closingCards.has(card) || card.parentElement.hidden || openedCards.has(card.id)
+    || !isOnScreen(card.parentElement);
 }
 
 /** @param {HTMLElement} card */

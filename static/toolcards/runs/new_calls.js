@@ -1,4 +1,5 @@
-// On the page of a run, a button counts the calls that came below the screen since its end was last seen, and leads there.
+// On the page of a run, a button counts the calls that came below the screen since the reader last saw its end, and
+// leads there.
 import {isFollowing} from './follow.js';
 import {isOnScreen, wasDrawn, watchSight} from '../live/visibility.js';
 

@@ -1,4 +1,4 @@
-// The tables of tools and agents: numbers change in place. New rows, and the order, wait until the page is loaded again.
+// The tables of tools and agents: numbers change in place. New rows and the order change when the page is loaded again.
 
 /** @type {Set<string>} ids of rows that the page does not have */
 const newRows = new Set();

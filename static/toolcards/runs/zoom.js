@@ -35,7 +35,8 @@ function drawMark() {
     drag.mark.setAttribute('class', 'chosen');
     drag.svg.append(drag.mark);
   }
-  const place = {x: Math.min(drag.from, drag.to), y: 24, width: Math.abs(drag.to - drag.from), height: Number(drag.svg.dataset.bottom) - 24};
+  const x = Math.min(drag.from, drag.to), width = Math.abs(drag.to - drag.from);
+  const place = {x, y: 24, width, height: Number(drag.svg.dataset.bottom) - 24};
   for (const [name, value] of Object.entries(place)) drag.mark.setAttribute(name, String(value));
 }
 
