@@ -17,8 +17,8 @@ from toolcards.client import Toolcards
 
 def percentile(values: list[float], share: float) -> float:
     """Return the value below which that share of the values lies."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    sorted_values = sorted(values)
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
 # ---------------------------------------------------------------- a click, back to the agent
@@ -158,7 +158,7 @@ def measure_decisions(report: Report) -> None:
 
     The thousand rules differ in how many of them name the program, or are patterns.
     """
-    measured: tuple[tuple[str, list[dict[str, object]], float], ...] = (
+    questions: tuple[tuple[str, list[dict[str, object]], float], ...] = (
         ("1 rule", [_build_pattern_match(0)], 0.5),
         ("1,000 rules, 20 name the program", [_build_match(number, 20) for number in range(1000)], 1),
         ("1,000 rules, 200 name the program", [_build_match(number, 200) for number in range(1000)], 1),
@@ -167,7 +167,7 @@ def measure_decisions(report: Report) -> None:
         ("1,000 rules, patterns", [_build_pattern_match(number) for number in range(1000)], 10),
     )
     numbers = {}
-    for name, tests, most in measured:
+    for name, tests, most in questions:
         took = _measure_decision(tests)
         numbers[name] = round(took * 1e6, 1)
         report.row(f"policy decision, {name}", took * 1000, at_most=most, unit="ms")

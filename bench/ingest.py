@@ -29,12 +29,12 @@ def measure_rate(server: servers.Server, path: str, count: int, seconds: float, 
     try:
         pump(talking, WARM)
         cpu, began = server.cpu(), time.perf_counter()
-        acked = pump(talking, seconds)
-        while not acked and time.perf_counter() - began < 15:  # the server was too busy to commit within the time
-            acked = pump(talking, seconds)
+        frame_count = pump(talking, seconds)
+        while not frame_count and time.perf_counter() - began < 15:  # the server was too busy to commit within the time
+            frame_count = pump(talking, seconds)
         took, cpu = time.perf_counter() - began, server.cpu() - cpu
         wait_until_idle(talking)
-        return acked / took, acked / max(cpu, 0.01)
+        return frame_count / took, frame_count / max(cpu, 0.01)
     finally:
         for sender in talking:
             sender.link.close()
@@ -82,8 +82,8 @@ def measure_growth(report: Report, ours: servers.Server, *, quick: bool) -> None
     parts: list[list[float]] = [[] for _ in range(5)]
     for turn in range(3 if quick else 7):
         link = load.agent(ours.port, servers.KEY, f"growth-{turn}")
-        started = b'{"n":1,"type":"tool.input.started","call_id":"c1","tool":"write_file"}'
-        link.sendall(load.frame(started))
+        start_frame = b'{"n":1,"type":"tool.input.started","call_id":"c1","tool":"write_file"}'
+        link.sendall(load.frame(start_frame))
         for part, took in enumerate(parts):
             frame_numbers = range(2 + part * 2000, 2 + (part + 1) * 2000)
             frames = b"".join(load.frame(b'{"n":%d,%s' % (number, DELTA)) for number in frame_numbers)
@@ -112,8 +112,8 @@ def measure_capacity(report: Report, ours: servers.Server, person: servers.Perso
             watchers = [open_watcher(ours, person, f"{label}-{number % 20}") for number in range(watching)]
             pump(talking, WARM, watchers)
             cpu = ours.cpu()
-            acked = pump(talking, seconds, watchers)
-            rates[watching].append(acked / max(ours.cpu() - cpu, 0.01))
+            frame_count = pump(talking, seconds, watchers)
+            rates[watching].append(frame_count / max(ours.cpu() - cpu, 0.01))
             wait_until_idle(talking)
             for each in (*talking, *watchers):
                 each.link.close()

@@ -116,14 +116,14 @@ def fill(port: int, calls: int, *, partials: int = 0) -> None:
 
 
 def _fill_run(port: int, number: int, run: str, calls: int, partials: int) -> None:
-    gated = number % GATED_RUNS == 0 and run.startswith("fill-") and calls == CALLS_OF_RUN
-    link = load.agent(port, servers.KEY, run, "gate" if gated else "observe")
+    is_gated = number % GATED_RUNS == 0 and run.startswith("fill-") and calls == CALLS_OF_RUN
+    link = load.agent(port, servers.KEY, run, "gate" if is_gated else "observe")
     frames = 0
     for start in range(0, calls, CALLS_OF_FRAME):
         batch = [
             frame
             for call in range(start, min(start + CALLS_OF_FRAME, calls))
-            for frame in _build_frames(number, call, partials, gated=gated)
+            for frame in _build_frames(number, call, partials, is_gated=is_gated)
         ]
         link.sendall(load.frame(json.dumps(batch).encode()))
         frames += len(batch)
@@ -133,9 +133,9 @@ def _fill_run(port: int, number: int, run: str, calls: int, partials: int) -> No
     link.close()
 
 
-def _build_frames(run: int, call: int, partials: int, *, gated: bool) -> list[dict[str, object]]:
+def _build_frames(run: int, call: int, partials: int, *, is_gated: bool) -> list[dict[str, object]]:
     number = run * CALLS_OF_RUN + call
-    call_id, tool = f"c{call}", "Read" if gated else TOOLS[number % len(TOOLS)]  # policy allows Read at once
+    call_id, tool = f"c{call}", "Read" if is_gated else TOOLS[number % len(TOOLS)]  # policy allows Read at once
     path = f"src/module_{number}.py"
     value: dict[str, object] = {"command": f"pytest {path} -q", "description": "Run the tests of the module."}
     if tool in ("Read", "Edit", "Write"):

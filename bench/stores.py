@@ -102,8 +102,8 @@ def multiply(path: Path, events: int) -> dict[str, int]:
                 if table == "toolcards_run":
                     values = {"id": f"id + {step}", "name": f"name || '-{copies}'"}
                 columns = ", ".join(f'"{name}"' for name in names)
-                copied = ", ".join(values.get(name, f'"{name}"') for name in names)
-                database.execute(f"INSERT INTO {table} ({columns}) SELECT {copied} FROM {table} ORDER BY id")
+                expressions = ", ".join(values.get(name, f'"{name}"') for name in names)
+                database.execute(f"INSERT INTO {table} ({columns}) SELECT {expressions} FROM {table} ORDER BY id")
             database.execute("COMMIT")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return {table: count(table) for table in COPIED}

@@ -239,8 +239,8 @@ class WholeResponseCompression(GZipMiddleware):
         """Compress the response, or return it unchanged."""
         if response.streaming or not is_worth_compressing(response):
             return response
-        compressed: HttpResponseBase = super().process_response(request, response)
-        return compressed
+        compressed_response: HttpResponseBase = super().process_response(request, response)
+        return compressed_response
 
 
 def is_worth_compressing(response: HttpResponseBase) -> bool:

@@ -100,23 +100,23 @@ def _database(url: str) -> dict[str, object]:
     if not url:
         return _sqlite(TOOLCARDS.data_dir / "toolcards.sqlite3")
     try:
-        parsed = dj_database_url.parse(url)
-        is_supported = parsed["ENGINE"].endswith(("sqlite3", "postgresql"))  # the level that the gate is tested with
+        database = dj_database_url.parse(url)
+        is_supported = database["ENGINE"].endswith(("sqlite3", "postgresql"))  # the level that the gate is tested with
     except (ValueError, KeyError):
         is_supported = False
     if not is_supported:
         message = "TOOLCARDS_DATABASE_URL is not a URL like postgres://name@host/database; without it, SQLite is used"
         raise ImproperlyConfigured(message)
-    if parsed["ENGINE"].endswith("sqlite3"):
-        return _sqlite(parsed["NAME"])
+    if database["ENGINE"].endswith("sqlite3"):
+        return _sqlite(database["NAME"])
     # A thread has its connection for one request, because ASGI's threads end. Our backend keeps idle connections.
     # If another program holds a lock, requests are refused after this time.
     waits = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "options": "-c lock_timeout=5s"}
     return {
-        **parsed,
+        **database,
         "ENGINE": "toolcards.postgresql",
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {**waits, **parsed.get("OPTIONS", {})},
+        "OPTIONS": {**waits, **database.get("OPTIONS", {})},
     }
 
 

@@ -132,9 +132,9 @@ def lint(args: list[str]) -> int:
     }
     with tempfile.TemporaryDirectory() as scratch:
         env = {"TOOLCARDS_DATA_DIR": scratch}
-        failed = [name for name, command in checks.items() if command and call(*command, env=env)]
-    say(f"Failed: {', '.join(failed)}" if failed else "All checks passed.")
-    return 1 if failed else 0
+        failed_checks = [name for name, command in checks.items() if command and call(*command, env=env)]
+    say(f"Failed: {', '.join(failed_checks)}" if failed_checks else "All checks passed.")
+    return 1 if failed_checks else 0
 
 
 def lint_mutations(args: list[str]) -> int:
@@ -207,15 +207,15 @@ COMMANDS = {
 
 def main() -> int:
     """Run the command named on the command line; `setup` without one."""
-    listed = "\n".join(f"  {name:13} {command.__doc__}" for name, command in COMMANDS.items())
+    command_list = "\n".join(f"  {name:13} {command.__doc__}" for name, command in COMMANDS.items())
     parser = argparse.ArgumentParser(
-        description=__doc__, epilog=listed, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, epilog=command_list, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", nargs="?", default="setup", choices=COMMANDS, metavar="command")
     parser.add_argument("args", nargs=argparse.REMAINDER)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     os.chdir(ROOT)
-    return COMMANDS[chosen.command](chosen.args)
+    return COMMANDS[options.command](options.args)
 
 
 # ---------------------------------------------------------------- the virtual environment
@@ -271,9 +271,9 @@ def make_venv() -> None:
 
 def choices() -> list[str]:
     """Return the Pythons to try, best first."""
-    configured = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
+    configured_paths = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
     candidates = [path for path in map(shutil.which, [*PYTHONS, "python3"]) if path]
-    return [*configured, *candidates, sys.executable]
+    return [*configured_paths, *candidates, sys.executable]
 
 
 def install(package_set: str) -> None:
@@ -282,14 +282,14 @@ def install(package_set: str) -> None:
         stamp(name).unlink(missing_ok=True)
     count = sum("==" in line for line in (ROOT / "requirements" / f"{package_set}.txt").read_text().splitlines())
     say(f"Installing {count} pinned packages, once")
-    started = time.monotonic()
+    start = time.monotonic()
     with progress(count):
-        failed = all(call(*command) for command in installers(package_set))
-    if failed:
+        has_failed = all(call(*command) for command in installers(package_set))
+    if has_failed:
         raise SystemExit("The packages could not be installed. The lines above show the reason.")
     compile_packages(wait=package_set != "run")
     stamp(package_set).write_text(fingerprint(package_set))
-    say(f"Installed in {time.monotonic() - started:.0f} s")
+    say(f"Installed in {time.monotonic() - start:.0f} s")
 
 
 def installers(package_set: str) -> Iterator[list[str]]:
@@ -321,12 +321,12 @@ def compile_packages(*, wait: bool) -> None:
 @contextlib.contextmanager
 def progress(count: int) -> Iterator[None]:
     """Print how many packages are installed, whenever the number changes."""
-    finished = threading.Event()
+    end_event = threading.Event()
     before = number_of_packages()
 
     def watch() -> None:
         printed_count = 0
-        while not finished.wait(1):
+        while not end_event.wait(1):
             installed_count = min(count, number_of_packages() - before)
             if installed_count != printed_count:
                 say(f"{installed_count} of {count} packages are installed")
@@ -337,7 +337,7 @@ def progress(count: int) -> Iterator[None]:
     try:
         yield
     finally:
-        finished.set()
+        end_event.set()
         watcher.join()
 
 

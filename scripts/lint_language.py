@@ -31,6 +31,8 @@ TEXT_SUFFIXES = {".md", ".html", ".txt", ".js", ".mjs", ".css"}
 PRODUCTION = ("toolcards/", "dashboard/", "scripts/", "bench/")
 LONGEST_FIRST_LINE = 12  # words
 SHOWN_PLACES = 5
+_EMPTY_WORDS = {"", "the", "a", "an", "of", "return", "this", "that", "and", "to", "it", "for", "in"}
+_IN_ED = re.compile("[a-z]{3,}ed")
 
 
 class Offense(NamedTuple):
@@ -71,6 +73,7 @@ class WordList:
         self.values: set[str] = set(data["values"])
         self.fields = set(data["names"].pop("fields").split())
         self.participles = set(data["names"]["participles"].split())
+        self.nouns_in_ed = set(data["names"].pop("nouns_in_ed").split())
         self.names = {name for words in data["names"].values() for name in words.split()}
         self.skipped_files: tuple[str, ...] = tuple(data["skip"]["files"])
         self.schema_files: set[str] = set(data["skip"]["schemas"])
@@ -137,7 +140,10 @@ def find_in_python(
                 yield from words.phrases.find(path, node.lineno, node.name.replace("_", " "))
     elif "/migrations/" not in path:
         yield from find_names(path, tree, words.names, words.fields)
+        yield from find_participles(path, tree, words.names | words.nouns_in_ed)
+        yield from find_module_name(words, path)
         yield from find_long_first_lines(path, tree)
+        yield from find_repeated_names(path, tree)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and "/management/" not in path and path not in words.schema_files:
                 classes[node.name].append((path, node.lineno))
@@ -197,6 +203,21 @@ def find_names(
                 yield Offense(path, line, f"name: {name.strip('_').lower()}", f"{kind} {name}")
 
 
+def find_participles(path: str, tree: ast.Module, other_words: Collection[str]) -> Iterator[Offense]:
+    """Yield the parameters and local variables that are one word in -ed."""
+    seen: set[str] = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                for kind, name in bound_names(node):
+                    word = name.strip("_")
+                    place = f"{getattr(node, 'lineno', 0)}:{word}"
+                    is_local = kind in ("parameter", "variable") and place not in seen
+                    if is_local and _IN_ED.fullmatch(word) and word not in other_words:
+                        seen.add(place)
+                        yield Offense(path, getattr(node, "lineno", 0), "name: one word in -ed", f"{kind} {name}")
+
+
 def bound_names(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield the kind and text of each name that this node binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -225,6 +246,27 @@ def find_long_first_lines(path: str, tree: ast.Module) -> Iterator[Offense]:
                 yield Offense(path, node.lineno, "docstring: first line of more than 12 words", first_line)
 
 
+def find_module_name(words: WordList, path: str) -> Iterator[Offense]:
+    """Yield the module itself if its name is no noun."""
+    name = Path(path).stem
+    if name in words.names or (_IN_ED.fullmatch(name) and name not in words.nouns_in_ed):
+        yield Offense(path, 1, "name: module", f"module {name}")
+
+
+def find_repeated_names(path: str, tree: ast.Module) -> Iterator[Offense]:
+    """Yield the functions whose docstring has only the words of their name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node) or ""
+            if text and _list_stems(re.findall("[A-Za-z]+", text)) <= _list_stems(node.name.split("_")):
+                yield Offense(path, node.lineno, "docstring: repeats the name", text)
+
+
+def _list_stems(words: Iterable[str]) -> set[str]:
+    """Return the words without endings, so that `records` is `record`, and without articles."""
+    return {re.sub("(?:ing|ed|es|s|e)$", "", word.lower()) for word in words} - _EMPTY_WORDS
+
+
 def check(offenses: list[Offense], words: WordList, baseline: dict[str, int]) -> int:
     """Print the counts that grew, with their places; return the exit code."""
     counts = Counter(offense.key for offense in offenses)
@@ -251,15 +293,15 @@ def main() -> int:
     words = WordList()
     offenses = list(find_offenses(words, list_files()))
     if options.list is not None:
-        listed = [each for each in offenses if not options.list or each.path.startswith(tuple(options.list))]
-        for path, line, key, text in sorted(listed):
+        listed_offenses = [each for each in offenses if not options.list or each.path.startswith(tuple(options.list))]
+        for path, line, key, text in sorted(listed_offenses):
             print(f"{path}:{line}: {key}: {' '.join(text.split())}")
         return 0
     baseline: dict[str, int] = json.loads(BASELINE.read_text())
     if options.lower:
         counts = Counter(offense.key for offense in offenses)
-        lowered = {key: min(count, counts[key]) for key, count in sorted(baseline.items()) if counts[key]}
-        BASELINE.write_text(json.dumps(lowered, indent=2) + "\n")
+        lower_counts = {key: min(count, counts[key]) for key, count in sorted(baseline.items()) if counts[key]}
+        BASELINE.write_text(json.dumps(lower_counts, indent=2) + "\n")
     return check(offenses, words, baseline)
 
 

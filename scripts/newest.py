@@ -91,8 +91,8 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def run_tests(folder: Path, report: Path, only: list[str] | None, more: list[str]) -> int:
     """Run pytest on the newest libraries; return its exit code."""
-    chosen = ["-k", " or ".join(libraries()[name] for name in only)] if only else []
-    command = [sys.executable, "-m", "pytest", "-m", "clients", str(TESTS), f"--junitxml={report}", *chosen, *more]
+    selection = ["-k", " or ".join(libraries()[name] for name in only)] if only else []
+    command = [sys.executable, "-m", "pytest", "-m", "clients", str(TESTS), f"--junitxml={report}", *selection, *more]
     env = os.environ | {"TOOLCARDS_CLIENTS": "newest", "TOOLCARDS_CLIENTS_DIR": str(folder.resolve())}
     return subprocess.run(command, cwd=ROOT, env=env).returncode
 
@@ -107,14 +107,14 @@ def read_versions(folder: Path) -> Iterator[Row]:
 def read_report(report: Path) -> Outcome:
     """Read pytest's JUnit file; a missing one means that nothing passed."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
-    failed = {}
+    failures = {}
     for case in cases:
         wrong = next((child for child in case if child.tag in ("failure", "error")), None)
         if wrong is not None:
-            failed[f"{case.get('classname')}::{case.get('name')}"] = (wrong.get("message") or "").partition("\n")[0]
+            failures[f"{case.get('classname')}::{case.get('name')}"] = (wrong.get("message") or "").partition("\n")[0]
     skip_count = sum(any(child.tag == "skipped" for child in case) for case in cases)
     names = {f"{case.get('classname')}::{case.get('name')}" for case in cases}
-    return Outcome(len(names) - skip_count - len(failed), skip_count, failed)
+    return Outcome(len(names) - skip_count - len(failures), skip_count, failures)
 
 
 def describe(rows: list[Row], outcome: Outcome) -> str:

@@ -40,9 +40,10 @@ def build_reference() -> str:
 
 
 def _model_section(heading: str, model: dict[str, Any]) -> str:
-    required = set(model.get("required", ()))
+    required_fields = set(model.get("required", ()))
     rows = [
-        f"| `{name}` | {_type_of(field)} | {_default_of(field, name in required)} | {field.get('description', '')} |"
+        f"| `{name}` | {_type_of(field)} | {_default_of(field, name in required_fields)} "
+        f"| {field.get('description', '')} |"
         for name, field in model["properties"].items()
     ]
     return "\n".join([f"### {heading}", "", "| Field | Type | Default | Meaning |", "|---|---|---|---|", *rows, ""])

@@ -89,8 +89,8 @@ def environment() -> dict[str, str]:
 
 def find_browser() -> str | None:
     """Return a browser that starts: TOOLCARDS_BROWSER, else the first found."""
-    configured = os.environ.get("TOOLCARDS_BROWSER")
-    paths = (shutil.which(name) for name in ([configured] if configured else BROWSERS))
+    configured_path = os.environ.get("TOOLCARDS_BROWSER")
+    paths = (shutil.which(name) for name in ([configured_path] if configured_path else BROWSERS))
     return next((path for path in paths if path and starts(path, "--version")), None)
 
 
@@ -154,9 +154,10 @@ def bring_browser() -> None:
         (folder / "chromium").write_bytes(part("chromium.br"))
     (folder / "fonts.conf").write_text(FONTS.format(folder))
     script = folder / "start.sh"
-    quoted = shlex.quote(str(folder))
+    quoted_folder = shlex.quote(str(folder))
     script.write_text(
-        f'#!/bin/sh\nLD_LIBRARY_PATH={quoted}/lib FONTCONFIG_FILE={quoted}/fonts.conf exec {quoted}/chromium "$@"\n'
+        f"#!/bin/sh\nLD_LIBRARY_PATH={quoted_folder}/lib FONTCONFIG_FILE={quoted_folder}/fonts.conf "
+        f'exec {quoted_folder}/chromium "$@"\n'
     )
     (folder / "chromium").chmod(0o755)
     link(script, "chromium")
@@ -181,8 +182,8 @@ def fetch_npm_package(name: str, version: str, sha256: str) -> bytes:
     """
     with tempfile.TemporaryDirectory() as scratch:
         run(shutil.which("npm") or "npm", "pack", "--silent", "--pack-destination", scratch, f"{name}@{version}")
-        (packed,) = Path(scratch).iterdir()
-        data = packed.read_bytes()
+        (archive,) = Path(scratch).iterdir()
+        data = archive.read_bytes()
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError(f"{name} {version} is not the package that was tested")
     return data

@@ -40,10 +40,10 @@ def main() -> int:
 
 def check(manifest: dict) -> int:
     """Return 0 if exactly the listed files are there, byte for byte."""
-    listed = {file["to"]: file["sha256"] for package in manifest["packages"] for file in package["files"]}
+    checksums = {file["to"]: file["sha256"] for package in manifest["packages"] for file in package["files"]}
     present = {path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*") if path.is_file() and path != MANIFEST}
-    faults = [f"not listed: {name}" for name in sorted(present - listed.keys())]
-    for name, checksum in listed.items():
+    faults = [f"not listed: {name}" for name in sorted(present - checksums.keys())]
+    for name, checksum in checksums.items():
         if name not in present:
             faults.append(f"missing: {name}")
         elif digest((VENDOR / name).read_bytes()) != checksum:
@@ -51,7 +51,7 @@ def check(manifest: dict) -> int:
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:
-        print(f"{len(listed)} vendored files are as they came.")
+        print(f"{len(checksums)} vendored files are as they came.")
     return 1 if faults else 0
 
 
@@ -62,9 +62,11 @@ def fetch(manifest: dict) -> int:
         return 1
     for package in manifest["packages"]:
         with tempfile.TemporaryDirectory() as scratch:
-            unpacked = unpack(package, Path(scratch))
+            package_folder = unpack(package, Path(scratch))
             for file in package["files"]:
-                content = sprite(unpacked, package) if "icons" in file else (unpacked / file["from"]).read_bytes()
+                content = (
+                    sprite(package_folder, package) if "icons" in file else (package_folder / file["from"]).read_bytes()
+                )
                 target = VENDOR / file["to"]
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
@@ -78,18 +80,18 @@ def unpack(package: dict, scratch: Path) -> Path:
     """Return the folder of a downloaded package; refuse a wrong checksum."""
     spec = f"{package['name']}@{package['version']}"
     run = ["npm", "pack", "--json", "--pack-destination", str(scratch), spec]
-    [packed] = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    if package.setdefault("integrity", packed["integrity"]) != packed["integrity"]:
-        raise SystemExit(f"{spec} is not what it was: {packed['integrity']}. Remove `integrity` to accept it.")
-    with tarfile.open(scratch / packed["filename"]) as archive:
+    [npm_package] = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    if package.setdefault("integrity", npm_package["integrity"]) != npm_package["integrity"]:
+        raise SystemExit(f"{spec} is not what it was: {npm_package['integrity']}. Remove `integrity` to accept it.")
+    with tarfile.open(scratch / npm_package["filename"]) as archive:
         archive.extractall(scratch, filter="data")
     return scratch / "package"
 
 
-def sprite(unpacked: Path, package: dict) -> bytes:
+def sprite(package_folder: Path, package: dict) -> bytes:
     """Return one SVG with a symbol for every listed icon."""
     names = next(file["icons"] for file in package["files"] if "icons" in file)
-    symbols = [symbol(name, (unpacked / "icons" / f"{name}.svg").read_text()) for name in sorted(names)]
+    symbols = [symbol(name, (package_folder / "icons" / f"{name}.svg").read_text()) for name in sorted(names)]
     licence = f"<!-- {package['name']} {package['version']}, {package['licence']}; see LICENSE next to this file -->"
     return "\n".join([licence, '<svg xmlns="http://www.w3.org/2000/svg">', *symbols, "</svg>", ""]).encode()
 

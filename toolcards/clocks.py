@@ -134,8 +134,8 @@ class Clock:
         gap = steady - before.steady
         if gap <= PAUSE:
             return Beat(wall, steady, before.paused, before.resumed)
-        paused = before.paused + gap
-        return Beat(wall, steady, paused, steady - paused)
+        pause_total = before.paused + gap
+        return Beat(wall, steady, pause_total, steady - pause_total)
 
 
 def _round_difference(difference: float) -> float:

@@ -67,25 +67,25 @@ class Listener:
             async with asyncio.timeout(timeout):  # `wait_for` of Python 3.11 can swallow a cancellation
                 await self._woken.wait()
         self._woken.clear()
-        rung, self._rung = self._rung, set()
-        return rung
+        rung_runs, self._rung = self._rung, set()
+        return rung_runs
 
 
 def ring(runs: Iterable[int]) -> None:
     """Ring for these runs, from any thread; never waits and never raises."""
-    rung = set(runs)
-    if rung:
-        _ring_locally(rung)
-        _relay.send(rung)
+    rung_runs = set(runs)
+    if rung_runs:
+        _ring_locally(rung_runs)
+        _relay.send(rung_runs)
 
 
 def _ring_locally(runs: set[int]) -> None:
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:
-        followed = listener.select(runs)
-        if followed:
-            listener.wake(followed)
+        followed_runs = listener.select(runs)
+        if followed_runs:
+            listener.wake(followed_runs)
 
 
 @contextlib.asynccontextmanager

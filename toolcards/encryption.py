@@ -51,17 +51,17 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
     hour = int(time.time()) // _HOUR
     stamp, encrypt = hour.to_bytes(_STAMP, "big"), _get_cipher(settings.SECRET_KEY, hour).encrypt
     fresh = os.urandom(_NONCE * len(originals))
-    sealed: list[str] = []
+    sealed_texts: list[str] = []
     for number, text in enumerate(originals):
         if not text or type(text) is UnreadableText:
-            sealed.append(text)
+            sealed_texts.append(text)
             continue
         clear = _split_clear_head(text, head) if head else ""
         nonce = fresh[number * _NONCE : (number + 1) * _NONCE]
         plain = (text[len(clear) :] if clear else text).encode("utf-8", "surrogatepass")
         raw = stamp + nonce + encrypt(nonce, plain, _build_associated_data(place, clear))
-        sealed.append(clear + MARK + binascii.b2a_base64(raw, newline=False).decode("ascii"))
-    return sealed
+        sealed_texts.append(clear + MARK + binascii.b2a_base64(raw, newline=False).decode("ascii"))
+    return sealed_texts
 
 
 def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word for it
@@ -164,8 +164,8 @@ class SealedText(models.TextField):  # type: ignore[type-arg]  # generic in the 
 
     def get_prep_value(self, value: Any) -> Any:
         """Encrypt the text to write."""
-        prepared = value if type(value) is UnreadableText else super().get_prep_value(value)
-        return self.seal([prepared])[0] if prepared else prepared
+        prepared_value = value if type(value) is UnreadableText else super().get_prep_value(value)
+        return self.seal([prepared_value])[0] if prepared_value else prepared_value
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         """Decrypt a text, or return it as `UnreadableText`."""

@@ -31,11 +31,11 @@ class Turns:
 
     def _take_turn(self, work: Callable[[], Any]) -> Any:
         time.sleep(max(0.0, self._free_at - time.monotonic()))
-        started = time.thread_time()  # CPU time: a busy machine must not delay the next turn
+        start = time.thread_time()  # CPU time: a busy machine must not delay the next turn
         try:
             return work()
         finally:
-            self._free_at = time.monotonic() + PAUSE * (time.thread_time() - started)
+            self._free_at = time.monotonic() + PAUSE * (time.thread_time() - start)
 
 
 followers = Turns("followers")  # event streams

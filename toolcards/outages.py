@@ -214,5 +214,5 @@ def _match_error(error: BaseException) -> Cause | None:
 
 
 def _match_wording(text: str) -> Cause | None:
-    lowered = text.lower()
-    return next((cause for words, cause in _PHRASES.items() if words in lowered), None)
+    lowercase_text = text.lower()
+    return next((cause for words, cause in _PHRASES.items() if words in lowercase_text), None)

@@ -138,8 +138,8 @@ def by_body(form: View, program: View) -> View:
 
     @csrf_exempt  # both check permission and CSRF themselves, and answer in their own form
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        chosen = program if request.content_type == "application/json" else csrf_protect(form)
-        return chosen(request, *args, **kwargs)
+        view_of_type = program if request.content_type == "application/json" else csrf_protect(form)
+        return view_of_type(request, *args, **kwargs)
 
     view.permission = find_permission(form)  # type: ignore[attr-defined]
     return view

@@ -132,9 +132,9 @@ def _describe_creation(person: User) -> Act:
 
 def _list_acts(before: User, after: User, saved_fields: set[str]) -> list[Act]:
     saved_words = {FLAGS[field] for field in saved_fields if field in FLAGS}
-    changed = _find_differences(_read_flags(before), _read_flags(after))
-    changed = {word: difference for word, difference in changed.items() if word in saved_words}
-    acts = [Act("person.changed", detail={"person": before.get_username()} | changed)] if changed else []
+    differences = _find_differences(_read_flags(before), _read_flags(after))
+    differences = {word: difference for word, difference in differences.items() if word in saved_words}
+    acts = [Act("person.changed", detail={"person": before.get_username()} | differences)] if differences else []
     if "password" in saved_fields and before.password != after.password:
         detail = {"person": after.get_username(), "how": _describe_password_change(after)}
         acts.append(Act("person.password", detail=detail))
@@ -196,19 +196,19 @@ def record_membership_change(
     for owner in own_model.objects.filter(pk__in=changed_pks):
         if word == "person" and str(owner) == _grouped_person.get():
             continue
-        changed = set(_sort_names(other_model.objects.filter(pk__in=changed_pks[owner.pk])))
+        changed_names = set(_sort_names(other_model.objects.filter(pk__in=changed_pks[owner.pk])))
         write_acts(
             Act(
                 act,
                 detail={word: str(owner)}
-                | _describe_membership_change(set(_sort_names(getattr(owner, side).all())), changed, action),
+                | _describe_membership_change(set(_sort_names(getattr(owner, side).all())), changed_names, action),
             )
         )
 
 
-def _describe_membership_change(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
+def _describe_membership_change(now: set[str], changed_names: set[str], action: str) -> dict[str, Any]:
     """Return old and new names; of more than 20 names, only those that changed."""
-    was, after = (now - changed, now) if action == "post_add" else (now, now - changed)
+    was, after = (now - changed_names, now) if action == "post_add" else (now, now - changed_names)
     if len(now) > 20:
         return {"added": sorted(after - was), "removed": sorted(was - after)}
     return {"was": sorted(was), "is": sorted(after)}
@@ -228,11 +228,11 @@ def record_key_deleted(sender: Any, instance: AgentKey, **kwargs: Any) -> None:
 
 @receiver(post_delete, sender=Source)
 def record_source_deleted(sender: Any, instance: Source, **kwargs: Any) -> None:
-    """Record a deleted source."""
+    """Write the source's name and environment to the audit trail."""
     write_acts(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
 
 
 @receiver(post_delete, sender=get_user_model())
 def record_person_deleted(sender: Any, instance: Any, **kwargs: Any) -> None:
-    """Record a deleted person."""
+    """Write the account name to the audit trail."""
     write_acts(Act("person.deleted", detail={"person": instance.get_username()}))

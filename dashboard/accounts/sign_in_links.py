@@ -69,8 +69,8 @@ def claim_link(token: str) -> User | None:
     if person is None:
         return None
     # If two people use the link at the same time, only one of them updates the row.
-    unused = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
-    return person if unused.update(last_login=timezone.now()) else None
+    people = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
+    return person if people.update(last_login=timezone.now()) else None
 
 
 def _signature(user: User, deadline: int) -> str:

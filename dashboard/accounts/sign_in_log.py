@@ -47,7 +47,7 @@ def record_sign_in(sender: Any, request: HttpRequest | None, user: User, **kwarg
 
 @receiver(signals.user_logged_out)
 def record_sign_out(sender: Any, request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
-    """Record a sign-out."""
+    """Write the person and their address to the audit trail."""
     if user is not None:
         write_acts(Act("signout", "human", user.get_username(), detail=_read_address(request)))
 

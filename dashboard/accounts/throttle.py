@@ -102,8 +102,8 @@ class Throttle:
             if device:
                 limits = [(_hash_key("device", device), DEVICE)]
             else:
-                crowded = self._get_bucket(name, NAME, now).wait(NAME) > 0
-                limits = [(_hash_key("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
+                is_crowded = self._get_bucket(name, NAME, now).wait(NAME) > 0
+                limits = [(_hash_key("pair", name + address), CROWDED if is_crowded else PAIR), (address, ADDRESS)]
             buckets = [(self._get_bucket(key, allowance, now), allowance) for key, allowance in limits]
             wait = max(bucket.wait(allowance) for bucket, allowance in buckets)
             if wait > 0:

@@ -225,14 +225,14 @@ def password(request: HttpRequest) -> HttpResponse:
         if has_one
         else SetPasswordForm(user, data)
     )
-    allowed, status = has_one or is_freshly_signed_in(request), 200
+    is_allowed, status = has_one or is_freshly_signed_in(request), 200
     if request.method == "POST":
-        status = 422 if allowed else 401
-        if allowed and form.is_valid():
+        status = 422 if is_allowed else 401
+        if is_allowed and form.is_valid():
             save_person(form.save(commit=False))  # hashing takes a while, so it is not in the transaction
             update_session_auth_hash(request, user)
             messages.success(request, "Your password is set. Your other sessions are signed out.")
             return redirect("password")
         status = 429 if form.has_error("old_password", "later") else status
-    context = {"form": form, "allowed": allowed, "has_one": has_one}
+    context = {"form": form, "allowed": is_allowed, "has_one": has_one}
     return render(request, "people/password.html", context, status=status)

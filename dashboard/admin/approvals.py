@@ -92,18 +92,18 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return indent_json(json.dumps(payload, default=str))
 
     @admin.action(description="Approve selected calls", permissions=["vote"])
-    def approve(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
+    def approve(self, request: HttpRequest, queryset: QuerySet[Approval]) -> None:
         """Approve each selected call."""
-        self._vote(request, chosen, "approve")
+        self._vote(request, queryset, "approve")
 
     @admin.action(description="Deny selected calls", permissions=["vote"])
-    def deny(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
+    def deny(self, request: HttpRequest, queryset: QuerySet[Approval]) -> None:
         """Deny each selected call."""
-        self._vote(request, chosen, "deny")
+        self._vote(request, queryset, "deny")
 
-    def _vote(self, request: HttpRequest, chosen: QuerySet[Approval], decision: str) -> None:
+    def _vote(self, request: HttpRequest, queryset: QuerySet[Approval], decision: str) -> None:
         count = 0
-        for approval in chosen.order_by("requested_at"):
+        for approval in queryset.order_by("requested_at"):
             try:
                 cast_vote(request, _build_ballot(request, approval.pk, decision))
                 count += 1

@@ -107,7 +107,7 @@ class AgentKeyAdmin(admin.ModelAdmin):
         return TemplateResponse(request, "admin/toolcards/agentkey/shown_once.html", context)
 
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
-    def revoke(self, request: HttpRequest, chosen: QuerySet[AgentKey]) -> None:
+    def revoke(self, request: HttpRequest, queryset: QuerySet[AgentKey]) -> None:
         """Revoke each key; open connections close within seconds."""
-        count = chosen.filter(revoked_at=None).update(revoked_at=timezone.now())
+        count = queryset.filter(revoked_at=None).update(revoked_at=timezone.now())
         self.message_user(request, f"Revoked: {count}. Open connections close within seconds.")

@@ -27,10 +27,10 @@ def format_time(seconds: float) -> str:
 def indent_json(text: str) -> str:
     """Return stored JSON with its lines indented, as text."""
     try:
-        indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        indented_text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:
-        indented = text
-    return format_html("<pre>{}</pre>", safe_text.mark_html(indented[:200_000]))
+        indented_text = text
+    return format_html("<pre>{}</pre>", safe_text.mark_html(indented_text[:200_000]))
 
 
 def _mask_fact(fact: str) -> str:
@@ -141,12 +141,12 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description="tool", ordering="tool")
     def shown_tool(self, call: ToolCall) -> str:
-        """The tool, with hidden characters marked."""
+        """Return the tool, with hidden characters marked."""
         return safe_text.mark_text(call.tool)
 
     @admin.display(description="call", ordering="call_id")
     def shown_call_id(self, call: ToolCall) -> str:
-        """The sender's name of the call, with hidden characters marked."""
+        """Return the sender's id of the call, with hidden characters marked."""
         return safe_text.mark_text(call.call_id)
 
     @admin.display(description="card")

@@ -76,15 +76,15 @@ class DraftRuleAdmin(admin.ModelAdmin):
             policy_draft.remove_rule(rule.rule_id, author=request.user.get_username())
 
     @admin.action(description="Turn on", permissions=["change"])
-    def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
         """Enable each rule."""
-        for rule in chosen:
+        for rule in queryset:
             policy_draft.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
 
     @admin.action(description="Turn off", permissions=["change"])
-    def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
         """Disable each rule."""
-        for rule in chosen:
+        for rule in queryset:
             policy_draft.set_rule_enabled(rule.rule_id, False, author=request.user.get_username())
 
 
@@ -109,12 +109,12 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
         return indent_json(version.document)
 
     @admin.action(description="Copy to the draft", permissions=["edit"])
-    def copy_to_draft(self, request: HttpRequest, chosen: QuerySet[PolicyVersion]) -> None:
+    def copy_to_draft(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> None:
         """Copy the selected version to the draft."""
-        if chosen.count() != 1:
+        if queryset.count() != 1:
             self.message_user(request, "Select exactly one version.", messages.WARNING)
             return
-        version = chosen.get()
+        version = queryset.get()
         try:
             document = policy_store.load_document(version)
             policy_draft.replace_draft(document, author=request.user.get_username(), text=version.text)

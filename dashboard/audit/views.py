@@ -71,9 +71,9 @@ def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
-def _count_new_rows(verified: verification.VerificationResult | None) -> int:
+def _count_new_rows(last_result: verification.VerificationResult | None) -> int:
     """Return how many rows were added since the last verification."""
-    return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
+    return AuditRow.objects.filter(seq__gt=last_result.finding.seq).count() if last_result else 0
 
 
 def filter_rows(filters: dict[str, str]) -> AuditQuerySet:

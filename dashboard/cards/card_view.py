@@ -60,8 +60,8 @@ class CardView:
     @property
     def word(self) -> str:
         """Return the state in a word or two, with the approver."""
-        approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
-        return f"Approved by {self.answered_by}" if approved else self.label.word
+        is_approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
+        return f"Approved by {self.answered_by}" if is_approved else self.label.word
 
     @property
     def kind(self) -> str:
@@ -180,9 +180,10 @@ class CardView:
     @property
     def would(self) -> list[str]:
         """Return what rules in monitor mode would have decided."""
-        monitored = self.card.decision.would if self.card.decision else ()
+        monitor_rules = self.card.decision.would if self.card.decision else ()
         return [
-            f"{effect.get('rule', 'a rule')} would have decided: {effect.get('effect', '?')}" for effect in monitored
+            f"{effect.get('rule', 'a rule')} would have decided: {effect.get('effect', '?')}"
+            for effect in monitor_rules
         ]
 
     @property
@@ -348,9 +349,9 @@ class CardView:
     def duration(self) -> float | None:
         """Return how many seconds the whole call took, once it has ended."""
         times = self.card.times
-        started = times.started or times.available or times.requested
-        over = self.card.finished and started and times.finished
-        return max(0.0, times.finished - started) if over else None
+        start = times.started or times.available or times.requested
+        over = self.card.finished and start and times.finished
+        return max(0.0, times.finished - start) if over else None
 
     @property
     def total(self) -> str:
@@ -366,8 +367,8 @@ class CardView:
         times, state = self.card.times, self.card.state
         if self.card.finished or self.card.awaiting_client or not self.label.live:
             return 0.0
-        requested = times.requested if state is S.APPROVAL_REQUESTED else 0.0
-        return round(requested or times.available or times.started, 3)
+        requested_at = times.requested if state is S.APPROVAL_REQUESTED else 0.0
+        return round(requested_at or times.available or times.started, 3)
 
     @property
     def requested_ms(self) -> int:

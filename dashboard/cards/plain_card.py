@@ -225,11 +225,11 @@ def _render_grants(kinds: list[str]) -> str:
     whole_run = (
         '\n                <option value="run">this exact call, for the rest of this run</option>\n              '
     )
-    limited = '\n                <option value="until">this exact call, for 15 minutes</option>\n              '
+    limit = '\n                <option value="until">this exact call, for 15 minutes</option>\n              '
     return (
         '\n          <label class="granting">\n            Also allow\n            <select name="grant">\n'
         '              <option value="">nothing else</option>\n'
-        f"              {whole_run if 'run' in kinds else ''}\n              {limited if 'until' in kinds else ''}\n"
+        f"              {whole_run if 'run' in kinds else ''}\n              {limit if 'until' in kinds else ''}\n"
         "            </select>\n          </label>\n        "
     )
 

@@ -91,12 +91,12 @@ def load_for_rendering(calls: list[ToolCall], lines: Container[int] = ()) -> lis
 
     `calls` come without `card` and `text`; `lines` are the ordinals of those that are drawn as one line.
     """
-    uncached = [
+    uncached_calls = [
         call.pk
         for call in calls
         if not (call.removed or card_cache.has_html(call, CardForm.LINE if call.ordinal in lines else CardForm.CARD))
     ]
-    whole_calls = ToolCall.objects.in_bulk(uncached)
+    whole_calls = ToolCall.objects.in_bulk(uncached_calls)
     return [whole_calls.get(call.pk, call) for call in calls]
 
 

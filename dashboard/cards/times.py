@@ -40,7 +40,7 @@ def format_iso(value: Any) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in words, as in 12 ms, 0.8 s, 3 min 10 s."""
+    """Return a duration as in "3 min 10 s" or "12 ms"."""
     if seconds < 0.1:
         return f"{max(0, round(seconds * 1000))} ms"
     if seconds < 9.95:

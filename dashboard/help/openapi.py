@@ -106,7 +106,7 @@ def build_document() -> dict[str, Any]:
         [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
     )
     policy = policy_documents.build_schema()
-    nested = policy.pop("$defs", {})
+    definitions = policy.pop("$defs", {})
     return {
         "openapi": "3.1.0",
         "info": {"title": "Toolcards", "version": toolcards.__version__, "description": _DESCRIPTION},
@@ -114,7 +114,7 @@ def build_document() -> dict[str, Any]:
         "paths": dict(_build_paths()),
         "components": {
             "schemas": {
-                **schemas["$defs"], **_prefix_references(nested), "Policy": _prefix_references(policy),
+                **schemas["$defs"], **_prefix_references(definitions), "Policy": _prefix_references(policy),
                 "RunStatus": {"enum": list(answers.RunStatus.__args__)},  # type: ignore[attr-defined]
             },
             "securitySchemes": {
@@ -145,28 +145,28 @@ def _build_paths() -> Iterator[tuple[str, Any]]:
 
 
 def _describe(pattern: str, operation: Operation, summary: str, security: list[Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    description: dict[str, Any] = {
         "summary": summary, "operationId": _operation_id(pattern), "security": security,
         "parameters": [*_path_parameters(pattern), *map(_describe_parameter, operation.parameters)],
         "responses": _responses(operation.answer),
     }  # fmt: skip
     if operation.body is not None:
-        described["requestBody"] = {
+        description["requestBody"] = {
             "content": _content(operation.body),
             "required": operation.body is not gate_api.EndBody,
         }
-    return described
+    return description
 
 
 def _describe_for_people(pattern: str, method: str, summary: str) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    description: dict[str, Any] = {
         "summary": summary, "operationId": f"{_operation_id(pattern)}-{method}", "security": [{"session": []}],
         "parameters": _path_parameters(pattern), "responses": _responses("application/json"),
     }  # fmt: skip
     if method in ("post", "put"):
         schema = {"$ref": "#/components/schemas/Policy"} if _POLICY.get(pattern) == method else {"type": "object"}
-        described["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
-    return described
+        description["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
+    return description
 
 
 def _responses(answer: type[BaseModel] | str) -> dict[str, Any]:

@@ -73,19 +73,22 @@ class MixedBatch(Exception):
 @needs(VOTE)
 def _vote_by_form(request: HttpRequest) -> HttpResponse:
     """Vote on the selected calls, with one decision and one reason."""
-    shared = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
-    ballots = [_parse_ticket(ticket) | shared for ticket in request.POST.getlist("pick")]
+    shared_fields = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
+    ballots = [_parse_ticket(ticket) | shared_fields for ticket in request.POST.getlist("pick")]
     try:
-        if shared["decision"] not in ("approve", "deny"):
+        if shared_fields["decision"] not in ("approve", "deny"):
             raise MixedBatch("Choose approve or deny.")
         if not ballots:
             raise MixedBatch("Nothing is selected, so nothing was answered.")
         results = cast_votes(request, ballots)
     except MixedBatch as refused:
         return _render_results(request, [], str(refused), 422)
-    accepted = sum(result.status == 200 for result in results)
+    accepted_count = sum(result.status == 200 for result in results)
     return _render_results(
-        request, results, summarize_results(results, shared["decision"]), 200 if accepted else results[0].status
+        request,
+        results,
+        summarize_results(results, shared_fields["decision"]),
+        200 if accepted_count else results[0].status,
     )
 
 
@@ -98,9 +101,13 @@ def _parse_ticket(ticket: str) -> dict[str, Any]:
 def summarize_results(results: list[BatchResult], decision: str) -> str:
     """Return in one sentence which votes counted and which did not."""
     verb = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
-    accepted = sum(result.status == 200 for result in results)
-    rejected = Counter(_SHORT_REASONS.get(result.code, "not counted") for result in results if result.status != 200)
-    return ", ".join([f"{accepted} {verb}", *(f"{count} {word}" for word, count in rejected.items())]) + "."
+    accepted_count = sum(result.status == 200 for result in results)
+    rejection_counts = Counter(
+        _SHORT_REASONS.get(result.code, "not counted") for result in results if result.status != 200
+    )
+    return (
+        ", ".join([f"{accepted_count} {verb}", *(f"{count} {word}" for word, count in rejection_counts.items())]) + "."
+    )
 
 
 _CHANGED = "changed since you saw them"
@@ -126,8 +133,10 @@ def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -
     token = get_token(request)
     results_html = render_to_string("approvals/_results.html", {"results": results, "line": line})
     groups_html = render_to_string("approvals/_groups.html", groups.build_groups_context(), request)
-    changed = (rendering.render_for_reader(result.call, token=token) for result in results if result.call is not None)
-    card_parts = (build_part("#board", "renew", str(card)) for card in changed)
+    changed_parts = (
+        rendering.render_for_reader(result.call, token=token) for result in results if result.call is not None
+    )
+    card_parts = (build_part("#board", "renew", str(card)) for card in changed_parts)
     return (
         build_part("#batch-said", "innerHTML", results_html)
         + build_part("#batch", "innerMorph", groups_html)

@@ -88,8 +88,8 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
 
 
 def _read_answer(question: Question, index: int, fields: QueryDict) -> list[str]:
-    chosen = _read_chosen(index, fields)
-    labels = [option.label for number, option in enumerate(question.options) if number in chosen]
+    chosen_numbers = _read_chosen(index, fields)
+    labels = [option.label for number, option in enumerate(question.options) if number in chosen_numbers]
     text = _read_text(index, fields)
     if text:
         return [*labels, text] if question.is_multiple else [text]
@@ -101,19 +101,19 @@ def _read_answer(question: Question, index: int, fields: QueryDict) -> list[str]
 def _read_value(field: FormField, question: Question, index: int, fields: QueryDict) -> Any:
     """Return the value for a field of a form, None if unanswered."""
     values = [value for value, _ in field.choices] if field.choices else [True, False]
-    chosen = [values[number] for number in sorted(_read_chosen(index, fields)) if number < len(question.options)]
+    chosen_values = [values[number] for number in sorted(_read_chosen(index, fields)) if number < len(question.options)]
     text = _read_text(index, fields) if question.has_text else ""
     try:
-        if question.is_multiple and (chosen or question.is_required):
-            field.check(chosen)
-            return chosen
-        if len(chosen) == 1:
-            return chosen[0]
+        if question.is_multiple and (chosen_values or question.is_required):
+            field.check(chosen_values)
+            return chosen_values
+        if len(chosen_values) == 1:
+            return chosen_values[0]
         if text:
             return field.parse_text(text)
     except InvalidAnswer as error:
         raise InvalidRequest(str(error), code="invalid_answer") from error
-    if question.is_required or chosen:
+    if question.is_required or chosen_values:
         raise InvalidRequest(f"Choose an answer to: {question.header or question.text}", code="answer_required")
     return None
 

@@ -171,8 +171,10 @@ def render_groups() -> str:
 
 def list_recent_reasons() -> list[str]:
     """Return recent reasons of denials, the newest first, without repetitions."""
-    denied = Approval.objects.filter(state="denied", by_kind="human").exclude(reason="").order_by("-decided_at")
-    return list(dict.fromkeys(denied.values_list("reason", flat=True)[:MAX_REASONS]))
+    denied_approvals = (
+        Approval.objects.filter(state="denied", by_kind="human").exclude(reason="").order_by("-decided_at")
+    )
+    return list(dict.fromkeys(denied_approvals.values_list("reason", flat=True)[:MAX_REASONS]))
 
 
 def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:

@@ -27,7 +27,7 @@ from dashboard.inbox.forms import ANSWER, BallotForm, cast_vote, convert_answers
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_CARDS = 200  # articles on the page
 DAY = 86_400.0  # seconds

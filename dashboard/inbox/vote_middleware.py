@@ -169,8 +169,8 @@ def _build_middleware() -> Callable[[HttpRequest, HttpResponse], HttpResponse]:
 
     def finish(request: Any, response: HttpResponse) -> HttpResponse:
         request.vote_response = response
-        finished: HttpResponse = get_response(request)
-        return finished
+        finished_response: HttpResponse = get_response(request)
+        return finished_response
 
     return finish
 

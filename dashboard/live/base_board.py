@@ -89,10 +89,10 @@ class LiveBoard:
 
         Throttled parts are rendered at most once a second; cards that only grow take turns.
         """
-        touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
+        is_touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
         calls = self._select_calls(news.calls)
         parts = self.render_changed_cards(calls) if calls else {}
-        if touched and not self._stale_since:
+        if is_touched and not self._stale_since:
             self._stale_since = time.monotonic()
         if self._stale_since and time.monotonic() - self._drawn_at >= THROTTLE_SECONDS:
             self._drawn_at, self._stale_since = time.monotonic(), 0.0

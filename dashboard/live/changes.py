@@ -58,19 +58,19 @@ class ChangeReader:
         self._positions = dict(Run.objects.active().values_list("pk", "seq"))
         self._approval_positions, self._covered = dict(self._positions), {}
 
-    def read(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
+    def read(self, rung_runs: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Read changes of the runs that rang and render the boards.
 
-        `rung`: empty to check all runs that wrote something. `fresh`: boards to render whole.
+        `rung_runs`: empty to check all runs that wrote something. `fresh`: boards to render whole.
         """
         # CPU time, because a busy disk or another process must not delay the next tick
-        started, self._runs_with_more = time.thread_time(), set()
+        start, self._runs_with_more = time.thread_time(), set()
         late = self._cover(boards)
-        news = self._news(rung, boards)
+        news = self._news(rung_runs, boards)
         news.calls[:0] = late
         frames = {key: board.render_changes(news) for key, board in boards.items()}
         wholes = {key: boards[key].render_all() for key in fresh if key in boards}
-        return TickResult(frames, wholes, frozenset(self._runs_with_more), time.thread_time() - started)
+        return TickResult(frames, wholes, frozenset(self._runs_with_more), time.thread_time() - start)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
         """Set the positions of runs that only new boards show, and return their latest approvals.
@@ -92,30 +92,30 @@ class ChangeReader:
         earliest = self._looked_at - RECENT_WRITES
         return self._fetch({pk for pk, seq, updated_at in now if updated_at >= earliest}, asked_only=True)
 
-    def _news(self, rung: set[int], boards: Boards) -> BoardNews:
+    def _news(self, rung_runs: set[int], boards: Boards) -> BoardNews:
         now = timezone.now()
-        switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
+        has_switched, rung_runs = EVERY_RUN in rung_runs, rung_runs - {EVERY_RUN}
         # A lost ring must not stay hidden behind the runs that ring.
-        if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
+        if not rung_runs or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
             oldest = min(now, self._looked_at) - RECENT_WRITES
-            changed = Run.objects.filter(updated_at__gte=oldest).values_list("pk", "seq")[:2_000]
-            rung = rung | {pk for pk, seq in changed if seq != self._positions.get(pk)}
+            changed_runs = Run.objects.filter(updated_at__gte=oldest).values_list("pk", "seq")[:2_000]
+            rung_runs = rung_runs | {pk for pk, seq in changed_runs if seq != self._positions.get(pk)}
             self._looked_at, self._looked_everywhere = now, time.monotonic()
-        return BoardNews(self._calls(rung, boards), frozenset(rung), switched)
+        return BoardNews(self._calls(rung_runs, boards), frozenset(rung_runs), has_switched)
 
-    def _calls(self, rung: set[int], boards: Boards) -> list[ToolCall]:
+    def _calls(self, rung_runs: set[int], boards: Boards) -> list[ToolCall]:
         """Return the changed calls of these runs that any board needs."""
         everywhere = [board for board in boards.values() if board.runs is None]
-        own = _find_board_runs(boards) & rung
+        own = _find_board_runs(boards) & rung_runs
         asked_only = not any(board.every for board in everywhere)
-        other_runs = rung - own if everywhere else frozenset()
+        other_runs = rung_runs - own if everywhere else frozenset()
         return self._fetch(own, asked_only=False) + self._fetch(other_runs, asked_only=asked_only)
 
     def _fetch(self, runs: AbstractSet[int], *, asked_only: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []
-        listed, positions = sorted(runs), self._approval_positions if asked_only else self._positions
-        for start in range(0, len(listed), MAX_RUNS_PER_QUERY):
-            batch = listed[start : start + MAX_RUNS_PER_QUERY]
+        run_list, positions = sorted(runs), self._approval_positions if asked_only else self._positions
+        for start in range(0, len(run_list), MAX_RUNS_PER_QUERY):
+            batch = run_list[start : start + MAX_RUNS_PER_QUERY]
             rows = fetch_changed_calls({pk: positions.get(pk, 0) for pk in batch}, asked_only=asked_only)
             calls += rows
             self._advance(rows, batch, positions)

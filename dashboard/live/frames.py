@@ -120,10 +120,10 @@ class FrameSlot:
         before = self._frame
         if before is None:
             self._frame = frame
-        elif len(merged := before.merge(frame)) > MAX_PARTS:
+        elif len(merged_frame := before.merge(frame)) > MAX_PARTS:
             self._frame, self.overflowed = None, True
         else:
-            self._frame = merged
+            self._frame = merged_frame
         self._ready.set()
 
     async def take(self) -> Frame | None:

@@ -113,36 +113,36 @@ class Hub:
             thread.shutdown(wait=False)
 
     async def _follow(self, bell: Listener) -> None:
-        audited, ticks, load = time.monotonic(), Pacing(TICK_SECONDS * (BURST - 1)), Pacing(LOAD_ALLOWANCE)
-        rung: set[int] = set()
+        last_audit, ticks, load = time.monotonic(), Pacing(TICK_SECONDS * (BURST - 1)), Pacing(LOAD_ALLOWANCE)
+        rung_runs: set[int] = set()
         while True:
-            started = time.monotonic()
+            start = time.monotonic()
             try:
-                await self._look(rung)
-                if started - audited >= AUDIT_SECONDS:
-                    audited = started
+                await self._look(rung_runs)
+                if start - last_audit >= AUDIT_SECONDS:
+                    last_audit = start
                     await self._audit()
             except Exception as error:  # a short outage of the database must not end the live pages
                 if not report_outage(error):
                     log.exception("live: an update failed; the next one sends complete pages")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)
-            tick_end = started + ticks.record(started, TICK_SECONDS)
-            await asyncio.sleep(started + load.record(started, self.spent / limit_load()) - time.monotonic())
+            tick_end = start + ticks.record(start, TICK_SECONDS)
+            await asyncio.sleep(start + load.record(start, self.spent / limit_load()) - time.monotonic())
             waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
-            rung = await bell.wait(waits) if waits else set()
-            while not _is_urgent(rung) and (seconds_left := tick_end - time.monotonic()) > 0:
-                rung |= await bell.wait(seconds_left)
-            rung |= self._rung
+            rung_runs = await bell.wait(waits) if waits else set()
+            while not _is_urgent(rung_runs) and (seconds_left := tick_end - time.monotonic()) > 0:
+                rung_runs |= await bell.wait(seconds_left)
+            rung_runs |= self._rung
             self._rung = set()
 
     def _has_pending_parts(self) -> bool:
         return any(board.has_pending_parts for board in self.boards.values())
 
-    async def _look(self, rung: set[int]) -> None:
+    async def _look(self, rung_runs: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        runs = {run for run in rung if run >= 0}
+        runs = {run for run in rung_runs if run >= 0}
         result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
         self._rung |= result.unfinished
         frame_count = len(new)
@@ -178,9 +178,9 @@ def limit_load() -> float:
     return FLOOD_LOAD if gate.count_backlog() >= FLOOD_BACKLOG else MAX_LOAD
 
 
-def _is_urgent(rung: set[int]) -> bool:
+def _is_urgent(rung_runs: set[int]) -> bool:
     """Return whether an approval changed, because a person or an agent waits for it."""
-    return any(run < 0 for run in rung)
+    return any(run < 0 for run in rung_runs)
 
 
 def _run_with_connection(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

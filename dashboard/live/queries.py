@@ -82,7 +82,7 @@ class StreamingInputs:
         """Add the text that the rows of these calls lack."""
         behind: dict[int, dict[int, ToolCall]] = {}
         for call in calls:
-            cached = self._texts.pop((call.run_id, call.ordinal), None)
+            cached_text = self._texts.pop((call.run_id, call.ordinal), None)
             if (
                 call.state != ToolCallState.INPUT_STREAMING
                 or call.written_card is not None
@@ -91,8 +91,8 @@ class StreamingInputs:
                 or REPLACEMENT in call.text
             ):
                 continue
-            if cached and call.text_seq < cached[0] <= call.seq:
-                call.text_seq, call.text = cached
+            if cached_text and call.text_seq < cached_text[0] <= call.seq:
+                call.text_seq, call.text = cached_text
             behind.setdefault(call.run_id, {})[call.ordinal] = call
         for run, of_run in behind.items():
             self._add(run, of_run)

@@ -16,7 +16,7 @@ from dashboard.live.frames import Frame
 from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
 from toolcards.models import Run, Source, ToolCall
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 _RUN, _SOURCE = PreparedSelect(Run, "WHERE id = %s"), PreparedSelect(Source, "WHERE id = %s")
 
@@ -51,7 +51,7 @@ class RunBoard(LiveBoard):
         if self._texts is None:
             return Frame({})
         run = Run.objects.select_related("source").get(pk=self.run)
-        page = run_cards.build_run_page(run, self._texts.blocks.values(), removed=True)
+        page = run_cards.build_run_page(run, self._texts.blocks.values(), with_removed=True)
         parts = {str(card.ordinal): place_card(card.call, card.form) for card in page.cards}
         seqs = {str(card.ordinal): card.call.seq for card in page.cards}
         # A block ends without text of its own; the next call or block, which is newer, ends it.
@@ -128,5 +128,5 @@ def _fetch_run(pk: int) -> Run:
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:
     """Return the newest blocks that are not blank."""
-    rendered = ((block.seq, block.render()) for block in list(blocks)[-run_cards.MAX_BLOCKS :])
-    return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered if html}
+    rendered_blocks = ((block.seq, block.render()) for block in list(blocks)[-run_cards.MAX_BLOCKS :])
+    return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered_blocks if html}

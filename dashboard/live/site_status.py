@@ -13,7 +13,7 @@ from toolcards import outages
 from toolcards.core.calls.call_json import summarize
 from toolcards.gate import emergency
 from toolcards.models import ToolCall
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 # Composed once, because each look at a changed question reads them. The conditions are those of an index.
 _COUNT = "SELECT COUNT(*) FROM toolcards_toolcall WHERE waiting AND NOT removed"

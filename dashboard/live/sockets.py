@@ -157,7 +157,10 @@ class RunSocket(LiveSocket):
 
 
 async def _send_heartbeats(watcher: hub.Watcher) -> None:
-    """A sign of life now and then; one timer per socket, since one per frame costs as much as the frame."""
+    """Send the time every CLOCK_SECONDS.
+
+    There is one timer per socket: one per frame would cost as much as the frame.
+    """
     while True:
         await asyncio.sleep(CLOCK_SECONDS)
         watcher.slot.offer(Frame({"clock": _build_clock_message()}))

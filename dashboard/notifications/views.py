@@ -117,9 +117,9 @@ def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: di
     """Record the change in its transaction: all settings of a new webhook, or those that changed."""
     transaction.on_commit(subscriptions.clear_cache)
     now = _describe_settings(webhook_row)
-    changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
+    changes = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
     state = {"name": webhook_row.name, "format": webhook_row.format, "enabled": webhook_row.enabled}
-    write_acts(Act(act, "human", request.user.get_username(), detail=state | changed))
+    write_acts(Act(act, "human", request.user.get_username(), detail=state | changes))
 
 
 def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:

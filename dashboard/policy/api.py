@@ -65,8 +65,8 @@ def validate(request: HttpRequest) -> HttpResponse:
 def activate(request: HttpRequest) -> HttpResponse:
     """Activate the draft if the caller saw the active version."""
     body = require_object(body_of(request))
-    expected, note = body.get("expected_active"), body.get("note") or ""
-    if not isinstance(expected, int) or isinstance(expected, bool):
+    expected_active, note = body.get("expected_active"), body.get("note") or ""
+    if not isinstance(expected_active, int) or isinstance(expected_active, bool):
         raise build_error(
             "/expected_active",
             "missing",
@@ -78,13 +78,15 @@ def activate(request: HttpRequest) -> HttpResponse:
     policy_store.check_document(document)
     try:
         version = policy_store.activate(
-            document, author=request.user.get_username(), note=note, expected_active=expected
+            document, author=request.user.get_username(), note=note, expected_active=expected_active
         )
     except VersionConflict as late:
         return fault(409, "superseded", f"Version {late.active} was activated in the meantime.", active=late.active)
-    applied = gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
+    reevaluation = (
+        gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
+    )
     return JsonResponse(
-        _serialize_version(version) | {"active": version.number} | ({"applied": applied} if applied else {})
+        _serialize_version(version) | {"active": version.number} | ({"applied": reevaluation} if reevaluation else {})
     )
 
 

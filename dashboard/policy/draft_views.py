@@ -64,7 +64,7 @@ def activate(request: HttpRequest) -> HttpResponse:
             request, message="The draft has changed since you reviewed it. Review it again.", status=409
         )
     try:
-        activated = policy_store.activate(
+        new_version = policy_store.activate(
             review.document,
             author=request.user.get_username(),
             note=form_data["note"],
@@ -73,7 +73,7 @@ def activate(request: HttpRequest) -> HttpResponse:
     except VersionConflict as late:
         message = f"Version {late.active} was activated in the meantime. Review the changes again."
         return _render_draft(request, message=message, status=409)
-    messages.success(request, f"Version {activated.number} is active.")
+    messages.success(request, f"Version {new_version.number} is active.")
     if form_data["apply_to_waiting"]:
         counts = gate.reevaluate_waiting(request.user.get_username())
         message = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)

@@ -118,11 +118,11 @@ def try_call(policy: RuleSet, question: PolicyRequest) -> Trial:
     sentences = {rule.id: rule.sentence for rule in policy.rules}
     trials = [_build_rule_trial(entry, sentences) for entry in decision.trace]
     winners = [rule for rule in trials if rule.rule in decision.rules]
-    enforced = [rule for rule in trials if rule.is_match and not rule.monitor and rule not in winners]
+    enforced_trials = [rule for rule in trials if rule.is_match and not rule.monitor and rule not in winners]
     return Trial(
         decision=decision,
         winners=winners,
-        overruled=enforced,
+        overruled=enforced_trials,
         watching=[rule for rule in trials if rule.is_match and rule.monitor],
         nearest=_find_nearest([rule for rule in trials if not rule.is_match]),
     )
@@ -142,9 +142,9 @@ def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleT
     return RuleTrial(rule, entry["effect"], sentences.get(rule, ""), entry["monitor"], entry["matched"], clauses)
 
 
-def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
+def _find_nearest(missed_trials: list[RuleTrial]) -> RuleTrial | None:
     """Return the rule with the fewest failed conditions, if any of its conditions hold."""
-    near = [rule for rule in missed if rule.matched_conditions]
+    near = [rule for rule in missed_trials if rule.matched_conditions]
     return min(near, key=lambda rule: (len(rule.failed), -rule.matched_conditions, rule.rule), default=None)
 
 

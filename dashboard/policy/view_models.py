@@ -134,10 +134,10 @@ def list_draft_rows() -> list[RuleRow]:
 def _build_draft_row(rule: DraftRule) -> RuleRow:
     body = policy_draft.build_rule_document(rule)
     try:
-        compiled = documents.parse({"v": 1, "rules": [body]}).rules[0]
+        compiled_rule = documents.parse({"v": 1, "rules": [body]}).rules[0]
     except PolicyError:
         return RuleRow(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
-    return _build_row(compiled, RuleHits(), rule.updated_by)
+    return _build_row(compiled_rule, RuleHits(), rule.updated_by)
 
 
 def count_recent_hits() -> RuleHits:

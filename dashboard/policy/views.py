@@ -105,8 +105,8 @@ def export(request: HttpRequest) -> HttpResponse:
         number = url_helpers.read_number(version_text)
         if version_text and number is None:
             raise Http404
-        chosen = {"active": True} if number is None else {"number": number}
-        row = get_object_or_404(PolicyVersion, **chosen)
+        version_filter = {"active": True} if number is None else {"number": number}
+        row = get_object_or_404(PolicyVersion, **version_filter)
         document, text, name = policy_store.load_document(row), row.text, f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":

@@ -118,8 +118,8 @@ class CallStatistics:
     @property
     def failure_rate(self) -> str:
         """Return the percentage of finished calls that failed, or ""."""
-        finished = self.calls - self.open
-        return f"{100 * self.failed / finished:.0f} %" if finished else ""
+        finished_count = self.calls - self.open
+        return f"{100 * self.failed / finished_count:.0f} %" if finished_count else ""
 
     @property
     def p50(self) -> str:

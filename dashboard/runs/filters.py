@@ -133,9 +133,9 @@ class CallFilters(Filters):
         if not needles:
             return None
         # Read first: a call that is indexed in between is in both lists, not in neither.
-        unindexed = set(rows.filter(indexed=False).values_list("pk", flat=True)[: SEARCHED + 1])
+        unindexed_pks = set(rows.filter(indexed=False).values_list("pk", flat=True)[: SEARCHED + 1])
         candidates = search_index.find_candidates(needles, before)
-        return None if candidates is None else sorted(unindexed.union(candidates), reverse=True)
+        return None if candidates is None else sorted(unindexed_pks.union(candidates), reverse=True)
 
     def _search_candidates(self, rows: QuerySet[ToolCall], candidates: list[int], size: int) -> CallListPage:
         matches: list[ToolCall] = []
@@ -152,18 +152,18 @@ class CallFilters(Filters):
     def _search(self, rows: QuerySet[ToolCall], size: int) -> CallListPage:
         """Read call by call, for a term that is too short for the index or in many calls."""
         matches: list[ToolCall] = []
-        last = examined = 0
-        while examined < SEARCHED and len(matches) < size:
-            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined)])
+        last = examined_count = 0
+        while examined_count < SEARCHED and len(matches) < size:
+            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined_count)])
             for call in chunk:
-                last, examined = call.pk, examined + 1
+                last, examined_count = call.pk, examined_count + 1
                 if self._says(call):
                     matches.append(call)
                     if len(matches) == size:
                         break
-            if len(chunk) < CHUNK and len(matches) < size and examined < SEARCHED:
+            if len(chunk) < CHUNK and len(matches) < size and examined_count < SEARCHED:
                 return CallListPage(matches, 0)  # there are no older ones
-        return CallListPage(matches, last, examined if examined >= SEARCHED else 0)
+        return CallListPage(matches, last, examined_count if examined_count >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call passes all filters but that of state."""

@@ -14,7 +14,7 @@ from dashboard.cards.safe_text import mark_html
 from toolcards.core.calls.facts import TextDelta
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, Run, ToolCall
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 from toolcards.models.runs import FACT_HEAD
 
 MAX_EVENTS = 5_000  # newest pieces of text that a page reads
@@ -106,19 +106,19 @@ class Narration:
         if newest <= self._seq:
             return []
         pieces = _PIECES.fetch_all(self.run, self._seq, newest, _IS_TEXT)[::-1]
-        changed: dict[int, TextBlock] = {}
+        changed_blocks: dict[int, TextBlock] = {}
         if pieces:
             first_seq = pieces[0].seq if len(pieces) == MAX_EVENTS else 0
             log = Event.objects.filter(run=self.run, seq__gt=self._seq, seq__lte=newest)
             starts = (
                 log.filter(seq__gte=first_seq, ordinal__gt=self._ordinal).order_by("seq").values_list("seq", "ordinal")
             )
-            changed = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
+            changed_blocks = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
         self._ordinal = max([self._ordinal, *(_fetch_row(_NEWEST_CALL, self.run, newest) or ())])
         self._seq = newest
         if self._open and (self._open.after < self._ordinal or status not in ACTIVE):
-            changed |= self._close()
-        return [changed[seq] for seq in sorted(changed)]
+            changed_blocks |= self._close()
+        return [changed_blocks[seq] for seq in sorted(changed_blocks)]
 
     def _close(self) -> dict[int, TextBlock]:
         block, self._open = self._open, None
@@ -128,7 +128,7 @@ class Narration:
         return {block.seq: block}
 
     def _take(self, pieces: list[Event], starts: list[tuple[int, int]]) -> dict[int, TextBlock]:
-        changed: dict[int, TextBlock] = {}
+        changed_blocks: dict[int, TextBlock] = {}
         place = 0
         for event in pieces:
             while place < len(starts) and starts[place][0] < event.seq:
@@ -138,11 +138,11 @@ class Narration:
             if isinstance(fact, TextDelta) and fact.text:
                 key = (self._ordinal, fact.channel, fact.lane)
                 if self._open and (self._open.after, self._open.channel, self._open.lane) != key:
-                    changed |= self._close()
+                    changed_blocks |= self._close()
                 block = self._open = self._open or self._begin(event, fact)
                 block.append(fact.text, event.seq)
-                changed[block.seq] = block
-        return changed
+                changed_blocks[block.seq] = block
+        return changed_blocks
 
     def _begin(self, event: Event, fact: TextDelta) -> TextBlock:
         block = TextBlock(self.run, event.seq, self._ordinal, fact.channel, fact.lane, event.at)

@@ -103,7 +103,7 @@ class TileOrder:
         self._places: list[int] = []
         self._lock = threading.Lock()
 
-    def arrange(self, waiting: list[int], running: list[int], failed: list[int], quiet: list[int]) -> list[int]:
+    def arrange(self, waiting: list[int], running: list[int], failed_runs: list[int], quiet: list[int]) -> list[int]:
         """Return the runs in their places.
 
         Each list has the newest first; where there is no room for all, the earlier lists go first. A run keeps its
@@ -111,12 +111,12 @@ class TileOrder:
         """
         with self._lock:
             places, runs = self._places, list[int]()
-            for group in (waiting[::-1], running[::-1], failed, quiet):
+            for group in (waiting[::-1], running[::-1], failed_runs, quiet):
                 in_order = [pk for pk in group if pk in places] + [pk for pk in group if pk not in places]
                 runs += in_order[: TILES - len(runs)]
             new = iter(sorted(set(runs).difference(places)))
-            filled = [pk if pk in runs else next(new, 0) for pk in places]
-            self._places = _lead_with([pk for pk in [*filled, *new] if pk], set(waiting))
+            filled_places = [pk if pk in runs else next(new, 0) for pk in places]
+            self._places = _lead_with([pk for pk in [*filled_places, *new] if pk], set(waiting))
             return list(self._places)
 
 
@@ -125,8 +125,8 @@ def _lead_with(places: list[int], waiting: set[int]) -> list[int]:
     first = len(waiting.intersection(places))
     in_front = [pk for pk in places[:first] if pk not in waiting]
     behind = [pk for pk in places[first:] if pk in waiting]
-    exchanged = dict(zip([*in_front, *behind], [*behind, *in_front], strict=True))
-    return [exchanged.get(pk, pk) for pk in places]
+    exchanged_places = dict(zip([*in_front, *behind], [*behind, *in_front], strict=True))
+    return [exchanged_places.get(pk, pk) for pk in places]
 
 
 tile_order = TileOrder()
@@ -140,8 +140,10 @@ def list_run_tiles() -> tuple[list[RunTile], int]:
     runs = Run.objects.order_by("-pk")
     waiting, running = (list(runs.filter(status=status).values_list("pk", flat=True)[:200]) for status in _ACTIVE)
     recent = list(runs.exclude(status__in=_ACTIVE).values_list("pk", "status")[: 2 * TILES])
-    failed, quiet = ([pk for pk, status in recent if (status in _FAILED) is is_failed] for is_failed in (True, False))
-    places = tile_order.arrange(waiting, running, failed, quiet)
+    failed_runs, quiet = (
+        [pk for pk, status in recent if (status in _FAILED) is is_failed] for is_failed in (True, False)
+    )
+    places = tile_order.arrange(waiting, running, failed_runs, quiet)
     by_pk = Run.objects.select_related("source").in_bulk(places)
     rows = build_run_rows([by_pk[pk] for pk in places if pk in by_pk])
     tiles = [RunTile(row, _find_current_call(row.run.pk)) for row in rows]

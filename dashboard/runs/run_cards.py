@@ -50,14 +50,16 @@ class RunPage:
     older: int
 
 
-def build_run_page(run: Run, blocks: Iterable[TextBlock] = (), *, before: int = 0, removed: bool = False) -> RunPage:
+def build_run_page(
+    run: Run, blocks: Iterable[TextBlock] = (), *, before: int = 0, with_removed: bool = False
+) -> RunPage:
     """Return the run's newest calls with the text between them.
 
-    `before`: only calls with lower ordinals. `removed`: also those that are gone. The source of `run` must be loaded.
-    Cards that were rendered before are not decrypted.
+    `before`: only calls with lower ordinals. `with_removed`: also those that were removed. The source of `run`
+    must be loaded. Cards that were rendered before are not decrypted.
     """
     rows = ToolCall.objects.filter(run=run)
-    rows = rows if removed else rows.filter(removed=False)
+    rows = rows if with_removed else rows.filter(removed=False)
     newest = (rows.filter(ordinal__lt=before) if before else rows).order_by("-ordinal")
     calls = list(reversed(newest.defer("card", "text")[: PAGE + 1]))
     page_blocks = [block for block in blocks if not before or block.after < before - 1]

@@ -107,8 +107,8 @@ def build_run_row(run: Run, without_result: int | None = None) -> RunRow:
     """
     label = labels.get_run_label(run.status)
     end = run.ended_at or (run.updated_at if run.status not in _ACTIVE else None)
-    lasted = format_duration((end - run.started_at).total_seconds()) if end else ""
-    return RunRow(run, label, compute_state_bar(_count_by_shown_state(run, without_result)), lasted)
+    duration = format_duration((end - run.started_at).total_seconds()) if end else ""
+    return RunRow(run, label, compute_state_bar(_count_by_shown_state(run, without_result)), duration)
 
 
 def _count_by_shown_state(run: Run, without_result: int | None = None) -> dict[str, int]:
@@ -151,8 +151,8 @@ def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow]
 
 def build_run_rows(runs: Sequence[Run]) -> list[RunRow]:
     """Return the table rows of the runs, by one query for all."""
-    failed = [run.pk for run in runs if run.count_by_state.get(ToolCallState.OUTPUT_ERROR)]
-    without_result = count_calls_without_result(failed) if failed else {}
+    failed_pks = [run.pk for run in runs if run.count_by_state.get(ToolCallState.OUTPUT_ERROR)]
+    without_result = count_calls_without_result(failed_pks) if failed_pks else {}
     return [build_run_row(run, without_result.get(run.pk, 0)) for run in runs]
 
 

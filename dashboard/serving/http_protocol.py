@@ -231,18 +231,18 @@ class HttpProtocol(KeepAliveProtocol):
         limits, is_known = self._limits, self._peer.is_known
         if self.transport.is_closing():
             return self._last_byte_time + FAREWELL
-        stalled = math.inf if is_known else self._stalled + limits.body_seconds
+        stall_deadline = math.inf if is_known else self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
-            return min(stalled, self._phase_start + limits.head_seconds)
+            return min(stall_deadline, self._phase_start + limits.head_seconds)
         if self._phase is ReadPhase.BETWEEN:
-            return stalled
+            return stall_deadline
         if self._answered_early:
             return min(max(self._phase_start, self._last_byte_time) + LINGER, self._phase_start + LONGEST_LINGER)
         if self.flow.read_paused:  # the server has paused reading
             self._last_byte_time = self.loop.time()
         rests = limits.stream_seconds if self._peer.streams else limits.body_seconds
         request_deadline = math.inf if is_known else self._phase_start + 2 * limits.body_seconds
-        return min(stalled, request_deadline, self._last_byte_time + rests)
+        return min(stall_deadline, request_deadline, self._last_byte_time + rests)
 
     def _late(self) -> None:
         if self.transport.is_closing() or self._stalled < math.inf:

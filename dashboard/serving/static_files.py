@@ -57,8 +57,8 @@ class _QuickCompressor(Compressor):
     @staticmethod
     def compress_brotli(data: bytes) -> bytes:
         """Return the compressed data."""
-        compressed: bytes = brotli.compress(data, quality=6)
-        return compressed
+        compressed_data: bytes = brotli.compress(data, quality=6)
+        return compressed_data
 
 
 class _SelectiveCompressor(Compressor):

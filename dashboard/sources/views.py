@@ -95,7 +95,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one source: its keys, latest runs, and latest failures."""
     row = get_object_or_404(Source, pk=pk)
     arguments = f"--url {request.build_absolute_uri('/').rstrip('/')}"
-    failed = (
+    failed_calls = (
         ToolCall.objects.not_removed().filter(run__source=row, state="output-error", soft=False).order_by("-id")[:10]
     )
     runs = Run.objects.filter(source=row).order_by("-id")[:20]
@@ -105,7 +105,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
         "abilities": list_abilities(row),
         "probe": build_proof_command(row, arguments),
         "runs": [(run, labels.get_run_label(run.status)) for run in runs],
-        "failed": failed.select_related("run").defer("card", "text"),
+        "failed": failed_calls.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
         "skipped": skipped.describe_skipped_frames(_count_skipped_frames(source_row)),
@@ -193,8 +193,8 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
         row.modes.add(kind["mode"])
         row.protocols |= {kind["protocol"]} - {""}
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
-    for pk_, calls, failed in _count_recent_calls(rows):
-        rows[pk_].calls, rows[pk_].failed = calls, failed
+    for pk_, calls, failed_count in _count_recent_calls(rows):
+        rows[pk_].calls, rows[pk_].failed = calls, failed_count
     for pk_ in capabilities.find_gating_sources(rows):
         rows[pk_].has_held_call = True
     for pk_, badges in health.list_badges(rows).items():
@@ -210,7 +210,7 @@ def _count_recent_calls(rows: dict[int, SourceRow]) -> list[tuple[int, int, int]
         counts[row["run__source"]][0] += row["count"]
         if row["state"] == "output-error" and not row["soft"]:  # an inferred end is unknown, not failed
             counts[row["run__source"]][1] += row["count"]
-    return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
+    return [(pk, calls, failed_count) for pk, (calls, failed_count) in counts.items()]
 
 
 def _count_skipped_frames(row: SourceRow) -> SkippedFrames:

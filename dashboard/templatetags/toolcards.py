@@ -116,8 +116,8 @@ def board_query(board: str, filter_rows: Iterable[tuple[str, str, str]]) -> str:
 def permitted_actions(context: dict[str, Any]) -> str:
     """Return the reader's permissions for scripts: words of vote, policy, throw."""
     permissions = {"vote": "vote", "edit_policy": "policy", "throw_killswitch": "throw"}
-    allowed = context["perms"]["toolcards"] if "perms" in context else {}
-    return " ".join(word for name, word in permissions.items() if allowed and allowed[name])
+    granted_permissions = context["perms"]["toolcards"] if "perms" in context else {}
+    return " ".join(word for name, word in permissions.items() if granted_permissions and granted_permissions[name])
 
 
 @register.simple_tag(takes_context=True)

@@ -45,10 +45,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             )
         monkeypatch.syspath_prepend(str(tmp_path))
         importlib.invalidate_caches()
-        monkeypatch.setattr(registry, "_loaded", False)
+        monkeypatch.setattr(registry, "_is_loaded", False)
 
     yield add
-    registry._loaded = True
+    registry._is_loaded = True
     for path in tmp_path.glob("*.py"):
         sys.modules.pop(path.stem, None)
 

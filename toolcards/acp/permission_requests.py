@@ -76,12 +76,21 @@ class PermissionRequests:
                 select_option(request.options, False, f"The gate gave no decision, so the call did not run: {error}"),
             )
             return
-        submitted = decision.question
-        changed = decision.allowed and (submitted is None or decision.args_sha256 != submitted.args_sha256)
-        allowed = decision.allowed and not changed
-        is_first = self._answer(request, select_option(request.options, allowed, CHANGED if changed else decision.text))
-        if decision.allowed and submitted is not None and not (allowed and is_first):  # claimed but not run
-            self._cards.result(submitted.run, submitted.call_id, outcome="aborted", attempt=submitted.attempt)
+        submitted_question = decision.question
+        is_changed = decision.allowed and (
+            submitted_question is None or decision.args_sha256 != submitted_question.args_sha256
+        )
+        is_allowed = decision.allowed and not is_changed
+        is_first = self._answer(
+            request, select_option(request.options, is_allowed, CHANGED if is_changed else decision.text)
+        )
+        if decision.allowed and submitted_question is not None and not (is_allowed and is_first):  # claimed but not run
+            self._cards.result(
+                submitted_question.run,
+                submitted_question.call_id,
+                outcome="aborted",
+                attempt=submitted_question.attempt,
+            )
 
     def _get_decision(self, request: PermissionRequest) -> Decision:
         """Return the gate's final decision; stop waiting once the request is answered otherwise."""
@@ -109,16 +118,16 @@ class PermissionRequests:
         return True
 
 
-def select_option(options: list[Any], allowed: bool, reason: str = "") -> Message:
+def select_option(options: list[Any], is_allowed: bool, reason: str = "") -> Message:
     """Return the result that allows or rejects once, never always.
 
     Without such an option, cancel.
     """
-    kind = "allow_once" if allowed else "reject_once"
+    kind = "allow_once" if is_allowed else "reject_once"
     option = next(
         (each.get("optionId") for each in options if isinstance(each, dict) and each.get("kind") == kind), None
     )
-    reason_field = {} if allowed or not reason else {"_meta": {"toolcards": {"reason": reason}}}
+    reason_field = {} if is_allowed or not reason else {"_meta": {"toolcards": {"reason": reason}}}
     if not isinstance(option, str):
         return format_cancelled() | reason_field
     return {"outcome": {"outcome": "selected", "optionId": option}} | reason_field

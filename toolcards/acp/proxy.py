@@ -55,7 +55,7 @@ class Proxy:
     def _pass_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, lambda received, frame: self._agent.send_signal(received))
+                signal.signal(number, lambda signal_number, frame: self._agent.send_signal(signal_number))
 
     # ------------------------------------------------------------ editor to agent
 
@@ -109,14 +109,14 @@ class Proxy:
 
     def _hold_requests(self, line: bytes) -> tuple[bytes, Message | None]:
         """Submit the permission requests of a line; return the bytes that may pass and its message."""
-        sifted = sift(line)
-        for msg in sifted.asks:
+        sifted_line = sift(line)
+        for msg in sifted_line.asks:
             self._requests.ask(msg)
-        for number in sifted.held_back:
+        for number in sifted_line.held_back:
             error = {"code": -32600, "message": HELD_BACK}
             self._write_agent(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
             print(f"toolcards: {HELD_BACK}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
-        return sifted.passes, sifted.message
+        return sifted_line.passes, sifted_line.message
 
     def _copy(self, copy_message: Callable[[Message], None], msg: Message) -> None:
         """Copy a message to the server; failures do not stop the relay."""

@@ -45,11 +45,11 @@ class _EditorRequest:
 
         "" unless it was offered exactly once.
         """
-        selected = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
+        selected_id = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
         kinds = [
-            each.get("kind") for each in self.options if isinstance(each, dict) and each.get("optionId") == selected
+            each.get("kind") for each in self.options if isinstance(each, dict) and each.get("optionId") == selected_id
         ]
-        return kinds[0] if len(kinds) == 1 and selected is not None and isinstance(kinds[0], str) else ""
+        return kinds[0] if len(kinds) == 1 and selected_id is not None and isinstance(kinds[0], str) else ""
 
 
 class Sessions:
@@ -82,7 +82,7 @@ class Sessions:
             run.__exit__(None, None, None)
 
     def copy_editor_message(self, msg: Message) -> None:
-        """Copy a message of the editor."""
+        """Send it to the run of its session; note prompts and cancels."""
         params, name = msg.get("params"), json.dumps(msg.get("id"))
         if "method" in msg:
             session = str(params.get("sessionId") or "") if isinstance(params, dict) else ""
@@ -93,7 +93,7 @@ class Sessions:
             self._copy(session, ">", msg)
 
     def copy_agent_message(self, msg: Message) -> None:
-        """Copy a message of the agent."""
+        """Send it to the run of its session; responses end their prompts."""
         params, name = msg.get("params"), json.dumps(msg.get("id"))
         if "method" not in msg:
             session = self._prompts.pop(name, "")
@@ -148,32 +148,32 @@ class Sessions:
         before = self.calls.get(key, {})
         if begins or before.get("ended"):
             self.calls[key] = {"is_ambiguous": begins and bool(before) and not before.get("ended")}
-        recorded = self.calls.setdefault(key, {})
+        call_fields = self.calls.setdefault(key, {})
         if begins:
-            recorded["tool"] = find_tool_name(update)
+            call_fields["tool"] = find_tool_name(update)
         if isinstance(update.get("rawInput"), dict) and update["rawInput"]:
-            recorded["input"] = update["rawInput"]
+            call_fields["input"] = update["rawInput"]
         if update.get("kind"):
-            recorded["kind"] = update["kind"]
-        recorded["ended"] = update.get("status") in FINAL_STATUSES
+            call_fields["kind"] = update["kind"]
+        call_fields["ended"] = update.get("status") in FINAL_STATUSES
 
-    def call(self, session: str, requested: Message) -> RequestedCall:
+    def call(self, session: str, requested_call: Message) -> RequestedCall:
         """Return the call that a permission request is about.
 
         Raises ValueError if it is ambiguous: no id, or two open calls with one id.
         """
-        call_id = str(requested.get("toolCallId") or "")
+        call_id = str(requested_call.get("toolCallId") or "")
         if not call_id:
             raise ValueError("the request names no tool call")
-        recorded = self.calls.get((session, call_id), {})
-        if recorded.get("is_ambiguous"):
+        call_fields = self.calls.get((session, call_id), {})
+        if call_fields.get("is_ambiguous"):
             raise ValueError(f"two calls with the id {call_id} are open")
-        if recorded.get("ended"):  # the request is about another call
-            recorded = {}
-        raw_input = requested.get("rawInput")
-        args = raw_input if isinstance(raw_input, dict) and raw_input else recorded.get("input", {})
-        tool = find_declared_name(requested) or recorded.get("tool") or find_tool_name(requested)
-        kinds = [each["kind"] for each in (recorded, requested) if isinstance(each.get("kind"), str)]
+        if call_fields.get("ended"):  # the request is about another call
+            call_fields = {}
+        raw_input = requested_call.get("rawInput")
+        args = raw_input if isinstance(raw_input, dict) and raw_input else call_fields.get("input", {})
+        tool = find_declared_name(requested_call) or call_fields.get("tool") or find_tool_name(requested_call)
+        kinds = [each["kind"] for each in (call_fields, requested_call) if isinstance(each.get("kind"), str)]
         return RequestedCall(call_id, {"name": tool, **({"kind": kinds[-1]} if kinds else {})}, args)
 
     def _copy(self, session: str, direction: str, msg: Message, **more: Any) -> None:

@@ -83,8 +83,8 @@ def _read_permission_response(frame: Payload, msg: Payload) -> Facts:
     outcome = _get_object(_get_object(msg, "result"), "outcome")
     if _get_text(outcome, "outcome") != "selected" or "id" not in msg:
         return []
-    approved = _is_approval(_get_text(frame, "kind"), _get_text(outcome, "optionId"))
-    return [] if approved is None else [f.ApprovalAnswered("", approved, str(msg["id"]), by=HOST)]
+    is_approved = _is_approval(_get_text(frame, "kind"), _get_text(outcome, "optionId"))
+    return [] if is_approved is None else [f.ApprovalAnswered("", is_approved, str(msg["id"]), by=HOST)]
 
 
 def _is_approval(kind: str, option: str) -> bool | None:
@@ -145,10 +145,10 @@ def _read_message(update: Payload) -> Facts:
 def _read_tool_call(update: Payload) -> Facts:
     if not _get_text(update, "toolCallId"):
         raise BadFrame("tool_call: toolCallId: Field required", "missing_field")
-    started = f.InputStarted(
+    start_fact = f.InputStarted(
         update["toolCallId"], find_tool_name(update), title=_get_text(update, "title"), kind=_get_text(update, "kind")
     )
-    return [started, *_read_tool_call_update(update)]
+    return [start_fact, *_read_tool_call_update(update)]
 
 
 def find_tool_name(update: Payload) -> str:

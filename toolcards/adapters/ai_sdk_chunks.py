@@ -37,7 +37,7 @@ class ToolInputChunk(ToolCallChunk):
     dynamic: bool | None = None
 
     def identity(self) -> dict[str, Any]:
-        """The chunk's data about the call, with the names of the facts."""
+        """Return what the chunk says about the call, as in facts."""
         kind = (self.tool_metadata or {}).get("kind")
         return {
             "title": self.title or "",

@@ -49,8 +49,8 @@ class Decoder:
         # A hot frame repeats no member if it has four quotes for each text field and two for each number field.
         # A backslash before a quote hides it, unless it is itself escaped: such texts are not judged so.
         quotes = text.count('"') - text.count('\\"') if "\\" in text else text.count('"')
-        expected = 2 * (frame.texts + len(frame.__pydantic_fields_set__))
-        if not frame.texts or quotes != expected or '\\\\"' in text:
+        expected_count = 2 * (frame.texts + len(frame.__pydantic_fields_set__))
+        if not frame.texts or quotes != expected_count or '\\\\"' in text:
             strict.loads(text, depth)
         facts: Facts | SkippedFrame = frame.to_facts()
         return facts

@@ -232,10 +232,10 @@ class OutputErrorFrame(CallFrame):
     def to_facts(self) -> Facts:
         fault = _build_fault(self.error)
         authority = fault.authority or ""
-        failed = f.OutputFailed(
+        failure_fact = f.OutputFailed(
             self.call_id, fault.message, fault.code or "", fault.retryable, authority, after_ms=fault.after_ms
         )
-        return [failed]
+        return [failure_fact]
 
 
 class OutputDeniedFrame(CallFrame):

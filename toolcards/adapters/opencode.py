@@ -79,9 +79,9 @@ def _read_session_idle(properties: Payload) -> Facts:
 def _read_session_error(properties: Payload) -> Facts:
     session, error = _get_text(properties, "sessionID"), _get_object(properties, "error")
     name = _get_text(error, "name")
-    aborted = name == "MessageAbortedError"
-    outcome: f.Outcome = "aborted" if aborted else "error"
-    reason = "Aborted in opencode." if aborted else _get_text(_get_object(error, "data"), "message") or name
+    is_aborted = name == "MessageAbortedError"
+    outcome: f.Outcome = "aborted" if is_aborted else "error"
+    reason = "Aborted in opencode." if is_aborted else _get_text(_get_object(error, "data"), "message") or name
     if not session:
         return [f.ErrorReported(message=reason)]
     return [

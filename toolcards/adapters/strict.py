@@ -113,8 +113,8 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         keys: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
-        raise BadFrame(f"an object has the key {repeated[:80]!r} twice", "duplicate_key")
+        repeated_key = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
+        raise BadFrame(f"an object has the key {repeated_key[:80]!r} twice", "duplicate_key")
     return members
 
 

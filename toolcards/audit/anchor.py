@@ -97,7 +97,7 @@ def _replace(anchor: Anchor) -> None:
 
 @dataclass
 class _Process:
-    """This process's view of the trail: its newest committed end, and ends that have disappeared (`cut`)."""
+    """The trail as this process sees it: its newest committed end, and ends that have disappeared (`cut`)."""
 
     newest: End | None = None
     cut: list[End] = field(default_factory=list)

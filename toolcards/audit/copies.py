@@ -108,12 +108,12 @@ def _parse_line(text: str) -> dict[str, Any]:
 
 def _check_anchor(place: int, text: str, current: Anchor | None) -> tuple[Copy | None, str]:
     try:
-        copied = anchor.parse_anchor(text)
+        copied_anchor = anchor.parse_anchor(text)
     except InvalidAnchor as wrong:
         return None, str(wrong)
-    is_ahead = current is not None and (copied.line, copied.number) > (current.line, current.number)
+    is_ahead = current is not None and (copied_anchor.line, copied_anchor.number) > (current.line, current.number)
     fault = "is newer than the anchor of this server, which was set back" if is_ahead else ""
-    return Copy(place, *copied.end, copied.line), fault
+    return Copy(place, *copied_anchor.end, copied_anchor.line), fault
 
 
 def _check_row(place: int, content: dict[str, Any]) -> tuple[Copy | None, str]:

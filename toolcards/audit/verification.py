@@ -157,8 +157,8 @@ def _gather_witnesses() -> EndWitnesses:
     if current is not None:
         anchor.follow_line(current.line)
         # Line 0: the process has not read an anchor yet.
-        accepted = [witness for witness in ends if not witness.line or witness.line >= current.line]
-        ends = [Witness("the anchor", *current.end, current.line), *accepted]
+        accepted_witnesses = [witness for witness in ends if not witness.line or witness.line >= current.line]
+        ends = [Witness("the anchor", *current.end, current.line), *accepted_witnesses]
     return EndWitnesses(current, anchor_fault, ends)
 
 
@@ -217,16 +217,16 @@ def _find_end(seq: int) -> End:
 # ---------------------------------------------------------------- the last result
 
 
-def _store_result(verified: VerificationResult) -> None:
+def _store_result(result: VerificationResult) -> None:
     """Store the result; while the trail has a fault, the last intact end stays on record."""
     before, line = _read_result(), 0
     with suppress(InvalidAnchor):
         current = anchor.read()
         line = current.line if current else 0
-    is_intact = not verified.finding.fault
-    end = _find_end(verified.finding.seq) if is_intact else (before.end if before else (0, GENESIS))
+    is_intact = not result.finding.fault
+    end = _find_end(result.finding.seq) if is_intact else (before.end if before else (0, GENESIS))
     line = line if is_intact or before is None else max(line, before.line)
-    text = json.dumps({"verified": asdict(verified), "end": end, "line": line})
+    text = json.dumps({"verified": asdict(result), "end": end, "line": line})
     replace_file(get_path(), json.dumps({"text": text, "sig": _sign(settings.SECRET_KEY, text)}) + "\n")
 
 
@@ -238,8 +238,8 @@ def _read_result() -> StoredResult | None:
         if not any(hmac.compare_digest(_sign(key, signed_text["text"]), signed_text["sig"]) for key in keys):
             return None
         content = json.loads(signed_text["text"])
-        verified = VerificationResult(TrailFinding(**content["verified"]["finding"]), float(content["verified"]["at"]))
-        return StoredResult(verified, (int(content["end"][0]), str(content["end"][1])), int(content["line"]))
+        result = VerificationResult(TrailFinding(**content["verified"]["finding"]), float(content["verified"]["at"]))
+        return StoredResult(result, (int(content["end"][0]), str(content["end"][1])), int(content["line"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         return None
 

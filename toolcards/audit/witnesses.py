@@ -82,15 +82,17 @@ def find_unrecorded_acts(start: float) -> str:
 def _count_missing_rows(kind: WitnessTable, start: float) -> str:
     """Compare numbers: each row of the table was created with a row in the trail, which is never deleted."""
     total = _get_rows(kind).filter(**_build_time_filter(kind, start)).count()
-    recorded = AuditRow.objects.filter(act__startswith=kind.act, at__gte=(start - 1) * 1000)
-    return _format_count(max(0, total - recorded.count()), kind.word) if total else ""
+    recorded_rows = AuditRow.objects.filter(act__startswith=kind.act, at__gte=(start - 1) * 1000)
+    return _format_count(max(0, total - recorded_rows.count()), kind.word) if total else ""
 
 
 def _count_unrecorded_votes(start: float) -> str:
     votes = _get_rows(VOTES).filter(**_build_time_filter(VOTES, start)).order_by("id")
-    expected = {approval for (approval,) in _list_both_ends(votes, "approval_id")}
-    recorded = AuditRow.objects.filter(act="vote", approval__in=expected).values_list("approval", flat=True)
-    return _format_count(len(expected.difference(recorded)), "vote")
+    expected_approvals = {approval for (approval,) in _list_both_ends(votes, "approval_id")}
+    recorded_approvals = AuditRow.objects.filter(act="vote", approval__in=expected_approvals).values_list(
+        "approval", flat=True
+    )
+    return _format_count(len(expected_approvals.difference(recorded_approvals)), "vote")
 
 
 def _count_unrecorded_decisions(start: float) -> str:
@@ -99,9 +101,9 @@ def _count_unrecorded_decisions(start: float) -> str:
     decided_calls = chain(
         _list_both_ends(approvals.order_by("requested_at", "id"), "run_id", "call__ordinal"), _list_decided_calls(start)
     )
-    expected = {f"{run}-{ordinal}" for run, ordinal in decided_calls}
-    recorded = AuditRow.objects.filter(act="decision", call__in=expected).values_list("call", flat=True)
-    return _format_count(len(expected.difference(recorded)), "decision")
+    expected_calls = {f"{run}-{ordinal}" for run, ordinal in decided_calls}
+    recorded_calls = AuditRow.objects.filter(act="decision", call__in=expected_calls).values_list("call", flat=True)
+    return _format_count(len(expected_calls.difference(recorded_calls)), "decision")
 
 
 def _list_decided_calls(start: float) -> Iterator[tuple[int, int]]:
@@ -111,8 +113,8 @@ def _list_decided_calls(start: float) -> Iterator[tuple[int, int]]:
     if ends["last"] is None:
         return
     is_near_end = Q(id__lt=ends["first"] + MAX_EVENTS) | Q(id__gt=ends["last"] - MAX_EVENTS)
-    decided = events.of_type(PolicyDecided.type).filter(is_near_end, applied=True, at__gte=start).order_by("id")
-    yield from _list_both_ends(decided, "run_id", "ordinal")
+    decisions = events.of_type(PolicyDecided.type).filter(is_near_end, applied=True, at__gte=start).order_by("id")
+    yield from _list_both_ends(decisions, "run_id", "ordinal")
 
 
 def _list_both_ends(rows: Any, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -124,8 +126,8 @@ def _get_rows(kind: WitnessTable) -> Any:
 
 
 def _build_time_filter(kind: WitnessTable, moment: float) -> dict[str, Any]:
-    dated = kind.moment == "created_at"
-    return {f"{kind.moment}__gte": datetime.fromtimestamp(moment, UTC) if dated else moment}
+    has_datetime = kind.moment == "created_at"
+    return {f"{kind.moment}__gte": datetime.fromtimestamp(moment, UTC) if has_datetime else moment}
 
 
 def _read_counter(model: Any) -> int:

@@ -125,15 +125,15 @@ def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None
 def _record_restore(manifest: Manifest, before: Anchor | None, *, actor: str) -> str:
     """Record the restore in the trail, and begin a new line of anchors; return the trail's fault."""
     fault = _find_fault(before)
-    replaced: dict[str, object] = {}
+    replaced_anchor: dict[str, object] = {}
     with suppress(InvalidAnchor):
         current = anchor.read()
-        replaced = {"seq": current.seq, "hash": current.hash, "line": current.line} if current else {}
+        replaced_anchor = {"seq": current.seq, "hash": current.hash, "line": current.line} if current else {}
     with transaction.atomic():
         row = repair_head()
         detail = {
             "backup_made_at": round(manifest.made_at * 1000), "backup_version": manifest.version, "row": row,
-            "anchor_was": replaced, "fault": fault,
+            "anchor_was": replaced_anchor, "fault": fault,
         }  # fmt: skip
         write_acts(Act("trail.restored", kind="command", name=actor, detail=detail))
     line = before.line if before else 0

@@ -127,8 +127,8 @@ class Postgres:
 
     def _remove_newer(self, source: Path) -> None:
         """Remove tables that the backup does not have: pg_restore replaces only those that it has."""
-        listed = _run_program("pg_restore", "--list", str(source), quiet=True)
-        backed_up = {line.split(" TABLE ")[1].split()[1] for line in listed.splitlines() if " TABLE public " in line}
+        listing = _run_program("pg_restore", "--list", str(source), quiet=True)
+        backed_up = {line.split(" TABLE ")[1].split()[1] for line in listing.splitlines() if " TABLE public " in line}
         newer = set(connection.introspection.table_names()) - backed_up
         with connection.schema_editor() as editor:
             for table in newer:

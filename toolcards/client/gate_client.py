@@ -103,17 +103,17 @@ class Toolcards:
             return make_denial("There is no approval to wait for.", decision.call_id)
         path = f"/api/v1/approvals/{quote(decision.approval, safe='')}?wait={seconds:.0f}"
         try:
-            polled = check_answer(self._send("GET", path, hold=seconds), question, "poll")
+            polled_decision = check_answer(self._send("GET", path, hold=seconds), question, "poll")
         except Unreachable as error:
             if _is_final(error):
                 return make_denial(f"The approval no longer exists: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the approval survives it
             return decision
-        if polled.effect != "deny" and polled.approval != decision.approval:
+        if polled_decision.effect != "deny" and polled_decision.approval != decision.approval:
             return make_denial("The gate answered about a different approval.", decision.call_id)
-        if polled.waiting and time.monotonic() - began < PAUSE:  # the poll was not held
+        if polled_decision.waiting and time.monotonic() - began < PAUSE:  # the poll was not held
             time.sleep(min(PAUSE, seconds))
-        return polled
+        return polled_decision
 
     def withdraw(self, decision: Decision, *, timed_out: bool = False) -> bool:
         """Withdraw a waiting approval; return whether the server confirmed it."""
@@ -271,16 +271,20 @@ class Toolcards:
         if decision.code == "invalid_input":
             new_args = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
             return decision if new_args is None else self.decide(run, call_id, tool, new_args, **next_attempt)
-        chosen = ""
+        chosen_tool = ""
         if decision.code == "no_such_tool":
-            chosen = repair_loop.choose_other_tool(
+            chosen_tool = repair_loop.choose_other_tool(
                 reask, decision, args, input_repair.parse_offers(more.get("tools") or ())
             )
-        if not chosen:
+        if not chosen_tool:
             return decision
         # Without asking a person:
-        repeated = self.decide(run, call_id, chosen, args, **{**next_attempt, "can_wait": False})
-        return replace(repeated, tool=repeated.tool or chosen) if repeated.allowed else decision
+        repeated_decision = self.decide(run, call_id, chosen_tool, args, **{**next_attempt, "can_wait": False})
+        return (
+            replace(repeated_decision, tool=repeated_decision.tool or chosen_tool)
+            if repeated_decision.allowed
+            else decision
+        )
 
     # ------------------------------------------------------------ a run
 

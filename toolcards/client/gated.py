@@ -108,13 +108,13 @@ class _Guard:
         except Denied as denied:
             return self._answer_denial(denied)
 
-    def _answer_denial(self, denied: Denied) -> Any:
+    def _answer_denial(self, denial: Denied) -> Any:
         """Return what the function returns for a denied call, or raise."""
-        answer: Any = denied if self.denial is None else self.denial(denied)
-        if answer is denied:
-            raise denied
+        answer: Any = denial if self.denial is None else self.denial(denial)
+        if answer is denial:
+            raise denial
         if isinstance(answer, BaseException):
-            raise answer from denied
+            raise answer from denial
         return answer
 
     def _call(self, args: Any, kwargs: Any) -> Any:
@@ -256,11 +256,11 @@ def _name_arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> dic
     return arguments
 
 
-def _bind_edited(signature: inspect.Signature, edited: Any) -> inspect.BoundArguments:
+def _bind_edited(signature: inspect.Signature, edited_args: Any) -> inspect.BoundArguments:
     """Return edited arguments bound to the signature; raises TypeError if they do not fit."""
-    if not isinstance(edited, dict):
+    if not isinstance(edited_args, dict):
         raise TypeError("the edited arguments are not an object")
-    remaining = dict(edited)
+    remaining = dict(edited_args)
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():

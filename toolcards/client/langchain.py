@@ -37,9 +37,9 @@ __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 
 def watched(run: Run, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a config for `invoke` or `stream` with our callbacks."""
-    extended = dict(config or {})
-    extended["callbacks"] = [*(extended.get("callbacks") or []), Watch(run)]
-    return extended
+    extended_config = dict(config or {})
+    extended_config["callbacks"] = [*(extended_config.get("callbacks") or []), Watch(run)]
+    return extended_config
 
 
 class Gate(AgentMiddleware):  # type: ignore[misc]  # unknown where the library is not installed

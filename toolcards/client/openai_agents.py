@@ -257,9 +257,9 @@ def _parse_arguments(text: str) -> Any:
 def _with_arguments(context: Any, text: str) -> Any:
     """Return the context with the edited arguments, for tools that read them there."""
     with contextlib.suppress(Exception):
-        changed = context.__class__.__new__(context.__class__)
-        changed.__dict__.update(context.__dict__)
-        changed.tool_arguments = text
-        changed._function_tool_arguments = None  # cached from the old ones
-        return changed
+        changed_context = context.__class__.__new__(context.__class__)
+        changed_context.__dict__.update(context.__dict__)
+        changed_context.tool_arguments = text
+        changed_context._function_tool_arguments = None  # cached from the old ones
+        return changed_context
     return context

@@ -172,12 +172,14 @@ def _describe_function(name: str, function: Callable[..., Any]) -> Offer:
     except Exception:  # a name that exists only for type checkers
         hints = {}
     parameters = inspect.signature(function).parameters.values()
-    accepted = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    shapes = {each.name: _SHAPES.get(get_origin(hints.get(each.name)) or hints.get(each.name)) for each in accepted}
+    accepted_parameters = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    shapes = {
+        each.name: _SHAPES.get(get_origin(hints.get(each.name)) or hints.get(each.name)) for each in accepted_parameters
+    }
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {name: {"type": shape} if shape else {} for name, shape in shapes.items()},
-        "required": [each.name for each in accepted if each.default is each.empty],
+        "required": [each.name for each in accepted_parameters if each.default is each.empty],
     }
     if not any(each.kind is each.VAR_KEYWORD for each in parameters):
         schema["additionalProperties"] = False

@@ -179,13 +179,13 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         """Ask, execute with the allowed arguments, report the result."""
         if self._registry is None:
             return ToolDenied("Toolcards is not connected to this run, so the call did not run.")
-        tracked = self._registry.enter(call.tool_call_id, call.tool_name, _get_args(call))
-        decision = await tracked.ask(args, seconds=self._seconds)
+        tracked_call = self._registry.enter(call.tool_call_id, call.tool_name, _get_args(call))
+        decision = await tracked_call.ask(args, seconds=self._seconds)
         if not decision.allowed:
             self._reported[call.tool_call_id, call.tool_name] += 1
             return ToolDenied(decision.text or "This call was denied.")
         if decision.edited and canonical_text(decision.args) != canonical_text(_get_args(call)):
-            args_or_denial = await self._validate_edit(ctx, tracked, replace(call, args=decision.args))
+            args_or_denial = await self._validate_edit(ctx, tracked_call, replace(call, args=decision.args))
             if isinstance(args_or_denial, ToolDenied):
                 return args_or_denial
             args = args_or_denial
@@ -194,21 +194,21 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         except _CONTROL:
             raise  # reported by the following event
         except BaseException as error:
-            tracked.failed(error)
+            tracked_call.failed(error)
             raise
-        tracked.output(getattr(output, "return_value", output))
+        tracked_call.output(getattr(output, "return_value", output))
         self._reported[call.tool_call_id, call.tool_name] += 1
         return output
 
-    async def _validate_edit(self, ctx: RunContext[Any], tracked: TrackedCall, changed: ToolCallPart) -> Any:
+    async def _validate_edit(self, ctx: RunContext[Any], tracked_call: TrackedCall, changed_part: ToolCallPart) -> Any:
         """Return the validated edited arguments; a denial if the tool does not accept them."""
         try:
             assert ctx.tool_manager is not None
-            new = await ctx.tool_manager.validate_tool_call(changed, approved=True, wrap_validation_errors=False)
+            new = await ctx.tool_manager.validate_tool_call(changed_part, approved=True, wrap_validation_errors=False)
             assert new.validated_args is not None
         except Exception as error:
-            tracked.error(str(error), code="invalid_input", retryable=False)
-            self._reported[changed.tool_call_id, changed.tool_name] += 1
+            tracked_call.error(str(error), code="invalid_input", retryable=False)
+            self._reported[changed_part.tool_call_id, changed_part.tool_name] += 1
             return ToolDenied("A person changed the arguments, but the tool does not accept them.")
         return new.validated_args
 

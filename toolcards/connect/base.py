@@ -133,12 +133,12 @@ class Recipe:
 
     @property
     def command(self) -> str:
-        """The command that connects it."""
+        """Return the shell command that connects the program."""
         return f"toolcards connect {self.name}"
 
     @property
     def undo_command(self) -> str:
-        """The command that undoes it."""
+        """Return the shell command that removes what `connect` wrote."""
         return f"{self.command} --undo"
 
 
@@ -147,9 +147,9 @@ def find_command() -> list[str]:
 
     It then starts without a virtual environment.
     """
-    installed = shutil.which("toolcards") or shutil.which("toolcards-client")
-    if installed:
-        return [installed]
+    installed_path = shutil.which("toolcards") or shutil.which("toolcards-client")
+    if installed_path:
+        return [installed_path]
     return [sys.executable, *([str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards.client_cli"])]
 
 

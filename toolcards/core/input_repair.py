@@ -66,10 +66,10 @@ def _compile(text: str) -> Any:
 
 
 def _build_finding(error: Any) -> SchemaError:
-    unexpected = getattr(error.kind, "unexpected", ()) if error.kind.name == "additionalProperties" else ()
+    unexpected_names = getattr(error.kind, "unexpected", ()) if error.kind.name == "additionalProperties" else ()
     return SchemaError(
         format_pointer(error.instance_path), str(error.kind.name), str(error.message)[:300],
-        tuple(name for name in unexpected if isinstance(name, str)),
+        tuple(name for name in unexpected_names if isinstance(name, str)),
         (str(error.kind.property),) if error.kind.name == "required" else (),
     )  # fmt: skip
 

@@ -170,16 +170,16 @@ class Player:
     async def _play_lines(self, recording: Recording, run: Run, cards: Toolcards) -> str:
         latest, denied_calls, lines = "", set(), recording.lines()
         following = [line.get("decision") for line in lines[1:]] + [None]
-        for line, awaited in zip(lines, following, strict=True):
+        for line, awaited_call in zip(lines, following, strict=True):
             if "decision" in line or ("if" in line and line["if"] != latest):
                 continue
             await self._pause(line["ms"] / 1000)
             frame = line["frame"]
             if frame.get("call_id") in denied_calls:
                 continue  # a denied call did not happen
-            if awaited:
+            if awaited_call:
                 latest = (await self._wait_for_decision(recording, run, cards, frame)).effect
-                denied_calls |= {awaited} if latest != "allow" else set()
+                denied_calls |= {awaited_call} if latest != "allow" else set()
             elif frame["type"] == "run.finished":
                 run.finish(frame["outcome"], frame.get("reason", ""))
                 return str(frame["outcome"])

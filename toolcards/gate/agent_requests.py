@@ -118,8 +118,8 @@ async def areserve_key(source: Source, key: str, request: dict[str, str]) -> Hel
     Returns None while another request holds the key. Raises KeyReuse if the key was used with another `request`
     (the query parameters by name).
     """
-    reserved: HeldKey | StoredAnswer | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
-    return reserved
+    reservation: HeldKey | StoredAnswer | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
+    return reservation
 
 
 async def arenew_key(key: HeldKey) -> None:

@@ -23,7 +23,7 @@ from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, BreakGlass, KillSwitch
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_BREAK_GLASS_MINUTES = 8 * 60
 _BREAK_GLASS = PreparedSelect(BreakGlass, "WHERE ended_at IS NULL ORDER BY id DESC")
@@ -96,8 +96,8 @@ class StopApprovals(Command):
         if switch is None:
             return
         # The lock waits for votes and claims of other processes, and returns the rows as those left them.
-        locked = _find_open_approvals().filter(id__in=self.approvals).select_for_update(of=("self",))
-        for row in locked.select_related("call").order_by("run_id", "id"):
+        locked_rows = _find_open_approvals().filter(id__in=self.approvals).select_for_update(of=("self",))
+        for row in locked_rows.select_related("call").order_by("run_id", "id"):
             with suppress(Undecryptable):  # nothing can be claimed in such a run, and the other runs are stopped
                 self._stop(tx, row, f.Actor("kill_switch", switch.by))
                 self.answer += 1
@@ -119,8 +119,8 @@ class StopApprovals(Command):
 
 def _find_open_approvals() -> QuerySet[Approval]:
     """Return the approvals that wait for people or are not used yet, except those decided where the agent runs."""
-    unused = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0)
-    return unused.exclude(opener="agent", channel="none")
+    unused_approvals = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0)
+    return unused_approvals.exclude(opener="agent", channel="none")
 
 
 def build_stops() -> list[StopApprovals]:

@@ -77,9 +77,9 @@ def update_draft_head(changes: dict[str, Any], *, author: str) -> None:
     was = json.loads(row.head)
     row.head, row.updated_by = json.dumps(head), author
     row.save()
-    changed = {name for name in {*was, *head} if was.get(name) != head.get(name)}
-    if changed:
-        changes_by_field = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed)}
+    changed_names = {name for name in {*was, *head} if was.get(name) != head.get(name)}
+    if changed_names:
+        changes_by_field = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed_names)}
         _audit("policy.draft.head", author, **changes_by_field)
 
 
@@ -135,14 +135,14 @@ def _select_findings_below(pointer: str, findings: list[PolicyFinding]) -> list[
 
 
 @transaction.atomic
-def set_rule_enabled(rule_id: str, enabled: bool, *, author: str) -> bool:
+def set_rule_enabled(rule_id: str, is_enabled: bool, *, author: str) -> bool:
     """Turn a draft rule on or off; return whether it exists."""
     row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
     if row is None:
         return False
-    if row.enabled != enabled:
-        DraftRule.objects.filter(pk=row.pk).update(enabled=enabled, updated_by=author)
-        _audit("policy.draft.switched", author, rule=rule_id, on=enabled)
+    if row.enabled != is_enabled:
+        DraftRule.objects.filter(pk=row.pk).update(enabled=is_enabled, updated_by=author)
+        _audit("policy.draft.switched", author, rule=rule_id, on=is_enabled)
     return True
 
 

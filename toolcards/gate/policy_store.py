@@ -55,12 +55,12 @@ def get_active_policy() -> RuleSet:
     row = memo.recall(get_active_policy, _select_active_version)
     if row is None:
         raise NoActivePolicy
-    compiled = _compiled.get(row)
-    if compiled is None:
-        compiled = compile_version(PolicyVersion.objects.get(number=row[0]))
+    compiled_policy = _compiled.get(row)
+    if compiled_policy is None:
+        compiled_policy = compile_version(PolicyVersion.objects.get(number=row[0]))
         _compiled.clear()  # another thread may need an older version at this moment: it compiles that again
-        _compiled[row] = compiled
-    return compiled
+        _compiled[row] = compiled_policy
+    return compiled_policy
 
 
 def _select_active_version() -> tuple[int, str] | None:

@@ -62,11 +62,11 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
     Raises ValueError if the program's input cannot be translated.
     """
     program = PROGRAMS[options.program]
-    translated = program.translate(hook, getattr(options, "event", ""))
-    if translated is None:
+    translated_hook = program.translate(hook, getattr(options, "event", ""))
+    if translated_hook is None:
         return {}
-    if translated is not hook:
-        data, hook = json.dumps(translated).encode(), translated
+    if translated_hook is not hook:
+        data, hook = json.dumps(translated_hook).encode(), translated_hook
     event = str(hook.get("hook_event_name", ""))
     check = CHECKS.get(event)
     try:

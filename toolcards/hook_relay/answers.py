@@ -27,9 +27,9 @@ def _check_pre_tool_use(answer: JsonObject, hook: JsonObject, data: bytes) -> Js
     if not output:
         return {}
     reason = _format_reason(output.get("permissionDecisionReason"))
-    changed = {"updatedInput": allowed_input} if "updatedInput" in output else {}
+    changed_input = {"updatedInput": allowed_input} if "updatedInput" in output else {}
     result = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": reason}
-    return {"hookSpecificOutput": result | changed}
+    return {"hookSpecificOutput": result | changed_input}
 
 
 def _check_permission(answer: JsonObject, hook: JsonObject, data: bytes) -> JsonObject:
@@ -44,8 +44,8 @@ def _check_permission(answer: JsonObject, hook: JsonObject, data: bytes) -> Json
     if behavior == "deny":
         return deny_permission(_format_reason(decision.get("message")))
     allowed_input = _check_binding(answer, hook, data, decision)
-    changed = {"updatedInput": allowed_input} if "updatedInput" in decision else {}
-    result = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"} | changed}
+    changed_input = {"updatedInput": allowed_input} if "updatedInput" in decision else {}
+    result = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"} | changed_input}
     return {"hookSpecificOutput": result}
 
 
@@ -57,16 +57,16 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
         raise UnusableAnswer("it does not identify what it answers")
     name: Any = hook.get("tool_name")
     source = _check_tool(binding, hook)
-    expected = {
+    expected_binding = {
         "answers": hashlib.sha256(data).hexdigest(), "run": hook.get("session_id"),
         "args_sha256": digest(allowed_input),
         "call_sha256": call_digest(allowed_input, name=name, source=source),
     }  # fmt: skip
     if "tool_use_id" in hook:
-        expected["call_id"] = hook["tool_use_id"]
+        expected_binding["call_id"] = hook["tool_use_id"]
     if type(binding.get("attempt")) is not int or binding["attempt"] < 1:
         raise UnusableAnswer("it names no attempt")
-    for name, value in expected.items():
+    for name, value in expected_binding.items():
         if not isinstance(value, str) or binding.get(name) != value:
             raise UnusableAnswer(f"its {name} does not match this call")
     return allowed_input

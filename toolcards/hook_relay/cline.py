@@ -67,10 +67,10 @@ def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
     """Return the decision; `{}` for an event that only reports, since any `cancel` would end the run."""
     if hook["hook_event_name"] != "PreToolUse":
         return {}
-    decision, reason, changed = keep_open(output, hook)
+    decision, reason, changed_input = keep_open(output, hook)
     if decision == "deny":
         return {"cancel": True, "errorMessage": reason}
-    return {"cancel": False} if changed is None else {"cancel": False, "overrideInput": changed}
+    return {"cancel": False} if changed_input is None else {"cancel": False, "overrideInput": changed_input}
 
 
 CLINE = HookProgram("Cline", _translate, _format, lambda text: {})

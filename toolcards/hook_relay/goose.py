@@ -72,9 +72,9 @@ def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
     """
     if hook["hook_event_name"] != "PreToolUse":
         return {}
-    changed = output.get("hookSpecificOutput", {}).get("updatedInput")
-    if changed is not None:
-        return {"decision": "block", "reason": CHANGED.format(json.dumps(changed))}
+    changed_input = output.get("hookSpecificOutput", {}).get("updatedInput")
+    if changed_input is not None:
+        return {"decision": "block", "reason": CHANGED.format(json.dumps(changed_input))}
     decision, reason, _ = keep_open(output, hook)
     return {"decision": "block", "reason": reason} if decision == "deny" else {"decision": "allow"}
 

@@ -91,15 +91,15 @@ def _format_for_gemini(output: JsonObject, hook: JsonObject) -> JsonObject:
     """
     if hook["hook_event_name"] != "PreToolUse":
         return {}
-    changed = output.get("hookSpecificOutput", {}).get("updatedInput")
-    if changed is not None and not hook["tool_input"].keys() <= changed.keys():
-        return {"decision": "deny", "reason": CHANGED.format(json.dumps(changed))}
-    decision, reason, changed = keep_open(output, hook)
+    changed_input = output.get("hookSpecificOutput", {}).get("updatedInput")
+    if changed_input is not None and not hook["tool_input"].keys() <= changed_input.keys():
+        return {"decision": "deny", "reason": CHANGED.format(json.dumps(changed_input))}
+    decision, reason, changed_input = keep_open(output, hook)
     if decision == "deny":
         return {"decision": "deny", "reason": reason}
-    if changed is None:
+    if changed_input is None:
         return {}
-    return {"decision": "allow", "hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": changed}}
+    return {"decision": "allow", "hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": changed_input}}
 
 
 # ---------------------------------------------------------------- GitHub Copilot CLI
@@ -135,10 +135,10 @@ def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
 def _format_for_copilot(output: JsonObject, hook: JsonObject) -> JsonObject:
     if hook["hook_event_name"] != "PreToolUse":
         return {}
-    decision, reason, changed = keep_open(output, hook)
+    decision, reason, changed_input = keep_open(output, hook)
     if not decision:
         return {}
-    more = {} if changed is None else {"modifiedArgs": changed}
+    more = {} if changed_input is None else {"modifiedArgs": changed_input}
     return {"permissionDecision": decision, "permissionDecisionReason": reason, **more}
 
 
@@ -171,8 +171,8 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
 def _name_cursor_tool(hook: JsonObject) -> str:
     """Return the MCP tool's name with its server, if the name has it (`MCP:server:tool`)."""
     name = str(hook.get("tool_name", ""))
-    prefix, _, qualified = name.partition(":")
-    server, _, tool = qualified.partition(":")
+    prefix, _, qualified_name = name.partition(":")
+    server, _, tool = qualified_name.partition(":")
     return f"mcp__{server}__{tool}" if prefix == "MCP" and server and tool and "__" not in server else name
 
 
@@ -187,9 +187,9 @@ def _format_for_cursor(output: JsonObject, hook: JsonObject) -> JsonObject:
     """Return the permission; without one from us, Cursor asks its user."""
     if hook["hook_event_name"] != "PreToolUse":
         return {"continue": True} if hook["hook_event_name"] == "UserPromptSubmit" else {}
-    changed = output.get("hookSpecificOutput", {}).get("updatedInput")
-    if changed is not None:
-        return _deny_for_cursor(CHANGED.format(json.dumps(changed)))
+    changed_input = output.get("hookSpecificOutput", {}).get("updatedInput")
+    if changed_input is not None:
+        return _deny_for_cursor(CHANGED.format(json.dumps(changed_input)))
     decision, reason, _ = keep_open(output, hook)
     return _deny_for_cursor(reason) if decision == "deny" else {"permission": decision or "ask"}
 

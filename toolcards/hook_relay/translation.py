@@ -80,11 +80,11 @@ def keep_open(output: JsonObject, hook: JsonObject) -> tuple[str, str, JsonObjec
     Keep the call open unless it is denied.
     """
     specific = output.get("hookSpecificOutput", {})
-    decision, changed = specific.get("permissionDecision", ""), specific.get("updatedInput")
+    decision, changed_input = specific.get("permissionDecision", ""), specific.get("updatedInput")
     if decision != "deny":
-        arguments = hook["tool_input"] if changed is None else changed
+        arguments = hook["tool_input"] if changed_input is None else changed_input
         open_call(hook["session_id"], hook["tool_name"], arguments, hook["tool_use_id"])
-    return decision, specific.get("permissionDecisionReason", ""), changed
+    return decision, specific.get("permissionDecisionReason", ""), changed_input
 
 
 def make_id() -> str:

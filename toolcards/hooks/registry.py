@@ -65,7 +65,7 @@ _loading = threading.Lock()  # held while the installed plugins are loaded
 _registered: dict[str, Plugin] = {}
 _absent: dict[str, Status] = {}  # installed, but not loaded
 _hanging: Counter[str] = Counter()  # guards that exceeded their limit and have not returned
-_loaded = False
+_is_loaded = False
 
 
 def register(target: Any, name: str = "") -> Callable[[], None]:
@@ -171,11 +171,11 @@ def _load() -> None:
 
     Each loads in its own thread, so an import that hangs delays the others by LOAD_LIMIT at most.
     """
-    global _loaded
-    if _loaded:
+    global _is_loaded
+    if _is_loaded:
         return
     with _loading:
-        if _loaded:
+        if _is_loaded:
             return  # type: ignore[unreachable]  # another thread was faster
         threads = [threading.Thread(target=_load_one, args=entry, daemon=True) for entry in _list_entry_points()]
         for thread in threads:
@@ -183,7 +183,7 @@ def _load() -> None:
         deadline = time.monotonic() + LOAD_LIMIT
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        _loaded = True
+        _is_loaded = True
 
 
 def _list_entry_points() -> list[tuple[str, EntryPoint]]:

@@ -115,9 +115,13 @@ class Session:
             return self._refuse(call, NOT_AN_OBJECT, "invalid_input")
         if name == ELICIT:  # the gate would take it for a form, whose terms are milder
             return self._refuse(call, RESERVED_NAME, "invalid_input")
-        continued = self._take_continuation(params)
-        if continued is not None:
-            call.id, call.decision, call.forwarded = continued.id, continued.decision, continued.forwarded
+        continued_call = self._take_continuation(params)
+        if continued_call is not None:
+            call.id, call.decision, call.forwarded = (
+                continued_call.id,
+                continued_call.decision,
+                continued_call.forwarded,
+            )
             return HeldCallResult(request | {"params": params | (call.forwarded or {})})
         definition = self.tools.find(name)
         decision = self._get_decision(call, name, args, definition)
@@ -197,9 +201,9 @@ class Session:
     def _note_response(self, message: Message) -> None:
         key, result = format_id(message["id"]), get_object(message, "result")
         with self._lock:
-            listed, call = self._lists.pop(key, None), self._calls.get(key)
-        if listed is not None:
-            self.tools.add_page(listed, result)
+            listed_params, call = self._lists.pop(key, None), self._calls.get(key)
+        if listed_params is not None:
+            self.tools.add_page(listed_params, result)
         if call is None or call.forwarded is None:
             return
         self._drop(call)

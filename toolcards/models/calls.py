@@ -138,15 +138,15 @@ class ToolCall(LogModel):
                     yield fact.text
 
     def _build_from_columns(self) -> Card:
-        started, requested, finished = (
+        started_at, requested_at, finished_at = (
             moment.timestamp() if moment else 0.0 for moment in (self.started_at, self.requested_at, self.finished_at)
         )
         return Card(
             self.call_id, self.ordinal, state=ToolCallState(self.state) if self.state else None, rev=self.rev,
             seq=self.seq, first_seq=self.first_seq, tool=CardTool(self.tool, self.kind), soft=self.soft,
             agent_path=tuple(self.agent.split(" › ")) if self.agent else (), removed=self.removed,
-            anomalies=((CANNOT_BE_OPENED, started),),
-            times=Milestones(started=started, requested=requested, finished=finished),
+            anomalies=((CANNOT_BE_OPENED, started_at),),
+            times=Milestones(started=started_at, requested=requested_at, finished=finished_at),
         )  # fmt: skip
 
     def _measure(self) -> int:

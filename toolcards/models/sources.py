@@ -71,13 +71,13 @@ class Source(models.Model):
             for name, value in fields.items():
                 setattr(self, name, value)
             self.save(update_fields=list(fields))
-            changed = {
+            changed_columns = {
                 name: {"was": str(was[name] or ""), "is": str(value or "")}
                 for name, value in fields.items()
                 if was[name] != value
             }
-            if changed:
-                write_acts(Act("source.changed", detail={"source": current.name} | changed))
+            if changed_columns:
+                write_acts(Act("source.changed", detail={"source": current.name} | changed_columns))
 
 
 class SeenTool(models.Model):
@@ -153,9 +153,9 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         with transaction.atomic():
             transaction.on_commit(_note_key_change, robust=True)
             keys = list(self.select_for_update(of=("self",)).select_related("source"))
-            changed = super().update(**columns)
+            changed_count = super().update(**columns)
             write_acts(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
-        return changed
+        return changed_count
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
         """Return the key with this secret and all scopes."""

@@ -82,9 +82,11 @@ class DeliveryTurns:
         global _last_prune
         if subscriptions.has_listeners():
             with self._lock:
-                excluded = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
+                excluded_targets = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
             for target in (
-                Delivery.objects.select_due(time.time()).exclude(target__in=excluded).values_list("target")[:BATCH]
+                Delivery.objects.select_due(time.time())
+                .exclude(target__in=excluded_targets)
+                .values_list("target")[:BATCH]
             ):
                 self._begin_one(target[0])
         if time.monotonic() - _last_prune > PRUNE_EVERY:

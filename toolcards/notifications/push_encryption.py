@@ -29,9 +29,9 @@ def encode_base64url(raw: bytes) -> str:
 
 def decode_base64url(text: str) -> bytes:
     """Return the bytes of base64url with or without padding; raises ValueError."""
-    unpadded = text.rstrip("=")
+    unpadded_text = text.rstrip("=")
     try:
-        raw = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
+        raw = base64.b64decode(unpadded_text + "=" * (-len(unpadded_text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError("not base64url") from error
     return raw
@@ -72,9 +72,9 @@ def encrypt_with(
         raise ValueError("the message is too long")
     own_point = encode_point(own_key.public_key())
     info = b"WebPush: info\0" + encode_point(browser_key) + own_point
-    shared = _derive(own_key.exchange(ec.ECDH(), browser_key), auth, info, 32)
-    content_key = _derive(shared, salt, b"Content-Encoding: aes128gcm\0", 16)
-    nonce = _derive(shared, salt, b"Content-Encoding: nonce\0", 12)
+    shared_key = _derive(own_key.exchange(ec.ECDH(), browser_key), auth, info, 32)
+    content_key = _derive(shared_key, salt, b"Content-Encoding: aes128gcm\0", 16)
+    nonce = _derive(shared_key, salt, b"Content-Encoding: nonce\0", 12)
     header = salt + RECORD_SIZE.to_bytes(4, "big") + bytes([POINT_SIZE]) + own_point
     return header + AESGCM(content_key).encrypt(nonce, text + _LAST_RECORD, None)
 

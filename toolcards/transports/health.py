@@ -15,7 +15,7 @@ from toolcards.transports.background import readiness
 
 @endpoint("GET", anybody=True)
 async def healthz(request: Any, caller: None) -> Any:
-    """The process answers, and names its version."""
+    """Return the version; that the process answers is the health check."""
     return {"status": "ok", "version": __version__}
 
 

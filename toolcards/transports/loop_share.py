@@ -29,10 +29,10 @@ class Slices:
 
     async def pause(self) -> None:
         """Let others use the event loop; then the next slice begins."""
-        spent = time.perf_counter() - self._start
+        seconds_spent = time.perf_counter() - self._start
         loop = asyncio.get_running_loop()
         async with _locks.setdefault(loop, asyncio.Lock()):
-            await asyncio.sleep(spent)
+            await asyncio.sleep(seconds_spent)
         self._start = time.perf_counter()
 
     async def collect(self, items: Iterable[T]) -> list[T]:

@@ -46,10 +46,10 @@ class MetricsCollector:
         yield _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count())
         yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
         yield _build_gauge("toolcards_journal_backlog", "Frames received and not yet committed", gate.count_backlog())
-        verified = verification.get_last_result()
-        if verified is not None:
+        last_result = verification.get_last_result()
+        if last_result is not None:
             description = "1 if the audit trail was intact when it was last verified, else 0"
-            yield _build_gauge("toolcards_audit_whole", description, 0 if verified.finding.fault else 1)
+            yield _build_gauge("toolcards_audit_whole", description, 0 if last_result.finding.fault else 1)
         yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
 
 

@@ -128,8 +128,8 @@ class _Body:
     def _render_string(self, text: str) -> tuple[str, bool]:
         if leaf := self._render_leaf(text):
             return leaf, False
-        if (parsed := _parse_json(text)) is not None:
-            return Tree(self.dom, self._render_value, self._render_leaf).render(parsed), True
+        if (json_value := _parse_json(text)) is not None:
+            return Tree(self.dom, self._render_value, self._render_leaf).render(json_value), True
         html = self._render_value(text)
         return html, not html.startswith("<pre") or ansi.has_colors(text)
 
@@ -176,10 +176,10 @@ def _parse_json(text: str) -> Any:
     if text.strip()[:1] not in ("{", "["):
         return None
     try:
-        parsed = json.loads(text)
+        json_value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return parsed if isinstance(parsed, (dict, list)) and parsed else None
+    return json_value if isinstance(json_value, (dict, list)) and json_value else None
 
 
 def _is_nested(value: Any) -> bool:

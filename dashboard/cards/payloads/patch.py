@@ -115,8 +115,8 @@ def _compare(old: list[str], new: list[str], old_html: list[str], new_html: list
 
 
 def _render_counts(lines: list[tuple[str, str]]) -> str:
-    added, removed = (sum(sign == each for sign, _ in lines) for each in "+-")
-    return f'<span class="size">+{added} −{removed}</span>'
+    added_count, removed_count = (sum(sign == each for sign, _ in lines) for each in "+-")
+    return f'<span class="size">+{added_count} −{removed_count}</span>'
 
 
 def _render_lines(lines: Sequence[tuple[str, str]]) -> str:

@@ -41,17 +41,17 @@ def render_code_lines(text: str, path: str) -> list[str]:
         or any(len(line) > MAX_LINE for line in lines)
     ):
         return [mark_html(line) for line in lines]
-    rendered, lexed = [""], ""
+    html_lines, lexed_text = [""], ""
     for kind, part in lexer.get_tokens(text):
-        lexed += part
+        lexed_text += part
         css = _get_class(kind)
         for number, piece in enumerate(part.split("\n")):
             if number:
-                rendered.append("")
+                html_lines.append("")
             if piece:
-                rendered[-1] += f'<span class="{css}">{_mark_piece(piece)}</span>' if css else _mark_piece(piece)
+                html_lines[-1] += f'<span class="{css}">{_mark_piece(piece)}</span>' if css else _mark_piece(piece)
     # If a lexer changes the text, the page would not show what runs.
-    return rendered if lexed == text else [mark_html(line) for line in lines]
+    return html_lines if lexed_text == text else [mark_html(line) for line in lines]
 
 
 @cache

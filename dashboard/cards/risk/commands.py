@@ -74,8 +74,8 @@ def find_masked_hints(text: str, visible_text: str) -> Iterator[Hint]:
     """
     hidden = _count_programs(text) - _count_programs(replace_masks(visible_text, "x"))
     if hidden:
-        listed = sorted(name for name in set(map(strip_program_name, hidden)) if find_program(name) is not None)
-        names = ", ".join(listed[:3]) or "a command"
+        program_names = sorted(name for name in set(map(strip_program_name, hidden)) if find_program(name) is not None)
+        names = ", ".join(program_names[:3]) or "a command"
         yield Hint(f"runs {names} in a masked part", is_grave=True)
 
 

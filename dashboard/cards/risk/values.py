@@ -108,8 +108,8 @@ def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
 
     In prose, the statement must begin a part of the text.
     """
-    lowered = text.lower()
-    if not any(word in lowered for word in _SQL_WORDS):
+    lowercase_text = text.lower()
+    if not any(word in lowercase_text for word in _SQL_WORDS):
         return False
     if may_be_prose:
         return any(_SQL.match(_COMMENTS.sub("", statement, count=1)) for statement in text.split(";"))

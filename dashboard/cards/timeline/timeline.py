@@ -37,8 +37,8 @@ def build_timeline(
         "bars": [], "map": {"links": []}, "most": MAX_CALLS, "whole": links.whole_url,
         "zoom": links.build_zoom(window, latest) if window else {},
     }  # fmt: skip
-    selected = _select_calls(run_calls, around, window)
-    calls = [(call, call.as_shown_card()) for call in selected]
+    selected_calls = _select_calls(run_calls, around, window)
+    calls = [(call, call.as_shown_card()) for call in selected_calls]
     timed_calls = [TimedCall(call, card) for call, card in calls if find_start(card)]
     if not timed_calls:
         return context

@@ -78,8 +78,8 @@ def _describe_approval_request(fact: f.ApprovalRequested) -> Description:
 
 def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
     verb = "Approved" if fact.approved else "Denied"
-    edited = ", with an edited input" if fact.has_input else ""
-    return f"{verb} by {labels.describe_actor(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
+    edit_note = ", with an edited input" if fact.has_input else ""
+    return f"{verb} by {labels.describe_actor(fact.by)}{edit_note}", fact.reason, "ok" if fact.approved else "deny"
 
 
 def _describe_closed_approval(fact: f.CallClosed) -> Description:

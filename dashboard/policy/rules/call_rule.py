@@ -33,8 +33,8 @@ def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -
 def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str, Any]:
     """Return the rule of the choices; the narrowest for unknown choices."""
     steps = suggest_rules(card)
-    rung = next((rung for rung in steps if rung.name == choices.get("rung")), steps[0] if steps else None)
-    match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
+    step = next((step for step in steps if step.name == choices.get("rung")), steps[0] if steps else None)
+    match = dict(step.match) if step else {"tool": [card.tool.name.replace("*", "")]}
     match |= _build_scope_condition(choices.get("scope", ""), call, card)
     effect = _get_effect(choices, card)
     rule_document: dict[str, Any] = {"id": _suggest_name(effect, match), "effect": effect, "match": match}

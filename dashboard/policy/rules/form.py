@@ -111,16 +111,18 @@ def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:
     match = dict(rule.get("match") or {})
     values: dict[str, Any] = {field: rule.get(name) or "" for field, name in _IN_RULE.items()}
     for name in _IN_MATCH:
-        if not any("," in listed for listed in _join_names(match.get(name))):  # such a name cannot be typed here
+        if not any(
+            "," in joined_names for joined_names in _join_names(match.get(name))
+        ):  # such a name cannot be typed here
             values[name] = _join_names(match.pop(name, None))
     values |= _pop_plain_argument(match)
     values["severity"] = rule.get("severity") or "medium"
     values["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
     values["rule_id"] = rule["id"]
-    advanced = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
+    advanced_fields = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
     if rule.get("enabled") is False and rule.get("mode") == "monitor":
-        advanced["mode"] = "monitor"
-    values["advanced"] = ({"match": match} if match else {}) | advanced
+        advanced_fields["mode"] = "monitor"
+    values["advanced"] = ({"match": match} if match else {}) | advanced_fields
     return values
 
 
@@ -183,8 +185,8 @@ _VALUES = {
 
 def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
     """Return the rule that the form's values express."""
-    advanced = dict(form_data.get("advanced") or {})
-    match = advanced.pop("match", None) or {}
+    advanced_fields = dict(form_data.get("advanced") or {})
+    match = advanced_fields.pop("match", None) or {}
     if not isinstance(match, dict):
         raise PolicyError([PolicyFinding("/match", "type", "This must be an object.")])
     rule: dict[str, Any] = {field: form_data[form] for form, field in _IN_RULE.items() if form_data.get(form)}
@@ -203,7 +205,7 @@ def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
         rule.pop("severity")
     if rule.get("mode") == "enforce":
         rule.pop("mode")
-    return advanced | rule | ({"match": match} if match else {})
+    return advanced_fields | rule | ({"match": match} if match else {})
 
 
 def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:

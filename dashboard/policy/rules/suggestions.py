@@ -74,7 +74,7 @@ def suggest_rules(card: Card) -> list[Suggestion]:
     kinds = tool_kinds.find_kinds(card.tool.name, card.tool.source, claimed_kind=card.tool.kind)
     if len(kinds) == 1 and kinds != ("other",):
         suggestions.append(Suggestion("kind", f"any “{kinds[0]}” tool", {"kind": [kinds[0]]}))
-    return [rung for rung in suggestions if _is_valid(rung)]
+    return [suggestion for suggestion in suggestions if _is_valid(suggestion)]
 
 
 _RungParts = tuple[str, str, list[dict[str, Any]]]
@@ -172,9 +172,9 @@ def _holds_secret(value: Any) -> bool:
     return bool(has_mask(value) or get_redactor().value(value) != value)
 
 
-def _is_valid(rung: Suggestion) -> bool:
+def _is_valid(suggestion: Suggestion) -> bool:
     try:
-        documents.parse({"v": 1, "rules": [{"effect": "ask", "match": rung.match}]})
+        documents.parse({"v": 1, "rules": [{"effect": "ask", "match": suggestion.match}]})
     except PolicyError:
         return False
     return True
@@ -188,7 +188,7 @@ def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> 
 
     Calls of the same tool come first. Their number, age (30 days) and the time are limited.
     """
-    policy, examined, partial = _build_monitor_policy(suggestions), 0, False
+    policy, examined_count, partial = _build_monitor_policy(suggestions), 0, False
     every: Counter[str] = Counter()
     by_agent: Counter[str] = Counter()
     by_run: Counter[str] = Counter()
@@ -197,12 +197,14 @@ def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> 
         if time.monotonic() > deadline:
             partial = True
             break
-        examined += 1
+        examined_count += 1
         if call.question is None:
             continue
         would = {entry["rule"] for entry in decide(policy, call.question).would}
         rung_names = [
-            rung.name for rung in suggestions if rung.name in would and _matches_prefix(rung, call.question.input)
+            suggestion.name
+            for suggestion in suggestions
+            if suggestion.name in would and _matches_prefix(suggestion, call.question.input)
         ]
         every.update(rung_names)
         if call.question.agent_path[-1:] == (agent,):
@@ -210,7 +212,7 @@ def count_matches(suggestions: list[Suggestion], agent: str, like: ToolCall) -> 
         if call.question.run == like.run.name:
             by_run.update(rung_names)
     counts = [replace(r, count=every[r.name], mine=by_agent[r.name], in_run=by_run[r.name]) for r in suggestions]
-    return CountedSuggestions(counts, examined, partial)
+    return CountedSuggestions(counts, examined_count, partial)
 
 
 def _build_monitor_policy(suggestions: list[Suggestion]) -> RuleSet:
@@ -219,25 +221,28 @@ def _build_monitor_policy(suggestions: list[Suggestion]) -> RuleSet:
     Unknown counts as no match. Command prefixes are checked separately.
     """
     matches = [
-        (rung.name, {key: value for key, value in rung.match.items() if not _is_command_suggestion(rung, key)})
-        for rung in suggestions
+        (
+            suggestion.name,
+            {key: value for key, value in suggestion.match.items() if not _is_command_suggestion(suggestion, key)},
+        )
+        for suggestion in suggestions
     ]
     rules = [{"id": name, "effect": "allow", "mode": "monitor", "match": match} for name, match in matches]
     return documents.parse({"v": 1, "default": "deny", "rules": rules})
 
 
-def _is_command_suggestion(rung: Suggestion, key: str) -> bool:
-    return key == "args" and rung.match["args"][0]["op"] == "cmd"
+def _is_command_suggestion(suggestion: Suggestion, key: str) -> bool:
+    return key == "args" and suggestion.match["args"][0]["op"] == "cmd"
 
 
-def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
+def _matches_prefix(suggestion: Suggestion, arguments: Any) -> bool:
     """Return whether every part of the command begins with the suggested words.
 
     An allow rule may cover fewer, a deny rule more. Of a suggestion with an effect, one part must match and have it.
     """
-    if not _is_command_suggestion(rung, "args" if "args" in rung.match else ""):
+    if not _is_command_suggestion(suggestion, "args" if "args" in suggestion.match else ""):
         return True
-    argument, *conditions = rung.match["args"]
+    argument, *conditions = suggestion.match["args"]
     line = arguments.get(argument["path"][1:]) if isinstance(arguments, dict) else None
     prefixes = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
     parts = read_line(line).segments if isinstance(line, str) else ()

@@ -53,11 +53,11 @@ def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 
 def _replace_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Save the rule, unless it has changed or gone since the page was opened: then keep what the person entered."""
-    posted = request.POST.copy()
+    posted_fields = request.POST.copy()
     row = DraftRule.objects.filter(rule_id=rule_id).first()
     current = digest(policy_draft.build_rule_document(row)) if row else ""
-    based_on, posted["based_on"] = posted.get("based_on") or current, current
-    form = RuleForm(posted, instead_of=rule_id if row else "")
+    based_on, posted_fields["based_on"] = posted_fields.get("based_on") or current, current
+    form = RuleForm(posted_fields, instead_of=rule_id if row else "")
     if row is None:
         context = {"form": form, "new": True, "action": reverse("rule-new"), "error": _RULE_GONE}
         return render(request, "policy/rule.html", context, status=409)

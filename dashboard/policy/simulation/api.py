@@ -80,10 +80,10 @@ def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str,
 def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
     """Return the matching rules and the nearest one, with its first failed condition."""
     near = trial.nearest
-    missed = near.failed[0] if near and near.failed else None
+    missed_condition = near.failed[0] if near and near.failed else None
     near_miss = None
-    if near and missed:
-        near_miss = {"rule": near.rule, "condition": missed.condition, "value": missed.value}
+    if near and missed_condition:
+        near_miss = {"rule": near.rule, "condition": missed_condition.condition, "value": missed_condition.value}
     return {
         "matched": [rule.rule for rule in (*trial.winners, *trial.overruled, *trial.watching)],
         "near_miss": near_miss,
@@ -138,25 +138,30 @@ class _PastComparison:
 
     def summarize(self, span: Span) -> dict[str, Any]:
         """Return the summary, and each call that changes (or every one)."""
-        listed = list(self._list_answers(span))
+        answers = list(self._list_answers(span))
         rows = ToolCall.objects.select_related("run__source").defer("card", "text")
-        rows_by_pk = rows.in_bulk([call.pk for call, _ in listed])
-        calls = [answer | _get_public_id(rows_by_pk[call.pk]) for call, answer in listed if call.pk in rows_by_pk]
-        changed = sum(self.counts.values())
-        examined = self.judged + self.unknown
-        summary = {"calls": examined, "unknown": self.unknown, "changed": changed, "changes": dict(self.counts)}
+        rows_by_pk = rows.in_bulk([call.pk for call, _ in answers])
+        calls = [answer | _get_public_id(rows_by_pk[call.pk]) for call, answer in answers if call.pk in rows_by_pk]
+        changed_count = sum(self.counts.values())
+        examined_count = self.judged + self.unknown
+        summary = {
+            "calls": examined_count,
+            "unknown": self.unknown,
+            "changed": changed_count,
+            "changes": dict(self.counts),
+        }
         groups = self._groups(span)
         return {"summary": summary, "partial": self.partial, "groups": groups, "calls": calls}
 
     def _list_answers(self, span: Span) -> Iterator[tuple[PastCall, dict[str, Any]]]:
-        deadline, listed = time.monotonic() + SECONDS, 0
+        deadline, listed_count = time.monotonic() + SECONDS, 0
         for call in iterate_past_calls(span):
             if time.monotonic() > deadline:
                 self.partial = True
                 return
             answer = self._judge(call)
-            if answer and (self.everything or answer["changed"]) and listed < LISTED:
-                listed += 1
+            if answer and (self.everything or answer["changed"]) and listed_count < LISTED:
+                listed_count += 1
                 yield call, answer
 
     def _judge(self, call: PastCall) -> dict[str, Any] | None:
@@ -165,12 +170,13 @@ class _PastComparison:
             return None
         self.judged += 1
         old, new = decide(self.old, call.question), decide(self.new, call.question)
-        changed = old.effect is not new.effect
-        if changed:
+        is_changed = old.effect is not new.effect
+        if is_changed:
             self.counts[f"{old.effect} → {new.effect}"] += 1
-        if not changed and not self.everything:
+        if not is_changed and not self.everything:
             return {"changed": False}
-        answer = {"tool": call.tool, "old": serialize_decision(old), "new": serialize_decision(new), "changed": changed,
+        answer = {"tool": call.tool, "old": serialize_decision(old), "new": serialize_decision(new),
+                "changed": is_changed,
                 "denied_by_person": call.person == "denied" and new.effect == "allow"}  # fmt: skip
         why = (
             _explain_trial(dry_run.try_call(self.new, call.question)) if self.explain else {"matched": list(new.rules)}

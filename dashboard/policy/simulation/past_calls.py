@@ -82,17 +82,17 @@ def iterate_calls_of_tool_first(call: ToolCall, span: Span) -> Iterator[PastCall
     a busy server the newest calls of all tools may hold none of this one. Both reads use an index.
     """
     of_run = ToolCall.objects.filter(run=call.run_id).order_by("-ordinal").values_list("pk", "tool", "removed")
-    pks = [pk for pk, tool, removed in of_run[: 5 * MAX_OF_RUN] if tool == call.tool and not removed]
+    pks = [pk for pk, tool, is_removed in of_run[: 5 * MAX_OF_RUN] if tool == call.tool and not is_removed]
     first = ToolCall.objects.filter(pk__in=pks[:MAX_OF_RUN])
     other_tools = replace(span, tool="").rows().exclude(tool=call.tool)
     of_tool = replace(span, tool=call.tool)
-    yielded: set[int] = set()
+    yielded_pks: set[int] = set()
     for rows in (first, of_tool.rows(), other_tools):
         for past_call in iterate_past_calls(span, rows):
-            if past_call.pk not in yielded:
-                yielded.add(past_call.pk)
+            if past_call.pk not in yielded_pks:
+                yielded_pks.add(past_call.pk)
                 yield past_call
-            if len(yielded) >= span.calls:
+            if len(yielded_pks) >= span.calls:
                 return
 
 
@@ -176,9 +176,9 @@ def _build_request(
     )  # fmt: skip
 
 
-def _restore_moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
+def _restore_moment(recorded_moment: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
     """Return the recorded facts of the moment, or only the time."""
-    return read_moment(recorded) if recorded else {"now": otherwise}
+    return read_moment(recorded_moment) if recorded_moment else {"now": otherwise}
 
 
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})

@@ -53,7 +53,7 @@ def simulate(
     `on_progress` gets the result so far and may raise SimulationCancelled; `seconds` limits the time.
     """
     work = _Comparison(old, new, SimulationResult(total=span.total()))
-    began = reported = time.monotonic()
+    began = last_report = time.monotonic()
     for number, call in enumerate(iterate_past_calls(span) if calls is None else calls):
         work.take(call)
         if number & 15:
@@ -62,8 +62,8 @@ def simulate(
         if seconds and now - began > seconds:
             work.tally.partial = True
             break
-        if on_progress and now - reported > EVERY:
-            reported = now
+        if on_progress and now - last_report > EVERY:
+            last_report = now
             on_progress(work.tally)
     if not work.tally.partial:
         work.tally.total = work.tally.examined  # calls outside the span were not examined

@@ -104,10 +104,10 @@ def _is_batch(payload: dict[str, Any]) -> bool:
 
 def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
     """Add the answer as LangGraph's command; both forms together would count as two answers."""
-    forwarded = _as_dict(request.get("forwardedProps"))
-    command = _as_dict(forwarded.get("command")) | {"resume": resume}
+    forwarded_props = _as_dict(request.get("forwardedProps"))
+    command = _as_dict(forwarded_props.get("command")) | {"resume": resume}
     remaining = {name: value for name, value in request.items() if name != "resume"}
-    return remaining | {"forwardedProps": forwarded | {"command": command}}
+    return remaining | {"forwardedProps": forwarded_props | {"command": command}}
 
 
 def _list_entries(request: dict[str, Any], batch: list[str], forms: Forms) -> Iterator[tuple[str, Any]]:
@@ -147,16 +147,16 @@ def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClo
     if is_cancelled:
         return f.ApprovalAnswered("", False, source_id, reason=CANCELLED_REASON)
     response = _as_dict(payload)
-    approved, kind = response.get("approved"), response.get("type")
-    if not isinstance(approved, bool):
+    is_approved, kind = response.get("approved"), response.get("type")
+    if not isinstance(is_approved, bool):
         if kind not in _APPROVING | _DENYING:
             return None
-        approved = kind in _APPROVING
+        is_approved = kind in _APPROVING
     reason = response.get("reason") or response.get("message") or ""
     edited_input = response.get("editedArgs", _as_dict(response.get("edited_action")).get("args"))
     return f.ApprovalAnswered(
-        "", approved, source_id, reason=reason if isinstance(reason, str) else "",
-        input=edited_input, has_input=approved and edited_input is not None,
+        "", is_approved, source_id, reason=reason if isinstance(reason, str) else "",
+        input=edited_input, has_input=is_approved and edited_input is not None,
     )  # fmt: skip
 
 

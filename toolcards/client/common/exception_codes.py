@@ -96,10 +96,10 @@ def classify_exception(
     """
     if deadline:
         return make_fault("deadline", phase=phase, idempotent=idempotent, type=_get_type_name(error))
-    classified = _classify(error, phase, frozenset(), 0)
-    if classified is None:
+    code_and_error = _classify(error, phase, frozenset(), 0)
+    if code_and_error is None:
         return None
-    code, culprit = classified
+    code, culprit = code_and_error
     wait = _find_retry_after(culprit) if TABLE[code].retry != "no" else None
     return make_fault(
         code, phase=phase, idempotent=idempotent, unwritten=unwritten, type=_get_type_name(culprit),
@@ -109,11 +109,11 @@ def classify_exception(
 
 def classify_hook_exception(error: BaseException, *, after: bool = False) -> ClassifiedError:
     """Return a plugin's exception as a veto, a timeout or a crash."""
-    stated = _get_attribute(error, "toolcards_code")
-    if after and stated != "plugin_timeout":
+    stated_code = _get_attribute(error, "toolcards_code")
+    if after and stated_code != "plugin_timeout":
         code = "after_hook_crash"
-    elif stated in {"plugin_veto", "plugin_timeout"}:
-        code = stated
+    elif stated_code in {"plugin_veto", "plugin_timeout"}:
+        code = stated_code
     else:
         code = "plugin_crash"
     return make_fault(code, type=_get_type_name(error))
@@ -127,23 +127,23 @@ def classify_status(status: int) -> str:
 
 
 def _classify(
-    error: BaseException, phase: str, visited: frozenset[int], depth: int
+    error: BaseException, phase: str, visited_ids: frozenset[int], depth: int
 ) -> tuple[str, BaseException] | None:
     """Return the code and the exception that it comes from; None if there are only interruptions."""
     if _is_interruption(error) and error.__cause__ is None:
         return None
     unknown: BaseException | None = None
-    for cause in _iterate_causes(error, visited):
+    for cause in _iterate_causes(error, visited_ids):
         if _is_interruption(cause):
             continue
         parts = _get_group(cause)
         code = _find_code(cause, phase) if parts is None else ""
         if code:
             return (
-                "tls_invalid" if code == "connect_failed" and _has_untrusted_certificate(cause, visited) else code
+                "tls_invalid" if code == "connect_failed" and _has_untrusted_certificate(cause, visited_ids) else code
             ), cause
         if parts is not None and depth < MAX_CAUSES:
-            candidates = [_classify(part, phase, visited | {id(cause)}, depth + 1) for part in parts]
+            candidates = [_classify(part, phase, visited_ids | {id(cause)}, depth + 1) for part in parts]
             return min((part for part in candidates if part is not None), key=_retryability, default=None)
         unknown = unknown or cause
     if unknown is None:
@@ -151,23 +151,23 @@ def _classify(
     return ("tool_failed" if isinstance(unknown, OSError) else "internal"), unknown
 
 
-def _has_untrusted_certificate(error: BaseException, visited: frozenset[int]) -> bool:
+def _has_untrusted_certificate(error: BaseException, visited_ids: frozenset[int]) -> bool:
     """Return whether the peer's certificate was rejected, which a retry cannot fix."""
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error, visited))
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error, visited_ids))
 
 
-def _retryability(classified: tuple[str, BaseException]) -> tuple[int, int]:
-    row = TABLE[classified[0]]
+def _retryability(code_and_error: tuple[str, BaseException]) -> tuple[int, int]:
+    row = TABLE[code_and_error[0]]
     return _LEAST_RETRYABLE.index(row.retry), row.number
 
 
 def _iterate_causes(error: BaseException, visited_before: frozenset[int]) -> Iterator[BaseException]:
     """Yield the exception and its causes, outermost first, in the order of a traceback."""
-    visited, current = set(visited_before), error
+    visited_ids, current = set(visited_before), error
     for _ in range(MAX_CAUSES):
-        if id(current) in visited:
+        if id(current) in visited_ids:
             return
-        visited.add(id(current))
+        visited_ids.add(id(current))
         yield current
         # The context of an interruption is the work that it interrupted, so only an explicit cause counts.
         hidden = current.__suppress_context__ or _is_interruption(current)
@@ -196,9 +196,9 @@ def _is_interruption(error: BaseException, depth: int = 0) -> bool:
 
 def _find_code(error: BaseException, phase: str) -> str:
     """Return the code of this one exception, "" if only the last row fits."""
-    stated = _get_attribute(error, "toolcards_code")
-    if isinstance(stated, str) and stated in TABLE:
-        return stated
+    stated_code = _get_attribute(error, "toolcards_code")
+    if isinstance(stated_code, str) and stated_code in TABLE:
+        return stated_code
     finders: tuple[Callable[[BaseException], str], ...] = (
         _find_code_by_status,
         _find_code_by_name,

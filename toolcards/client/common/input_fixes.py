@@ -97,15 +97,15 @@ def _rename_unknown(value: Any, finding: SchemaError, schema: Mapping[str, Any])
         if len(similar) != 1 or similar[0] in container or similar[0] in new_names.values():
             return value, "", ()
         new_names[name] = similar[0]
-    renamed = {new_names.get(name, name): item for name, item in container.items()}
-    result = _replace_value(value, _steps(finding.pointer), renamed)
+    renamed_container = {new_names.get(name, name): item for name, item in container.items()}
+    result = _replace_value(value, _steps(finding.pointer), renamed_container)
     return result, "field name" if new_names else "", tuple(new_names.values())
 
 
 def _fold_field(name: str) -> set[str]:
     """Return the name without case, - and _; "" for names beyond ASCII."""
-    folded = strip_separators(name.lower()) if name.isascii() and len(name) <= 200 else ""
-    return {folded} if folded else set()
+    folded_name = strip_separators(name.lower()) if name.isascii() and len(name) <= 200 else ""
+    return {folded_name} if folded_name else set()
 
 
 def _find_schema(schema: Any, pointer: str) -> Mapping[str, Any]:

@@ -79,8 +79,8 @@ class Trouble:
             text = f"invalid_input: the input of {self.tool[:200]} does not match its schema. {places}."
         names = list(offers)
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        allowed = f" Allowed tools: {', '.join(names[:_MAX_NAMES])}{more}." if names else ""
-        return f"{text}{allowed} Do not repeat this call unchanged."
+        allowed_tools = f" Allowed tools: {', '.join(names[:_MAX_NAMES])}{more}." if names else ""
+        return f"{text}{allowed_tools} Do not repeat this call unchanged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class Repair:
     method: str
 
 
-def parse_offers(announced: Iterable[Any]) -> dict[str, Offer]:
+def parse_offers(announced_tools: Iterable[Any]) -> dict[str, Offer]:
     """Return the announced tools by name.
 
     Of two with one name, the later.
     """
-    parsed = (Offer.parse(each) for each in announced if isinstance(each, dict))
-    return {offer.name: offer for offer in parsed if offer is not None}
+    parsed_offers = (Offer.parse(each) for each in announced_tools if isinstance(each, dict))
+    return {offer.name: offer for offer in parsed_offers if offer is not None}
 
 
 def check(
@@ -126,11 +126,11 @@ def repair(
     methods: list[str] = []
     trouble = check(tool, value, offers, findings=findings, has_input=has_input)
     if trouble is not None and trouble.code == "no_such_tool":
-        intended = _find_intended_tool(tool, offers)
-        if intended is None:
+        intended_tool = _find_intended_tool(tool, offers)
+        if intended_tool is None:
             return None
         methods.append("tool name")
-        tool, trouble = intended, check(intended, value, offers, findings=findings, has_input=has_input)
+        tool, trouble = intended_tool, check(intended_tool, value, offers, findings=findings, has_input=has_input)
     if trouble is not None:
         result = _repair_input(value, trouble.findings, offers[tool].schema, findings) if has_input else None
         if result is None:
@@ -143,9 +143,9 @@ def repair(
 def fits(original: Any, result: Any, errors: Iterable[SchemaError]) -> bool:
     """Return whether the two differ only at the invalid places."""
     changes = diff(original, result)
-    allowed = [place for error in errors for place in _places(error)]
+    allowed_places = [place for error in errors for place in _places(error)]
     return bool(changes) and all(
-        any(change.pointer == place or change.pointer.startswith(f"{place}/") for place in allowed)
+        any(change.pointer == place or change.pointer.startswith(f"{place}/") for place in allowed_places)
         for change in changes
     )
 
@@ -182,13 +182,13 @@ def _fold_name(name: str) -> set[str]:
 
 
 def _repair_input(
-    value: Any, failed: tuple[SchemaError, ...], against: Any, findings: FindSchemaErrors
+    value: Any, failed_errors: tuple[SchemaError, ...], against: Any, findings: FindSchemaErrors
 ) -> tuple[Any, list[str]] | None:
     """Return the result value and the repair steps; None if it still does not fit.
 
     No step removes a value: a field that the schema does not allow is renamed, or the input is not repaired.
     """
-    current, steps, open_findings, places = value, list[str](), list(failed), list(failed)
+    current, steps, open_findings, places = value, list[str](), list(failed_errors), list(failed_errors)
     for _ in range(_MAX_ROUNDS):
         before = current
         for finding in open_findings:

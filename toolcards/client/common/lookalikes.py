@@ -107,5 +107,5 @@ def to_latin(name: str) -> str:
 def _to_latin_character(char: str) -> str:
     parts = (part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) not in _INVISIBLE)
     letters = "".join(_LETTERS.get(part, part) for part in parts)
-    folded = "".join(_LETTERS.get(part, part) for part in letters.casefold())
-    return folded.upper() if char.isupper() and len(folded) == 1 else folded
+    folded_letters = "".join(_LETTERS.get(part, part) for part in letters.casefold())
+    return folded_letters.upper() if char.isupper() and len(folded_letters) == 1 else folded_letters

@@ -132,8 +132,8 @@ def parse_server(tool: str) -> str:
 
 @lru_cache(maxsize=2_048)
 def _find_kinds(tool: str, server: str, program: str) -> tuple[str, ...]:
-    listed = _look_up_kind(tool, server, program)
-    return (listed,) if listed else _sort_by_danger(("other", *_find_promised_kinds(tool)))
+    listed_kinds = _look_up_kind(tool, server, program)
+    return (listed_kinds,) if listed_kinds else _sort_by_danger(("other", *_find_promised_kinds(tool)))
 
 
 def _look_up_kind(tool: str, server: str, program: str) -> str | None:

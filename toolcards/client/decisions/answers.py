@@ -178,29 +178,29 @@ def get_allowed_tool(decision: Decision) -> Tool:
 
 def _read_tool(answer: Mapping[str, Any], question: CallRequest) -> Tool:
     """Return the tool of the answer: the submitted one, or one that was offered instead."""
-    tool, submitted = answer.get("tool"), question.tool
+    tool, submitted_tool = answer.get("tool"), question.tool
     if "tool" not in answer:  # a server may leave it out
-        return submitted
+        return submitted_tool
     if not isinstance(tool, Mapping) or not _get_text(tool, "name") or not isinstance(tool.get("source"), str):
         raise AnswerMismatch("it names no tool")
     name, source = _get_text(tool, "name"), _get_text(tool, "source")
-    is_allowed = name == submitted.name or name in question.offered_names
-    if not is_allowed or (submitted.source and source != submitted.source):
+    is_allowed = name == submitted_tool.name or name in question.offered_names
+    if not is_allowed or (submitted_tool.source and source != submitted_tool.source):
         raise AnswerMismatch("it is for a different tool")
-    return replace(submitted, name=name, source=source)
+    return replace(submitted_tool, name=name, source=source)
 
 
-def _require_equal(answer: Mapping[str, Any], name: str, expected: str | int) -> None:
+def _require_equal(answer: Mapping[str, Any], name: str, expected_value: str | int) -> None:
     """Raise AnswerMismatch unless the field has exactly this value."""
     value = answer.get(name)
-    if type(value) is not type(expected) or value != expected:
+    if type(value) is not type(expected_value) or value != expected_value:
         raise AnswerMismatch(f"its {name} does not match this call")
 
 
-def _require_equal_if_present(answer: Mapping[str, Any], name: str, expected: str | int) -> None:
+def _require_equal_if_present(answer: Mapping[str, Any], name: str, expected_value: str | int) -> None:
     """Raise AnswerMismatch if the field is present with another value."""
     if name in answer:
-        _require_equal(answer, name, expected)
+        _require_equal(answer, name, expected_value)
 
 
 def _compute_digest(args: Any) -> str:

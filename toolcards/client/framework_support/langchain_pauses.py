@@ -89,35 +89,35 @@ class _Pause:
             for each in requests
         ]
 
-    def answer_now(self, paused: _PausedCall, seconds: float | None) -> dict[str, Any]:
+    def answer_now(self, paused_call: _PausedCall, seconds: float | None) -> dict[str, Any]:
         """Return the answer to a call.
 
         When the call runs it gets the same decision. A question does not run.
         """
-        decision = paused.call.ask_now(paused.args, seconds=seconds, take=self._ends_here(paused))
-        if not decision.allowed or not paused.is_question:
-            return paused.format_decision(decision)
-        return self._settle(paused, ask_form_now(self._registry.run, paused.build_form(decision), seconds))
+        decision = paused_call.call.ask_now(paused_call.args, seconds=seconds, take=self._ends_here(paused_call))
+        if not decision.allowed or not paused_call.is_question:
+            return paused_call.format_decision(decision)
+        return self._settle(paused_call, ask_form_now(self._registry.run, paused_call.build_form(decision), seconds))
 
-    async def answer(self, paused: _PausedCall, seconds: float | None) -> dict[str, Any]:
+    async def answer(self, paused_call: _PausedCall, seconds: float | None) -> dict[str, Any]:
         """Do the same in async code."""
-        decision = await paused.call.ask(paused.args, seconds=seconds, take=self._ends_here(paused))
-        if not decision.allowed or not paused.is_question:
-            return paused.format_decision(decision)
-        return self._settle(paused, await ask_form(self._registry.run, paused.build_form(decision), seconds))
+        decision = await paused_call.call.ask(paused_call.args, seconds=seconds, take=self._ends_here(paused_call))
+        if not decision.allowed or not paused_call.is_question:
+            return paused_call.format_decision(decision)
+        return self._settle(paused_call, await ask_form(self._registry.run, paused_call.build_form(decision), seconds))
 
-    def _ends_here(self, paused: _PausedCall) -> bool:
-        return paused.is_question and not self.single
+    def _ends_here(self, paused_call: _PausedCall) -> bool:
+        return paused_call.is_question and not self.single
 
-    def _settle(self, paused: _PausedCall, answer: FormAnswer) -> dict[str, Any]:
+    def _settle(self, paused_call: _PausedCall, answer: FormAnswer) -> dict[str, Any]:
         """Return the answer in LangChain's format, and report it unless `Gate` sees it."""
-        if self._ends_here(paused) and answer.is_given:
-            paused.call.output(answer.text)
-        elif self._ends_here(paused):
-            paused.call.denied(answer.text)
+        if self._ends_here(paused_call) and answer.is_given:
+            paused_call.call.output(answer.text)
+        elif self._ends_here(paused_call):
+            paused_call.call.denied(answer.text)
         if answer.is_given:
             return {"type": "respond", "message": answer.text}
-        return paused.format_denial(answer.text)
+        return paused_call.format_denial(answer.text)
 
 
 def _read_kinds(schema: Any) -> list[str]:
@@ -157,7 +157,7 @@ def _make_command(pauses: list[_Pause], answers: list[list[dict[str, Any]]]) -> 
         return None
     return Command(
         resume={
-            pause.id: formatted[0] if pause.single else {"decisions": list(formatted)}
-            for pause, formatted in zip(pauses, answers, strict=True)
+            pause.id: formatted_answer[0] if pause.single else {"decisions": list(formatted_answer)}
+            for pause, formatted_answer in zip(pauses, answers, strict=True)
         }
     )

@@ -128,8 +128,8 @@ class TrackedCall:
             )
             decision = self._allow_if_observed(new_args)
             if decision is None:
-                submitted, repair = self._choose_question(args, new_args, repair)
-                decision = await self.call.decision(submitted, seconds=seconds, repair=repair)
+                submitted_question, repair = self._choose_question(args, new_args, repair)
+                decision = await self.call.decision(submitted_question, seconds=seconds, repair=repair)
         except Denied as denied:
             return self._end_by_hook(args, denied.decision)
         except BaseException:  # the agent stopped waiting
@@ -148,8 +148,8 @@ class TrackedCall:
             new_args = self._begin_attempt().before(_choose_input(args, repair))
             decision = self._allow_if_observed(new_args)
             if decision is None:
-                submitted, repair = self._choose_question(args, new_args, repair)
-                decision = self.call.decision_now(submitted, seconds=seconds, repair=repair)
+                submitted_question, repair = self._choose_question(args, new_args, repair)
+                decision = self.call.decision_now(submitted_question, seconds=seconds, repair=repair)
         except Denied as denied:
             return self._end_by_hook(args, denied.decision)
         except BaseException:

@@ -98,13 +98,13 @@ class Connection:
         self.news.set()
         tasks = [asyncio.create_task(work(socket)) for work in (self._write, self._read, self._watch)]
         try:
-            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finished_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             socket.abort()
-        error = next((e for task in finished if (e := task.exception())), None)
+        error = next((e for task in finished_tasks if (e := task.exception())), None)
         if isinstance(error, websocket.ConnectionClosed):
             return error
         if isinstance(error, OSError):

@@ -33,7 +33,7 @@ class Outbox:
         return len(self._frames)
 
     def add(self, frame: dict[str, Any]) -> None:
-        """Number the frame and keep it.
+        """Assign the frame a number, and keep it.
 
         Raises TypeError or ValueError if it is not JSON.
         """

@@ -82,9 +82,9 @@ async def _handshake(
     if len(status) < 2 or status[1] != "101":
         code = int(status[1]) if len(status) > 1 and re.fullmatch("[0-9]{3}", status[1]) else 1006
         raise ConnectionClosed(code, "the server refused the socket")
-    expected = base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode()).digest()).decode()  # noqa: S324 - the RFC's
+    expected_accept = base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode()).digest()).decode()  # noqa: S324 - the RFC's
     is_upgraded = answer.get("upgrade", "").lower() == "websocket" and "upgrade" in answer.get("connection", "").lower()
-    if not is_upgraded or answer.get("sec-websocket-accept") != expected or "sec-websocket-extensions" in answer:
+    if not is_upgraded or answer.get("sec-websocket-accept") != expected_accept or "sec-websocket-extensions" in answer:
         raise ConnectionClosed(1002, "this is not a WebSocket server")
 
 

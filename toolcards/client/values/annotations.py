@@ -27,21 +27,21 @@ def build_schema(function: Callable[..., Any]) -> dict[str, Any]:
 
     An unknown annotation allows everything.
     """
-    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    unnamed_kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     try:
         hints = get_type_hints(function)
         properties = {
-            each.name: _describe(hints.get(each.name, Any)) for each in parameters if each.kind not in unnamed
+            each.name: _describe(hints.get(each.name, Any)) for each in parameters if each.kind not in unnamed_kinds
         }
     except Exception:  # a name that exists only for type checkers
         return {}
     return {"type": "object", "properties": properties}
 
 
-def check_edit(schema: dict[str, Any], original: Any, edited: Any) -> None:
+def check_edit(schema: dict[str, Any], original: Any, edited_args: Any) -> None:
     """Raise EditMismatch if only the original arguments fit the schema."""
-    errors = find_errors(schema, edited)
+    errors = find_errors(schema, edited_args)
     if errors and not find_errors(schema, original):  # annotations that the agent itself ignores bind no one
         places = "; ".join(f"{error.pointer or '(the whole input)'}: {error.message}" for error in errors)
         raise EditMismatch(f"A person edited the arguments, but they do not match the tool's schema. {places}.")

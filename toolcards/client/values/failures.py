@@ -40,17 +40,17 @@ def mark_as_reported(error: BaseException) -> None:
         setattr(error, _MARK, True)
 
 
-def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
+def classify_run_end(error: BaseException | None, was_interrupted: bool) -> tuple[str, str]:
     """Return the outcome and reason of a run that raised this error.
 
-    `interrupted`: something in it was canceled from outside. A timeout that no tool reported is then that
+    `was_interrupted`: something in it was canceled from outside. A timeout that no tool reported is then that
     cancellation: `asyncio.wait_for` converts it.
     """
     if error is None:
         return "success", ""
     if is_interruption(error):
         return "aborted", str(error)[:2000]
-    if interrupted and isinstance(error, TimeoutError) and not getattr(error, _MARK, False):
+    if was_interrupted and isinstance(error, TimeoutError) and not getattr(error, _MARK, False):
         return "aborted", str(error)[:2000] or OUT_OF_TIME
     return "error", str(error)[:2000]
 

@@ -40,10 +40,10 @@ def shorten(value: Any) -> Any:
     A value that is too long becomes the beginning of its text.
     """
     jsonable = to_jsonable(value)
-    encoded = json.dumps(jsonable)
-    if len(encoded) <= LONGEST:
+    encoded_text = json.dumps(jsonable)
+    if len(encoded_text) <= LONGEST:
         return jsonable
-    text = jsonable if isinstance(jsonable, str) else encoded
+    text = jsonable if isinstance(jsonable, str) else encoded_text
     preview = text[:PREVIEW]
     while len(json.dumps(preview)) > LONGEST:  # one character can take twelve
         preview = preview[: len(preview) // 2]

@@ -125,7 +125,7 @@ def _type(validator: _Validator, schema: Any, operand: Any, value: Any, pointer:
 
 
 def _enum(validator: _Validator, schema: Any, operand: Any, value: Any, pointer: str, depth: int) -> Errors:
-    if not any(is_same_json(value, allowed) for allowed in operand):
+    if not any(is_same_json(value, allowed_value) for allowed_value in operand):
         yield SchemaError(pointer, "enum", "it is not one of the allowed values")
 
 

@@ -104,8 +104,8 @@ def get_object(settings: Settings, name: str, path: Path) -> Settings:
     if not isinstance(value, dict):
         raise Unreadable(f"{path}: {name} is not an object. It was not changed.")
     settings[name] = {key: list(inner) if isinstance(inner, list) else inner for key, inner in value.items()}
-    changed: Settings = settings[name]
-    return changed
+    changed_object: Settings = settings[name]
+    return changed_object
 
 
 def is_same(before: Settings, after: Settings) -> bool:
@@ -137,7 +137,7 @@ def _with_sorted_hooks(settings: Settings) -> Any:
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
         return settings
-    ordered = {
+    ordered_hooks = {
         event: sorted(map(repr, entries)) if isinstance(entries, list) else entries for event, entries in hooks.items()
     }
-    return settings | {"hooks": ordered}
+    return settings | {"hooks": ordered_hooks}

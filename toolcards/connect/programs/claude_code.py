@@ -48,9 +48,12 @@ def plan(target: Target) -> list[Change]:
     text, settings = read_json(path)
     entries = {event: _entry(event, target) for event in (*GATES, *TOOL_EVENTS, *RUN_EVENTS)}
     after = _without_key(hooks_file.add_hooks(settings, entries, path))
-    unchanged = hooks_file.is_same(after, settings)
+    is_unchanged = hooks_file.is_same(after, settings)
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
-    return [key_change, Change(path, text, text if unchanged else format_json(after, text), secret=_old_key(settings))]
+    return [
+        key_change,
+        Change(path, text, text if is_unchanged else format_json(after, text), secret=_old_key(settings)),
+    ]
 
 
 def undo(target: Target) -> list[Change]:
@@ -95,12 +98,12 @@ def probe_offline(target: Target) -> str:
 
 def find_warning(target: Target) -> str:
     """Return a warning if this Claude Code does not wait for hooks."""
-    version, required = find_installed_version(), ".".join(map(str, BLOCKING_VERSION))
+    version, required_version = find_installed_version(), ".".join(map(str, BLOCKING_VERSION))
     if not version:
-        return f"`claude` is not on the PATH. Versions before {required} run a tool whose hook takes too long."
+        return f"`claude` is not on the PATH. Versions before {required_version} run a tool whose hook takes too long."
     if version < BLOCKING_VERSION:
-        version_text = ".".join(map(str, version))
-        return f"Claude Code {version_text} runs a tool whose hook takes too long. Update it: {required} blocks it."
+        text = ".".join(map(str, version))
+        return f"Claude Code {text} runs a tool whose hook takes too long. Update it: {required_version} blocks it."
     return ""
 
 

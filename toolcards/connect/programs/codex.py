@@ -27,9 +27,13 @@ def plan(target: Target) -> list[Change]:
     path = hooks_path(target)
     text, settings = read_json(path)
     after = hooks_file.add_hooks(settings, {event: _entry(event, target) for event in (*GATES, *REPORTS)}, path)
-    unchanged = hooks_file.is_same(after, settings)
+    is_unchanged = hooks_file.is_same(after, settings)
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
-    return [key_change, *_remove_old_key(target), Change(path, text, text if unchanged else format_json(after, text))]
+    return [
+        key_change,
+        *_remove_old_key(target),
+        Change(path, text, text if is_unchanged else format_json(after, text)),
+    ]
 
 
 def undo(target: Target) -> list[Change]:

@@ -44,8 +44,8 @@ def plan(target: Target) -> list[Change]:
             raise Unreadable(f"{path}: hooks.{event} is not a list. It was not changed.")
         hooks[event].append(_hook(event, target))
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
-    unchanged = hooks_file.is_same(after, settings)
-    return [key_change, Change(path, text, text if unchanged else format_json(after, text))]
+    is_unchanged = hooks_file.is_same(after, settings)
+    return [key_change, Change(path, text, text if is_unchanged else format_json(after, text))]
 
 
 def undo(target: Target) -> list[Change]:

@@ -29,9 +29,9 @@ def plan(target: Target) -> list[Change]:
     path = settings_path(target)
     text, settings = read_json(path)
     after = hooks_file.add_hooks(settings, {event: _entry(event, target) for event in (GATE, *REPORTS)}, path)
-    unchanged = hooks_file.is_same(after, settings)
+    is_unchanged = hooks_file.is_same(after, settings)
     key_change = hooks_file.plan_key(target, NAME, target.key or read_key(target))
-    return [key_change, Change(path, text, text if unchanged else format_json(after, text))]
+    return [key_change, Change(path, text, text if is_unchanged else format_json(after, text))]
 
 
 def undo(target: Target) -> list[Change]:
@@ -66,8 +66,8 @@ def find_warning(target: Target) -> str:
     config = read_json(settings_path(target))[1].get("hooksConfig")
     if not isinstance(config, dict):
         return ""
-    disabled = config.get("disabled")
-    if config.get("enabled") is False or (isinstance(disabled, list) and HOOK_NAME in disabled):
+    disabled_hooks = config.get("disabled")
+    if config.get("enabled") is False or (isinstance(disabled_hooks, list) and HOOK_NAME in disabled_hooks):
         return f"{settings_path(target)} switches hooks off (hooksConfig), so nothing is held. Remove that."
     return ""
 

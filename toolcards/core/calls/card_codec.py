@@ -32,21 +32,21 @@ _NESTED = {
 def dump_card(card: Card, *, with_text: bool = True) -> str:
     """Return the card as ASCII JSON without default values."""
     record: dict[str, Any] = {}
-    shared: dict[str, Any] = {}
+    shared_parts: dict[str, Any] = {}
     values = card.__dict__
     for name in _PLAIN_FIELDS:
         value = values[name]
         if value is _DEFAULTS[name]:
             continue
         if name in SHARED:
-            shared[name] = value
+            shared_parts[name] = value
         else:
             record[name] = _encode_part(value) if type(value) in _PART_DEFAULTS else value
     if with_text:
         record["text"] = str(card.text)
     if card.segment is not None:
         record["segment"] = str(card.segment)
-    return encode_record(record, shared)
+    return encode_record(record, shared_parts)
 
 
 def measure_card(card: Card) -> int:
@@ -73,12 +73,12 @@ def load_card(record: str, text: str | None = None) -> Card:
 
 
 def _encode_part(part: Any) -> dict[str, Any]:
-    encoded: dict[str, Any] = {}
+    encoded_parts: dict[str, Any] = {}
     for name, default in _PART_DEFAULTS[type(part)]:
         value = getattr(part, name)
         if value is not default:
-            encoded[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
-    return encoded
+            encoded_parts[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
+    return encoded_parts
 
 
 def _list_defaults(cls: type) -> tuple[tuple[str, Any], ...]:

@@ -119,11 +119,11 @@ def read_fields(value: Any) -> tuple[FormField, ...] | None:
     schema = value.get(SCHEMA) if isinstance(value, dict) else None
     if not isinstance(schema, dict) or not isinstance(value.get(MESSAGE), str):
         return None
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, dict) or not isinstance(required, list) or len(properties) > MAX_FIELDS:
+    properties, required_names = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required_names, list) or len(properties) > MAX_FIELDS:
         return None
-    fields = [_read_field(name, each, schema, name in required) for name, each in properties.items()]
-    if not all(isinstance(name, str) and name in properties for name in required):
+    fields = [_read_field(name, each, schema, name in required_names) for name, each in properties.items()]
+    if not all(isinstance(name, str) and name in properties for name in required_names):
         return None
     return tuple(each for each in fields if each is not None) if None not in fields else None
 

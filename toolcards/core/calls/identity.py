@@ -55,8 +55,8 @@ def is_input(card: Card, value: Any) -> bool:
         if is_same_json(decided_input, value):
             return True
         if isinstance(value, str) and not isinstance(decided_input, str):
-            is_json, parsed = parse(value)
-            if is_json and is_same_json(decided_input, parsed):
+            is_json, parsed_value = parse(value)
+            if is_json and is_same_json(decided_input, parsed_value):
                 return True
     return False
 

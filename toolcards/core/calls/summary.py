@@ -71,8 +71,8 @@ def _summarize_edit(arguments: dict[str, Any]) -> str:
     edits = arguments.get("edits")
     changes = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [arguments]
     counts = [_count_changed_lines(_get_first(change, _OLD), _get_first(change, _NEW)) for change in changes]
-    added, removed = sum(count for count, _ in counts), sum(count for _, count in counts)
-    return f"{path} +{added} −{removed}" if added or removed else path
+    added_lines, removed_lines = sum(count for count, _ in counts), sum(count for _, count in counts)
+    return f"{path} +{added_lines} −{removed_lines}" if added_lines or removed_lines else path
 
 
 def _summarize_path(arguments: dict[str, Any]) -> str:
@@ -118,8 +118,8 @@ def _count_changed_lines(old: Any, new: Any) -> tuple[int, int]:
     if max(len(before), len(after)) > _MAX_COMPARED_LINES:  # a comparison in order would take too long
         return (Counter(after) - Counter(before)).total(), (Counter(before) - Counter(after)).total()
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-    shared = sum(block.size for block in blocks)
-    return len(after) - shared, len(before) - shared
+    shared_lines = sum(block.size for block in blocks)
+    return len(after) - shared_lines, len(before) - shared_lines
 
 
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -82,13 +82,13 @@ class ToolEventSequencer:
     @classmethod
     def from_log(cls, cards: Mapping[int, Card], tail: Iterable[LoggedFact]) -> ToolEventSequencer:
         """Return a run's sequencer; `tail`: the last `TAIL_LENGTH` facts, newest first."""
-        amended = set()  # ordinals of the cards that later facts amend
+        amended_ordinals = set()  # ordinals of the cards that later facts amend
         for entry in tail:
             if _amends_result(entry.fact):
-                amended.add(entry.ordinal)
+                amended_ordinals.add(entry.ordinal)
                 continue
             card = cards.get(entry.ordinal)
-            is_result = entry.applied and isinstance(entry.fact, f.OutputReady) and amended <= {entry.ordinal}
+            is_result = entry.applied and isinstance(entry.fact, f.OutputReady) and amended_ordinals <= {entry.ordinal}
             if is_result and card is not None and _may_be_amended(card):
                 return cls(PendingEnd(card.ordinal, card, entry.seq))
             break

@@ -231,8 +231,8 @@ def _list_open_doubts(decision: PolicyDecision, matches: MatchedRules) -> list[t
     if decision.effect is Effect.DENY or (decision.effect is Effect.ASK and decision.code != "default"):
         return []
     sure = decision.code in {"rule_allowed", "granted"}
-    doubted = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
-    return [doubt for doubt in matches.opaque if doubt[0].effect in doubted]
+    doubted_effects = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
+    return [doubt for doubt in matches.opaque if doubt[0].effect in doubted_effects]
 
 
 def _ask_about_opaque_command(policy: RuleSet, doubts: list[tuple[Rule, str]]) -> PolicyDecision:

@@ -46,12 +46,12 @@ class EquivalenceCriteria:
         tagged_values, size = [], 0
         for path in self.paths:
             values = find_values(request, path)
-            tagged = values if values is None else tuple([_tag_value(value) for value in values])
-            for _, text in tagged or ():
+            value_tags = values if values is None else tuple([_tag_value(value) for value in values])
+            for _, text in value_tags or ():
                 size += len(text)
             if size > MAX_CHARACTERS:
                 return None
-            tagged_values.append(tagged)
+            tagged_values.append(value_tags)
         return (
             request.tool, request.source, request.kinds, request.agent_path, request.env, request.user,
             request.is_known, request.changed, request.can_wait, tuple(tagged_values),

@@ -134,16 +134,16 @@ def _walk_path(request: PolicyRequest, path: Path) -> tuple[tuple[Any, ...] | No
     values: list[Any] = [request.input]
     visits = 1
     for token in path:
-        reached: list[Any] = []
+        reached_values: list[Any] = []
         for value in values:
             below = _step_into(value, token)
             if below is None:
                 return None, visits
-            reached += below
-        visits += len(reached)
-        if len(reached) > MAX_VALUES:
+            reached_values += below
+        visits += len(reached_values)
+        if len(reached_values) > MAX_VALUES:
             return None, visits
-        values = reached
+        values = reached_values
     return tuple(values), visits
 
 

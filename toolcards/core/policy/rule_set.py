@@ -151,7 +151,7 @@ def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: Evaluation
         for place in list_reachable_positions(words, places):
             for word in _match_branches(words[place], node) if place < len(words) else ():
                 after.setdefault(word, set()).add(place + 1)
-        pending += [(node.children[word], reached) for word, reached in after.items()]
+        pending += [(node.children[word], reached_nodes) for word, reached_nodes in after.items()]
     return matching_rules
 
 

@@ -48,18 +48,18 @@ def _read_long_names(tool: str, source: str) -> ToolNames:
 
 def _read_names(tool: str, source: str) -> ToolNames:
     server = "" if source in OWN else source
-    qualified = f"mcp__{server}__{tool}" if server and not tool.startswith("mcp__") else tool
+    qualified_name = f"mcp__{server}__{tool}" if server and not tool.startswith("mcp__") else tool
     return ToolNames(
         server=server,
-        qualified=qualified,
-        exact=(qualified,),
-        exact_with_source=tuple(dict.fromkeys((tool, qualified))),
-        skeletons=_list_skeletons(tool, qualified),
+        qualified=qualified_name,
+        exact=(qualified_name,),
+        exact_with_source=tuple(dict.fromkeys((tool, qualified_name))),
+        skeletons=_list_skeletons(tool, qualified_name),
         source_skeletons=(make_skeleton(source),) if source else (),
     )
 
 
-def _list_skeletons(tool: str, qualified: str) -> tuple[str, ...]:
+def _list_skeletons(tool: str, qualified_name: str) -> tuple[str, ...]:
     """Return the skeletons of the tool, with and without its server.
 
     `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` could all be mistaken for `bash`.
@@ -70,7 +70,7 @@ def _list_skeletons(tool: str, qualified: str) -> tuple[str, ...]:
         starts += [position + 1 for position, char in enumerate(shape) if char == "_"]
     if len(shape) > _LONGEST:
         starts = starts[-1:]
-    return tuple(dict.fromkeys((shape, make_skeleton(qualified), *(shape[start:] for start in starts))))
+    return tuple(dict.fromkeys((shape, make_skeleton(qualified_name), *(shape[start:] for start in starts))))
 
 
 def list_agent_skeletons(path: tuple[str, ...]) -> tuple[str, ...]:

@@ -106,10 +106,10 @@ class _Candidates:
             self._match = FIND.search(self._work, place)
         while self._anchored < place:
             self._anchored = next(self._starts, self._size)
-        match, anchored = self._match, self._anchored
-        if anchored < self._size and (match is None or anchored <= match.start()):
+        match, start = self._match, self._anchored
+        if start < self._size and (match is None or start <= match.start()):
             self._anchored = next(self._starts, self._size)
-            return anchored, anchored
+            return start, start
         return match.span() if match is not None else None
 
 

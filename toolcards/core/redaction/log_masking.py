@@ -216,7 +216,7 @@ def fold_facts(log: Iterable[tuple[int, int]], facts: Iterable[f.AnyFact]) -> tu
 
     `log` has the (ordinal, seq) of each fact.
     """
-    state, applied = RunState(), []
+    state, applied_facts = RunState(), []
     for (ordinal, seq), fact in zip(log, facts, strict=True):
-        applied.append(state.record(ordinal, fact, seq)[1])
-    return state, applied
+        applied_facts.append(state.record(ordinal, fact, seq)[1])
+    return state, applied_facts

@@ -27,7 +27,7 @@ def replace_masks(text: str, word: str) -> str:
     return MASK.sub(word, text)
 
 
-def restore_text(edited: str, original: str, masked_text: str) -> str:
+def restore_text(edited_text: str, original: str, masked_text: str) -> str:
     """Replace each mask by the secret of the original text."""
     position = 0
     plain = MASK.split(masked_text)
@@ -36,7 +36,7 @@ def restore_text(edited: str, original: str, masked_text: str) -> str:
         following = plain[number + 1]
         end = original.find(following, start) if following else len(original)
         if end < 0:
-            return edited
-        edited = edited.replace(mask, original[start:end])
+            return edited_text
+        edited_text = edited_text.replace(mask, original[start:end])
         position = end
-    return edited
+    return edited_text

@@ -74,8 +74,8 @@ def read_named_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan 
 def _read_separated_value(hay: str, place: int, name: str, strength: str) -> SecretSpan | None:
     separator = _SEPARATOR.match(hay, place)
     if separator:
-        quoted = bool(separator.group("quote"))
-        prose = not quoted and separator.group().endswith((" ", "\t")) and strength == "weak"
+        is_quoted = bool(separator.group("quote"))
+        prose = not is_quoted and separator.group().endswith((" ", "\t")) and strength == "weak"
         tag = separator.group().rstrip().endswith(">")
         return _read_value(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose, tag=tag)
     if blank := _BLANK_LINE.match(hay, place):
@@ -134,13 +134,13 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
         start, end = place, _find_match_end(_HEADER, hay, place)
     elif (
         hay[place - 1 : place + 1] == "={"
-        and (braced := _BRACED.match(hay, place))
-        and not classify_name(braced.group().strip("{}"))
+        and (braced_value := _BRACED.match(hay, place))
+        and not classify_name(braced_value.group().strip("{}"))
     ):
-        start, end = place, braced.end()
+        start, end = place, braced_value.end()
     else:
-        inserted = _PLACEHOLDER.match(hay, place) if hay[place] == "{" else None
-        if inserted and classify_name(inserted.group(1).rpartition(".")[2]):
+        placeholder = _PLACEHOLDER.match(hay, place) if hay[place] == "{" else None
+        if placeholder and classify_name(placeholder.group(1).rpartition(".")[2]):
             return None
         start, end = place, _find_match_end(_BARE, hay, place)
         if not quote:

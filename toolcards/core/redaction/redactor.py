@@ -94,29 +94,29 @@ class Redactor:
                 changes[name] = new
         return card.replace(**changes) if changes else card
 
-    def restore(self, edited: Any, original: Any) -> Any:
+    def restore(self, edited_value: Any, original: Any) -> Any:
         """Return an edited value with the secrets in place of their masks.
 
         Masks that were moved elsewhere stay: `has_mask` finds them.
         """
-        if self.value({"": original})[""] == edited:
+        if self.value({"": original})[""] == edited_value:
             return original
-        if isinstance(edited, dict) and isinstance(original, dict):
+        if isinstance(edited_value, dict) and isinstance(original, dict):
             masked_value = self.value(original)
             return {
                 name: original[name] if name in original and masked_value.get(name) == part
-                else self.restore(part, original.get(name)) for name, part in edited.items()
+                else self.restore(part, original.get(name)) for name, part in edited_value.items()
             }  # fmt: skip
-        if isinstance(edited, list) and isinstance(original, list):
+        if isinstance(edited_value, list) and isinstance(original, list):
             masked_value = self.value(original)
             return [
                 original[index] if index < len(original) and masked_value[index] == part
                 else self.restore(part, original[index] if index < len(original) else None)
-                for index, part in enumerate(edited)
+                for index, part in enumerate(edited_value)
             ]  # fmt: skip
-        if isinstance(edited, str) and isinstance(original, str) and OPEN in edited:
-            return restore_text(edited, original, self.text(original))
-        return edited
+        if isinstance(edited_value, str) and isinstance(original, str) and OPEN in edited_value:
+            return restore_text(edited_value, original, self.text(original))
+        return edited_value
 
     def _inner(self, inner: Any, fields: tuple[str, ...]) -> Any:
         changes = {name: new for name in fields if (new := self.value(old := getattr(inner, name))) is not old}

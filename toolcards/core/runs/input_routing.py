@@ -70,8 +70,8 @@ class InputRouter:
         if len(ordinals) == 1:
             return ordinals[0]
         if isinstance(fact, f.InputStarted) and fact.message_id:
-            announced = (o for o in reversed(ordinals) if self._state.cards[o].message_id == fact.message_id)
-            return next(announced, ordinals[-1])
+            announced_ordinals = (o for o in reversed(ordinals) if self._state.cards[o].message_id == fact.message_id)
+            return next(announced_ordinals, ordinals[-1])
         in_step = (
             o
             for o in reversed(ordinals)
@@ -90,21 +90,21 @@ class InputRouter:
         """Route an input; a later step may reuse the call id (rule 9). Sets the kind."""
         ordinal = self._find_ordinal(fact)
         card = self._state.cards.get(ordinal)
-        superseded: list[Routed] = []
+        superseded_facts: list[Routed] = []
         if card is not None and self._is_another(card, fact):
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result belongs to this call
                 # agents ask about the command alone, and report its folder, too
                 is_extension = extends(card, fact.input)
                 return [] if is_extension else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
-            superseded = self._supersede(card, fact.at)
+            superseded_facts = self._supersede(card, fact.at)
             ordinal = self._next_attempt()
             if text:  # the input is the text streamed since: the new call starts with it
-                superseded += self._restart(ordinal, card, text, fact)
+                superseded_facts += self._restart(ordinal, card, text, fact)
             card = None
         if isinstance(fact, f.InputInvalid):
-            return [*superseded, (ordinal, self._resolve_invalid(fact))]
-        return [*superseded, (ordinal, self._set_kind(fact, card))]
+            return [*superseded_facts, (ordinal, self._resolve_invalid(fact))]
+        return [*superseded_facts, (ordinal, self._set_kind(fact, card))]
 
     def _resolve_invalid(self, fact: f.InputInvalid) -> f.InputInvalid:
         """Set the code to no_such_tool if the run's announced tools lack the name."""
@@ -138,14 +138,14 @@ class InputRouter:
         """Return the facts that end a decided call with another input; a running call continues."""
         if not is_frozen(card) or card.soft:
             return []
-        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=timestamp))]
+        routed_facts: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=timestamp))]
         if not card.running and not card.preliminary:
-            routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=timestamp)))
+            routed_facts.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=timestamp)))
         elif card.waiting and card.approval is not None:  # it is running, and the agent opened its own approval
-            routed.append(
+            routed_facts.append(
                 (card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=timestamp))
             )
-        return routed
+        return routed_facts
 
     def _next_attempt(self) -> int:
         self._planned += 1
@@ -154,29 +154,29 @@ class InputRouter:
     def _restart(self, ordinal: int, card: Card, text: str, fact: Any) -> list[Routed]:
         """Return the facts that start a new attempt with text streamed for the decided one."""
         tool = getattr(fact, "tool", "") or card.tool.name
-        started = f.InputStarted(
+        start_fact = f.InputStarted(
             card.call_id, tool, at=fact.at, source=card.tool.source, kind=card.tool.kind, lane=card.lane
         )
-        return [(ordinal, self._set_kind(started, None)), (ordinal, f.InputDelta(card.call_id, text, at=fact.at))]
+        return [(ordinal, self._set_kind(start_fact, None)), (ordinal, f.InputDelta(card.call_id, text, at=fact.at))]
 
-    def _route_delta(self, fact: f.InputDelta, *, reopened: bool = False) -> list[Routed]:
+    def _route_delta(self, fact: f.InputDelta, *, is_reopened: bool = False) -> list[Routed]:
         """Route a piece of input; text that contradicts a decided call starts another attempt."""
         ordinal = self._find_ordinal(fact)
         card = self._state.cards.get(ordinal)
         if card is None or card.decision is None or not is_frozen(card):
             return [(ordinal, fact)]
-        if reopened:
+        if is_reopened:
             card = card.replace(segment=EMPTY)
         if not delta_contradicts(card, fact.text):
             return [(ordinal, fact)]
-        superseded = self._supersede(card, fact.at)
-        return [*superseded, *self._restart(self._next_attempt(), card, late_text(card) + fact.text, fact)]
+        superseded_facts = self._supersede(card, fact.at)
+        return [*superseded_facts, *self._restart(self._next_attempt(), card, late_text(card) + fact.text, fact)]
 
     def _set_kind(self, fact: Any, card: Card | None) -> Any:
         """Return the fact with its card's kind, so that the log does not depend on a later catalog."""
         tool = fact.tool or (card.tool.name if card else "")
-        announced = self._state.context.kinds.get(tool, "")
-        kind_claim = max(fact.kind, announced, key=lambda kind: DANGER.get(kind, -1))
+        announced_kind = self._state.context.kinds.get(tool, "")
+        kind_claim = max(fact.kind, announced_kind, key=lambda kind: DANGER.get(kind, -1))
         if not kind_claim and card and card.tool.name == tool:
             kind_claim = card.tool.kind
         source = getattr(fact, "source", "") or (card.tool.source if card else "")
@@ -189,10 +189,10 @@ class InputRouter:
         call_id = fact.call_id or open_call
         if not call_id:
             return []
-        routed: list[Routed] = []
+        routed_facts: list[Routed] = []
         if open_call != call_id:
-            routed = self._complete_calls([open_call] if open_call else [], fact.at)
-            routed += self._route_start(
+            routed_facts = self._complete_calls([open_call] if open_call else [], fact.at)
+            routed_facts += self._route_start(
                 f.InputStarted(
                     call_id,
                     fact.tool,
@@ -206,12 +206,12 @@ class InputRouter:
             )
         if fact.text:
             delta = f.InputDelta(call_id, fact.text, at=fact.at)
-            started = self._state.cards.get(routed[-1][0]) if routed else None
-            if routed and (started is None or not is_frozen(started)):
-                routed.append((routed[-1][0], delta))
+            started_card = self._state.cards.get(routed_facts[-1][0]) if routed_facts else None
+            if routed_facts and (started_card is None or not is_frozen(started_card)):
+                routed_facts.append((routed_facts[-1][0], delta))
             else:
-                routed += self._route_delta(delta, reopened=bool(routed))
-        return routed
+                routed_facts += self._route_delta(delta, is_reopened=bool(routed_facts))
+        return routed_facts
 
     def _end_chunks(self, fact: f.AnyFact) -> list[Routed]:
         """Complete the chunked call of the fact's lane; a fact of the run completes those of all lanes."""
@@ -228,7 +228,7 @@ class InputRouter:
 
     def _complete_calls(self, call_ids: Iterable[str], timestamp: float) -> list[Routed]:
         ready_facts = [f.InputReady(call_id, at=timestamp) for call_id in call_ids]
-        return [routed for ready in ready_facts for routed in self._route_start(ready)]
+        return [routed_fact for ready in ready_facts for routed_fact in self._route_start(ready)]
 
     # ------------------------------------------------------------ results
 

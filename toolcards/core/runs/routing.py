@@ -59,8 +59,8 @@ class Router(InputRouter):
         )
         if not early_answer or not ordinal:
             return [(ordinal, fact)]
-        approved, reason, _ = early_answer
-        answer = f.ApprovalAnswered(fact.call_id, approved, source_id=fact.source_id, reason=reason, at=fact.at)
+        is_approved, reason, _ = early_answer
+        answer = f.ApprovalAnswered(fact.call_id, is_approved, source_id=fact.source_id, reason=reason, at=fact.at)
         return [(ordinal, fact), (ordinal, answer)]
 
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
@@ -107,14 +107,14 @@ class Router(InputRouter):
     def _route_message(self, fact: f.MessageStarted) -> list[Routed]:
         """Supersede open approvals of the agent when a message with another id starts."""
         old_id, new_id = self._state.context.message_id, fact.message_id
-        routed: list[Routed] = [(0, fact)]
+        routed_facts: list[Routed] = [(0, fact)]
         if old_id and new_id and old_id != new_id:
-            routed += [
+            routed_facts += [
                 (card.ordinal, f.CallClosed(card.call_id, "superseded", at=fact.at))
                 for card in self._state.list_open_cards()
                 if card.state is S.APPROVAL_REQUESTED and card.approval and card.approval.opener == "agent"
             ]
-        return routed
+        return routed_facts
 
     def _route_reset(self, fact: f.StepReset) -> list[Routed]:
         step, scope = self._state.context.step, self._state.context.scope
@@ -132,13 +132,13 @@ class Router(InputRouter):
         if fact.if_open and open_cards:
             fact = replace(fact, outcome=fact.if_open)
         end = explain_end(fact, self._state.context)
-        routed: list[Routed] = [
+        routed_facts: list[Routed] = [
             (card.ordinal, part) for card in open_cards for part in list_end_facts(card, end, self._state.context)
         ]
         if end.interrupted_output:
-            routed += self._mark_interrupted(end)
+            routed_facts += self._mark_interrupted(end)
             end = replace(end, interrupted_output="")
-        return [*routed, (0, mark_failed(end, self._state.context))]
+        return [*routed_facts, (0, mark_failed(end, self._state.context))]
 
     def _mark_interrupted(self, end: f.RunEnded) -> list[Routed]:
         """Return the facts that mark the results which an aborted run wrote for stopped calls."""

@@ -86,8 +86,8 @@ def _find_kind(tool: dict[str, Any]) -> str:
 
     It never makes a call look less dangerous to policy.
     """
-    stated = tool.get("kind")
-    kind = stated if isinstance(stated, str) else ""
+    stated_kind = tool.get("kind")
+    kind = stated_kind if isinstance(stated_kind, str) else ""
     hints = tool.get("annotations")
     hinted_kind = _find_hinted_kind(hints) if isinstance(hints, dict) else ""
     return hinted_kind if DANGER.get(hinted_kind, -1) > DANGER.get(kind, -1) else kind

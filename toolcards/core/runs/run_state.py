@@ -73,18 +73,18 @@ class RunState:
         if not ordinal:
             return None, self.context.apply(fact)
         card = self.cards.get(ordinal) or self._create_card(ordinal, fact, seq)
-        after, applied = advance(card, fact)
+        after, is_applied = advance(card, fact)
         if type(fact) is f.InputStarted and fact.reusable:
             after = after.replace(message_id=fact.message_id)
         if after is not card and seq:
             after.__dict__["seq"] = seq  # not shared until it is stored: no second copy for the log position
-        if type(fact) is f.InputDelta and applied and after.state is card.state and not self.context.ended:
+        if type(fact) is f.InputDelta and is_applied and after.state is card.state and not self.context.ended:
             self.cards[ordinal] = after
             return after, True
-        self._update_context(after, fact, applied)
+        self._update_context(after, fact, is_applied)
         if after is not card:
             self._store(after)
-        return after, applied
+        return after, is_applied
 
     def put_back(self, ordinal: int, before: Card | None) -> None:
         """Restore a card as it was before a fact.
@@ -107,7 +107,7 @@ class RunState:
         """Return the call of an approval request without a call id."""
         return self._router.find_approval_card(fact)
 
-    def _update_context(self, card: Card, fact: f.AnyFact, applied: bool) -> None:
+    def _update_context(self, card: Card, fact: f.AnyFact, is_applied: bool) -> None:
         """Update the context with what later facts need."""
         context = self.context
         if isinstance(fact, f.InputStarted) and fact.chunked:
@@ -121,7 +121,7 @@ class RunState:
             context.drop(fact.call_id)
         if context.continuing and isinstance(fact, _RESULTS):
             context.continuing, context.step = False, context.last_step  # a resumed message, not a replay
-        if context.ended and applied and isinstance(fact, _LIVELY) and not card.finished:
+        if context.ended and is_applied and isinstance(fact, _LIVELY) and not card.finished:
             context.enter(context.scope)
 
     # ------------------------------------------------------------ finding the card

@@ -120,10 +120,10 @@ def _is_escaped(text: str, position: int) -> bool:
 
 def _decode(body: str) -> str:
     try:
-        decoded: str = json.loads(f'"{body}"', strict=False)
+        decoded_text: str = json.loads(f'"{body}"', strict=False)
     except ValueError:
         raise _Mismatch from None
-    return decoded
+    return decoded_text
 
 
 def _match_scalar(text: str, position: int, value: Any) -> int:

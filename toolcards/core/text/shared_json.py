@@ -28,13 +28,13 @@ def encode_value(value: Any) -> str:
     return text
 
 
-def encode_record(record: dict[str, Any], shared: dict[str, Any]) -> str:
+def encode_record(record: dict[str, Any], shared_parts: dict[str, Any]) -> str:
     """Return an object with the members of both as ASCII JSON.
 
-    The values of `shared` are encoded once.
+    The values of `shared_parts` are encoded once.
     """
     text = _encode(record)
-    if not shared:
+    if not shared_parts:
         return text
-    members = [f'"{name}":{encode_value(value)}' for name, value in shared.items()]
+    members = [f'"{name}":{encode_value(value)}' for name, value in shared_parts.items()]
     return f"{text[:-1]}{',' if record else ''}{','.join(members)}}}"

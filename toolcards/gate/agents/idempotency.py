@@ -189,11 +189,13 @@ class DeleteReceipts(Command):
         """See group_commit.Work."""
         # By primary key, which nearly follows the time and needs no additional index.
         oldest = Receipt.objects.order_by("pk").values_list("pk", "created_at")[: self.most]
-        expired = [pk for pk, created_at in oldest if created_at < self.before]
-        self.answer = len(expired)
-        if expired:
-            Receipt.objects.filter(pk__in=expired).delete()
-            tx.audit_acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(expired)}}, at=tx.now))
+        expired_pks = [pk for pk, created_at in oldest if created_at < self.before]
+        self.answer = len(expired_pks)
+        if expired_pks:
+            Receipt.objects.filter(pk__in=expired_pks).delete()
+            tx.audit_acts.append(
+                Act("retention", "timeout", detail={"deleted": {"receipts": len(expired_pks)}}, at=tx.now)
+            )
 
 
 def find_cutoff(moment: datetime) -> datetime | None:

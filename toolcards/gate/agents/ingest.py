@@ -196,8 +196,10 @@ class Stream(StreamQueue):
         return f.revise(fact, agent=self.agent) if is_first and not fact.agent else fact
 
     def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, moment: float) -> bool:
-        touched, gates = self.touched_calls | self._batch_calls, self.mode == "gate"
-        return close_own_calls(tx, memory, run_end, moment, touched=touched, gates=gates, shared=self.is_shared)
+        touched_calls, gates = self.touched_calls | self._batch_calls, self.mode == "gate"
+        return close_own_calls(
+            tx, memory, run_end, moment, touched_calls=touched_calls, gates=gates, is_shared=self.is_shared
+        )
 
     def _complete_approval(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested) -> f.ApprovalRequested:
         """Return the completed request of the agent; people can vote if the connection takes answers."""

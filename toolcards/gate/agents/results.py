@@ -54,10 +54,10 @@ class RecordResult(RunCommand):
         # A call without a decision cannot have a result.
         usable = [card for card in named_cards if not is_stopped(card)]
         running = [card for card in usable or cards if card.running]
-        chosen = (*running, *named_cards, *cards)
-        if not chosen:
+        candidates = (*running, *named_cards, *cards)
+        if not candidates:
             raise NotFound("Call not found in this run.")
-        return chosen[0]
+        return candidates[0]
 
     def _is_repeated(self, card: Card, row: Approval | None) -> bool:
         """Return whether the same end without a result (aborted or unknown) is already recorded."""

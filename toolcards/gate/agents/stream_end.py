@@ -34,24 +34,24 @@ def close_own_calls(
     run_end: f.RunEnded,
     moment: float,
     *,
-    touched: set[int],
+    touched_calls: set[int],
     gates: bool,
-    shared: bool,
+    is_shared: bool,
 ) -> bool:
     """Close only the stream's own calls if another part continues; return whether.
 
     Other parts are calls decided elsewhere, because an agent that polls is alive, and calls of another stream, which
-    may still be open; if it is not, the run's lease expires. `touched`: ordinals of the calls in the stream's frames;
-    `gates`: the stream asks for decisions; `shared`: another connection of this process sends the same run.
+    may still be open; if it is not, the run's lease expires. `touched_calls`: ordinals of the calls in the stream's
+    frames; `gates`: the stream asks for decisions; `is_shared`: another connection of this process sends the same run.
     """
     open_cards = [card for card in memory.board.list_open_cards() if not card.soft]
-    decided = {card.ordinal for card in open_cards if card.decision}
-    other_calls = {ordinal for ordinal in decided if not gates or ordinal not in touched}
-    unanswered = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
-    streaming = {card.ordinal for card in unanswered if ends_card(card, run_end, memory.board.context)}
-    if not (shared or other_calls or streaming - touched):
+    decided_ordinals = {card.ordinal for card in open_cards if card.decision}
+    other_calls = {ordinal for ordinal in decided_ordinals if not gates or ordinal not in touched_calls}
+    unanswered_cards = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
+    streaming = {card.ordinal for card in unanswered_cards if ends_card(card, run_end, memory.board.context)}
+    if not (is_shared or other_calls or streaming - touched_calls):
         return False
     for card in open_cards:
-        if card.ordinal in touched and card.ordinal not in other_calls:
+        if card.ordinal in touched_calls and card.ordinal not in other_calls:
             tx.record(memory, f.CallClosed(card.call_id, run_end.outcome, reason=run_end.reason, at=moment), card)
     return True

@@ -189,17 +189,17 @@ class StreamQueue:
         if error is None and not self._is_applied:  # on hold; new frames wait for the plugins
             return
         batch, self._batch = self._batch, []
-        deferred = self._deferred if error is None else []
-        committed = len(batch) - len(deferred)
-        group_commit.WRITER.frames_committed += committed
+        deferred_items = self._deferred if error is None else []
+        committed_count = len(batch) - len(deferred_items)
+        group_commit.WRITER.frames_committed += committed_count
         if error is not None:
             self._drop_pending(error)
         else:
-            self._committed_frames += committed
+            self._committed_frames += committed_count
             self.touched_calls |= self._batch_calls
             self.cards = self._batch_cards
             self._plugin_results = []
-            self._pending.extendleft(reversed(deferred))
+            self._pending.extendleft(reversed(deferred_items))
             for _ in range(self._batch_leases):
                 self._leases.popleft()
         report = CommitReport(self.seq, self._committed_frames, self._decisions, self._approvals, self._refused_frames)
@@ -221,10 +221,10 @@ class StreamQueue:
         with self._queue_lock:
             self._is_on_hold = True
         futures = [plugins.start_inquiry(inquiry) for inquiry in self._inquiries]
-        unanswered = threading.Semaphore(len(futures) - 1)
+        unanswered_count = threading.Semaphore(len(futures) - 1)
 
         def resume(_: Future[PluginResult]) -> None:
-            if unanswered.acquire(blocking=False):
+            if unanswered_count.acquire(blocking=False):
                 return
             self._plugin_results = [future.result() for future in futures]
             with self._queue_lock:

@@ -74,10 +74,12 @@ def _encode_replies(memory: RunMemory, card: Card) -> dict[str, Any]:
 def _build_answer(card: Card) -> ApprovalAnswer:
     ask = card.approval
     assert ask is not None
-    edited = card.input if card.repair == "edited" else None
+    edited_input = card.input if card.repair == "edited" else None
     is_denied_by_person = card.denied_by is None or card.denied_by.kind == "human"
     reason = ask.reason or ("" if is_denied_by_person else card.denied)
-    return ApprovalAnswer(card.call_id, ask.source_id, card.state != "output-denied", reason, edited, ask.reply_to)
+    return ApprovalAnswer(
+        card.call_id, ask.source_id, card.state != "output-denied", reason, edited_input, ask.reply_to
+    )
 
 
 class ReleaseDelivery(ApprovalCommand):

@@ -51,14 +51,14 @@ def expect_decision(source: Source, approval: str) -> Iterator[asyncio.Future[di
 
     Votes in other processes do not set it.
     """
-    expected = ExpectedDecision(source, approval)
+    expected_decision = ExpectedDecision(source, approval)
     with _lock:
-        _expected.setdefault(approval, []).append(expected)
+        _expected.setdefault(approval, []).append(expected_decision)
     try:
-        yield expected.future
+        yield expected_decision.future
     finally:
         with _lock:
-            _expected[approval].remove(expected)
+            _expected[approval].remove(expected_decision)
             if not _expected[approval]:
                 del _expected[approval]
 

@@ -52,8 +52,8 @@ def _find_overdue_approvals() -> list[str]:
 
 
 def _find_expired_permits() -> list[str]:
-    unused = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
-    return list(unused.filter(permit_expires_at__lte=clock.working()).values_list("id", flat=True)[:500])
+    unused_approvals = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
+    return list(unused_approvals.filter(permit_expires_at__lte=clock.working()).values_list("id", flat=True)[:500])
 
 
 def _find_lost_runs() -> list[int]:

@@ -67,18 +67,22 @@ class RecordManualOutcome(Command):
 
     def _is_repeated(self, card: Card) -> bool:
         """Return whether the same person recorded the same outcome before."""
-        recorded = card.by_hand
-        if recorded is None or not card.soft or recorded.by != f.Actor("human", self.person.get_username()):
+        recorded_outcome = card.by_hand
+        if (
+            recorded_outcome is None
+            or not card.soft
+            or recorded_outcome.by != f.Actor("human", self.person.get_username())
+        ):
             return False
-        return recorded.outcome == self.manual_outcome.outcome
+        return recorded_outcome.outcome == self.manual_outcome.outcome
 
     def _check_card(self, memory: RunMemory, card: Card) -> None:
-        recorded = card.by_hand
-        if recorded is not None and card.soft:
-            actor = recorded.by.name if recorded.by else "someone"
+        claim = card.by_hand
+        if claim is not None and card.soft:
+            actor = claim.by.name if claim.by else "someone"
             raise AlreadyDecided(
-                f"Already recorded by {actor} {format_age(time.time() - recorded.at)}: it {recorded.outcome}.",
-                code="already_settled", by=actor, outcome=recorded.outcome,
+                f"Already recorded by {actor} {format_age(time.time() - claim.at)}: it {claim.outcome}.",
+                code="already_settled", by=actor, outcome=claim.outcome,
             )  # fmt: skip
         if not card.has_unknown_outcome:
             raise AlreadyDecided("The result of this call is already known.", code="not_unknown")

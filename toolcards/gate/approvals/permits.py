@@ -102,12 +102,14 @@ class ClaimPermit(RunCommand):
 
     def _names_call(self, row: Approval, card: Card) -> bool:
         body = self.body
-        expected = {
+        expected_fields = {
             "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_call(card),
             "attempt": row.attempt, "tool": card.tool.name, "tool_source": card.tool.source,
         }  # fmt: skip
-        claims = {name: body.get(name) for name in expected if body.get(name) is not None}
-        return {"call_id", "args_sha256"} <= claims.keys() and all(claims[name] == expected[name] for name in claims)
+        claims = {name: body.get(name) for name in expected_fields if body.get(name) is not None}
+        return {"call_id", "args_sha256"} <= claims.keys() and all(
+            claims[name] == expected_fields[name] for name in claims
+        )
 
 
 def _is_current(row: Approval, card: Card) -> bool:

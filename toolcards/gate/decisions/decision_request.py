@@ -213,22 +213,22 @@ class DecideCall(RunCommand):
         self, tx: Transaction, memory: RunMemory, card: Card, decision: dict[str, Any], extras: dict[str, Any]
     ) -> None:
         """Issue the single-use permit of a call that a rule allowed by this decision."""
-        issued = f.PermitChanged(card.call_id, "issued", new_id("alw"), tx.now)
-        tx.record(memory, issued, card)
+        issued_permit = f.PermitChanged(card.call_id, "issued", new_id("alw"), tx.now)
+        tx.record(memory, issued_permit, card)
         issued_card = memory.board.cards[card.ordinal]
 
         def build_row() -> approval_rows.NewApproval:
-            updated = memory.board.cards[card.ordinal]  # the same commit may have ended the call
-            verdict, permit = updated.decision, updated.permit
+            updated_card = memory.board.cards[card.ordinal]  # the same commit may have ended the call
+            verdict, permit = updated_card.decision, updated_card.permit
             assert verdict is not None and permit is not None
             columns = {
                 "asked": False, "state": approval_rows.get_row_state(permit.state), "args_sha256": verdict.args_sha256,
                 "by_kind": verdict.by.kind, "by_name": fit_text(verdict.by.name, 200), "requested_at": tx.now,
                 "decided_at": tx.now, "permit": generate_permit_id(), "permit_expires_at": tx.working + USE_TTL,
             }  # fmt: skip
-            current = decision if updated is issued_card else build_decision(memory, updated)
-            self.answer = current | {"permit": build_new_permit(columns), "attempt": self._get_attempt(updated)}
-            return approval_rows.NewApproval(issued.id, memory.row.pk, card.ordinal, columns | extras)
+            current = decision if updated_card is issued_card else build_decision(memory, updated_card)
+            self.answer = current | {"permit": build_new_permit(columns), "attempt": self._get_attempt(updated_card)}
+            return approval_rows.NewApproval(issued_permit.id, memory.row.pk, card.ordinal, columns | extras)
 
         tx.new_permits.append(build_row)
 

@@ -98,9 +98,9 @@ def find_eligible_voters(terms: AskTerms, owner: int | None) -> set[int]:
     `terms`: those of the approval. `owner`: the person that the agent serves, who counts only if they allow the
     requester.
     """
-    barred = None if terms.allow_requester else owner
+    barred_person = None if terms.allow_requester else owner
     voters = memo.recall(count_eligible_voters, _list_voters_by_pk)
-    return {pk for pk, names in voters if pk != barred and terms.may_answer(names)}
+    return {pk for pk, names in voters if pk != barred_person and terms.may_answer(names)}
 
 
 def count_voters_by_name() -> dict[str, int]:
@@ -158,11 +158,11 @@ def is_stricter(decision: PolicyDecision, row: Approval) -> bool:
     return decision.ask is not None and not _satisfy(load_terms(row), decision.ask)
 
 
-def _satisfy(terms: AskTerms, required: AskTerms) -> bool:
+def _satisfy(terms: AskTerms, required_terms: AskTerms) -> bool:
     return (
-        required.quorum <= terms.quorum
-        and set(required.approvers) <= set(terms.approvers)
-        and set(terms.stands_in) <= set(required.stands_in)
-        and (terms.reauth or not required.reauth)
-        and (required.allow_requester or not terms.allow_requester)
+        required_terms.quorum <= terms.quorum
+        and set(required_terms.approvers) <= set(terms.approvers)
+        and set(terms.stands_in) <= set(required_terms.stands_in)
+        and (terms.reauth or not required_terms.reauth)
+        and (required_terms.allow_requester or not terms.allow_requester)
     )

@@ -60,10 +60,10 @@ def evaluate_call(
     if card.decision or card.state is S.OUTPUT_DENIED:
         return build_decision(memory, card)
     args_sha256 = digest_input(card)
-    prepared = prepare_call(tx, memory, card, now, args_sha256, plugin_result)
-    if isinstance(prepared, PluginInquiry):
-        return prepared
-    card = prepared
+    prepared_call = prepare_call(tx, memory, card, now, args_sha256, plugin_result)
+    if isinstance(prepared_call, PluginInquiry):
+        return prepared_call
+    card = prepared_call
     if card.hard:
         return build_decision(memory, card)
     args_sha256 = digest_input(card)

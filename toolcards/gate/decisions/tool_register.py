@@ -19,7 +19,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.input_repair import Offer
 from toolcards.gate import memo
 from toolcards.models import SeenTool
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_SCHEMAS = 2_000  # rows per source; a schema beyond them counts as changed
 ANNOUNCED, NAMED_BY_AGENT, SERVER = "announced", "asked", "server"  # values of SeenTool.how
@@ -38,15 +38,17 @@ def digest_schema(schema: Any) -> str:
         return ""
 
 
-def check_tool(source_id: int, name: str, presented: Iterable[tuple[str, str]], server: str | None = None) -> bool:
+def check_tool(
+    source_id: int, name: str, presented_schemas: Iterable[tuple[str, str]], server: str | None = None
+) -> bool:
     """Return whether the tool has an unaccepted schema or another server.
 
     New schemas and servers are registered.
 
-    `presented`: pairs of ANNOUNCED or ASKED and a schema digest, "" for none. The same name from two servers is two
-    tools: what a rule allows for the first does not hold for the second.
+    `presented_schemas`: pairs of ANNOUNCED or ASKED and a schema digest, "" for none. The same name from two servers is
+    two tools: what a rule allows for the first does not hold for the second.
     """
-    digests = [(how, sha256[:64]) for how, sha256 in presented if sha256]
+    digests = [(how, sha256[:64]) for how, sha256 in presented_schemas if sha256]
     key = source_id, name[:300]
     rows = memo.recall((check_tool, *key), lambda: _SELECT_TOOLS.fetch_all(*key))
     schemas = [row for row in rows if row.how != SERVER]

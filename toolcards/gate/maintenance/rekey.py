@@ -115,12 +115,12 @@ class ReplaceTexts(Command):
         """See group_commit.Work."""
         field, name = self.column.field, connection.ops.quote_name
         column = str(field.column)
-        sealed = field.seal(field.open(text) for _, text in self.rows)
+        sealed_texts = field.seal(field.open(text) for _, text in self.rows)
         with allow_event_changes(), connection.cursor() as cursor:
             cursor.executemany(
                 f"UPDATE {name(self.column.table)} SET {name(column)} = %s"  # noqa: S608 - our names
                 f" WHERE {name(self.column.pk)} = %s AND {name(column)} = %s",
-                [(new, pk, old) for (pk, old), new in zip(self.rows, sealed, strict=True)],
+                [(new, pk, old) for (pk, old), new in zip(self.rows, sealed_texts, strict=True)],
             )
 
 

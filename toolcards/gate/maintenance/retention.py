@@ -100,9 +100,9 @@ def _delete_receipts(moment: datetime, report: RetentionReport, dry_run: bool) -
     if before is None or oldest is None or oldest >= before:
         return
     old = Receipt.objects.filter(created_at__lt=before)
-    deleted = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
-    report.deleted["receipts"] += deleted
-    report.more = report.more or deleted >= CHUNK
+    deleted_count = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
+    report.deleted["receipts"] += deleted_count
+    report.more = report.more or deleted_count >= CHUNK
 
 
 def _count_rows(pk: int) -> Counter[str]:

@@ -78,11 +78,11 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     if (places[-1][1] if places else 0) != run.seq:
         return None, "its log is incomplete"
     masked_facts = scrub.mask_facts()
-    board, applied = fold_facts(places, masked_facts)
+    board, applied_facts = fold_facts(places, masked_facts)
     fault = find_difference(scrub.before, board) or _compare_stored(run, board)
     if fault:
         return None, fault
-    new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))
+    new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied_facts, strict=True))
     triples = zip(new, old, places, strict=True)
     updates = [FactUpdate(*after, run.pk, seq) for after, before, (_, seq) in triples if after != before]
     return RewriteRun(run, board, updates, hide), ""

@@ -132,10 +132,10 @@ class AddToIndex(Command):
             segment = SearchSegment.objects.select_for_update().order_by("-pk").first()
             if segment is None or segment.count >= CAPACITY:
                 segment = SearchSegment(calls=b"", count=0)
-            added = list(islice(signatures, CAPACITY - segment.count))
-            if not added:
+            new_signatures = list(islice(signatures, CAPACITY - segment.count))
+            if not new_signatures:
                 break
-            _append(segment, added)
+            _append(segment, new_signatures)
         with allow_log_writes(), connection.cursor() as cursor:
             # A call that another process changes now is skipped: it is added again, and nothing waits for it.
             lock = " FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
@@ -146,14 +146,14 @@ class AddToIndex(Command):
 
 def _append(segment: SearchSegment, signatures: list[CallSignature]) -> None:
     """Append the calls to the segment and write all of its blocks."""
-    added = [row << segment.count for row in _build_rows(signatures)]
+    new_rows = [row << segment.count for row in _build_rows(signatures)]
     existing_rows = {block.number: block for block in segment.blocks.all()} if segment.pk else {}
     segment.calls = bytes(segment.calls) + array("q", (signature.pk for signature in signatures)).tobytes()
     segment.count += len(signatures)
     segment.save()
     blocks = []
     for number in range(BLOCKS):
-        rows = added[number * ROWS : (number + 1) * ROWS]
+        rows = new_rows[number * ROWS : (number + 1) * ROWS]
         block = existing_rows.get(number) or SearchBlock(segment=segment, number=number, rows="")
         if block.rows:
             rows = [row | earlier for row, earlier in zip(rows, unpack_rows(block.rows), strict=True)]

@@ -18,7 +18,7 @@ from toolcards.gate import memo
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models import Approval, Vote
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 
 _OF_SOURCE = "AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
 _BY_ID = PreparedSelect(Approval, "WHERE id = %s", lock=True)

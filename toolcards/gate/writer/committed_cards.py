@@ -48,10 +48,10 @@ def find_committed_card(version: CardVersion) -> Card | None:
 
     None if this process has not written it recently.
     """
-    published, card = _cards.get((version.run_id, version.ordinal), (0.0, None))
+    published_at, card = _cards.get((version.run_id, version.ordinal), (0.0, None))
     if card is None or (card.rev, card.seq) != (version.rev, version.seq):
         return None
-    return card if time.monotonic() - published <= MAX_AGE else None
+    return card if time.monotonic() - published_at <= MAX_AGE else None
 
 
 def clear() -> None:

@@ -37,7 +37,7 @@ class Work(Protocol):
     urgent: bool
 
     def mark_dequeued(self) -> None:
-        """Called once per queueing, before `apply`.
+        """Leave the queue: the writer calls this before `apply`.
 
         From here on the work can be queued again.
         """
@@ -55,7 +55,7 @@ class Work(Protocol):
         ...
 
     def finish(self, error: Exception | None) -> None:
-        """Called once, after the commit or the final failure."""
+        """Wake the caller: the writer calls this once, after commit or failure."""
         ...
 
 
@@ -82,10 +82,10 @@ def execute_in_group(work: Any) -> Any:
     """
     if connection.in_atomic_block:
         return execute(work)
-    finished = threading.Event()
-    work.on_finish = finished.set
+    finish_event = threading.Event()
+    work.on_finish = finish_event.set
     WRITER.enqueue(work)
-    finished.wait()
+    finish_event.wait()
     if work.error is not None:
         raise work.error
     return work.answer

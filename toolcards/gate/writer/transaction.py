@@ -104,10 +104,10 @@ class Transaction:
         `keys`: (source pk, name). `approvals`: ids of approvals or permits.
         """
         self.steady, self.working = clock.steady(), clock.working()
-        cached = {key: run_cache.find_pk(*key) for key in keys}
-        pks = {pk for pk in cached.values() if pk is not None}
+        cached_pks = {key: run_cache.find_pk(*key) for key in keys}
+        pks = {pk for pk in cached_pks.values() if pk is not None}
         if connection.features.has_select_for_update:  # else there is one writer, which locks everything
-            new_keys = [key for key, pk in cached.items() if pk is None]
+            new_keys = [key for key, pk in cached_pks.items() if pk is None]
             pks |= approval_rows.find_runs(approvals)
             pks |= bulk_sql.find_runs(new_keys) if len(new_keys) + len(pks) > 1 else set()
         self.lock_rows(pks)
@@ -184,39 +184,39 @@ class Transaction:
         `about`: the card, if the caller knows it. Otherwise the fact's call id selects the newest one.
         """
         board, cards = memory.board, []
-        for ordinal, routed in board.route(fact, about.ordinal if about else 0):
-            if type(routed) is ApprovalRequested and not routed.id:
-                routed = revise(routed, id=new_id("apr"))
+        for ordinal, routed_fact in board.route(fact, about.ordinal if about else 0):
+            if type(routed_fact) is ApprovalRequested and not routed_fact.id:
+                routed_fact = revise(routed_fact, id=new_id("apr"))
             before = board.cards.get(ordinal)
             if self.rollback_log is not None:
                 self.rollback_log.note_change(memory, ordinal, before)
             if memory.sequencer.pending is not None:
-                self._notify_settled(memory, ordinal, routed)
+                self._notify_settled(memory, ordinal, routed_fact)
             memory.seq += 1
-            _, applied = board.record(ordinal, routed, memory.seq)
-            text = dump(routed)
+            _, is_applied = board.record(ordinal, routed_fact, memory.seq)
+            text = dump(routed_fact)
             self.size += len(text)
-            memory.events.append(EventRow(memory.row.pk, memory.seq, routed.at, ordinal, text, applied))
+            memory.events.append(EventRow(memory.row.pk, memory.seq, routed_fact.at, ordinal, text, is_applied))
             card = board.cards.get(ordinal)
             if card is not None:
                 cards.append(card)
                 if card is not before:
                     memory.dirty.add(ordinal)
-                    if type(routed) is not InputDelta:
-                        self._notify_change(memory, before, card, routed)
+                    if type(routed_fact) is not InputDelta:
+                        self._notify_change(memory, before, card, routed_fact)
                 if card.approval is not None or card.permit is not None:
                     memory.has_approvals = True
                 has_new_approval = card.approval is not (before and before.approval)
                 if has_new_approval:
                     self.changed_approvals.append((memory, ordinal))
-                if (applied and type(routed) in _AUDITED) or has_new_approval:
-                    self.audit_acts += audit_entries.build_acts(memory, routed, before, card)
+                if (is_applied and type(routed_fact) in _AUDITED) or has_new_approval:
+                    self.audit_acts += audit_entries.build_acts(memory, routed_fact, before, card)
                 if card.permit is not (before and before.permit):
-                    self._record_permit(memory, routed, card)
+                    self._record_permit(memory, routed_fact, card)
                 if card.waiting and card.has_input and (before is None or card.input is not before.input):
-                    self._rebind(memory, card, routed.at)
-            elif type(routed) in _RUN_FACTS:
-                self._notify_run(memory, routed)
+                    self._rebind(memory, card, routed_fact.at)
+            elif type(routed_fact) in _RUN_FACTS:
+                self._notify_run(memory, routed_fact)
         return cards
 
     def _rebind(self, memory: RunMemory, card: Card, timestamp: float) -> None:
@@ -235,9 +235,9 @@ class Transaction:
 
     def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """Queue the notification of a call whose end was held back until this fact."""
-        unsettled = memory.sequencer.release(ordinal, fact)
-        if unsettled is not None and subscriptions.has_listeners():
-            self.outbox.add_settled(memory, unsettled)
+        unsettled_events = memory.sequencer.release(ordinal, fact)
+        if unsettled_events is not None and subscriptions.has_listeners():
+            self.outbox.add_settled(memory, unsettled_events)
 
     def _notify_change(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
         """Queue the notification of a changed call and its line in the call trace."""

@@ -46,9 +46,9 @@ class Command(BaseCommand):
         self, *, name: str, scopes: list[str], expires_in: int | None = None, owner: str = "", env: str = "",
         **options: object,
     ) -> None:  # fmt: skip
-        chosen = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
+        scope_list = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
         name = name.strip()
-        if not chosen or not name or len(name) > 200:
+        if not scope_list or not name or len(name) > 200:
             raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
         if expires_in is not None and not 1 <= expires_in <= MAX_KEY_DAYS:
             raise CommandError(f"A key can expire in 1 to {MAX_KEY_DAYS} days.")
@@ -57,8 +57,8 @@ class Command(BaseCommand):
             raise CommandError(f"No active person is named {owner}.")
         try:
             # In the order of EVERY_SCOPE, each once, so that equal rights read equal.
-            ordered = tuple(sorted(set(chosen), key=_get_position))
-            key, secret = AgentKey.objects.issue(name, ordered, expires_at=compute_key_expiry(expires_in))
+            ordered_scopes = tuple(sorted(set(scope_list), key=_get_position))
+            key, secret = AgentKey.objects.issue(name, ordered_scopes, expires_at=compute_key_expiry(expires_in))
         except ValueError as error:
             raise CommandError(f"{error}. The scopes are: {' '.join(EVERY_SCOPE)}") from error
         key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
@@ -83,10 +83,10 @@ class Command(BaseCommand):
     def _revoke(self, *, name: str, **options: object) -> None:
         name = name.removesuffix("…")
         keys = AgentKey.objects.filter(Q(source__name=name) | Q(prefix=name), revoked_at=None)
-        revoked = keys.update(revoked_at=timezone.now())
-        if not revoked:
+        revoked_count = keys.update(revoked_at=timezone.now())
+        if not revoked_count:
             raise CommandError(f"No active key is named {name}.")
-        self.stdout.write(f"Revoked: {revoked}. Open connections close within seconds.")
+        self.stdout.write(f"Revoked: {revoked_count}. Open connections close within seconds.")
 
 
 def _get_position(scope: str) -> int:

@@ -23,8 +23,10 @@ class Command(BaseCommand):
         if position != "status":
             result = gate.set_kill_switch("the command line", position == "on", reason, "command")
             number = result.get("stopped", 0)
-            denied = f" {number} open {'call was' if number == 1 else 'calls were'} denied." if result["on"] else ""
-            self.stdout.write(f"The kill switch is {position}.{denied}")
+            denial_note = (
+                f" {number} open {'call was' if number == 1 else 'calls were'} denied." if result["on"] else ""
+            )
+            self.stdout.write(f"The kill switch is {position}.{denial_note}")
             return
         row = emergency.get_active_kill_switch()
         self.stdout.write(f"The kill switch is on: {row.reason}" if row else "The kill switch is off.")

@@ -23,16 +23,18 @@ class Command(BaseCommand):
 
     def handle(self, *, dry_run: bool, **options: Any) -> None:
         """Run retention until nothing is due, and report totals."""
-        scrubbed, refusals, deleted, more = 0, 0, Counter[str](), True
+        masked_runs, refusals, deleted_rows, more = 0, 0, Counter[str](), True
         if not dry_run:
             capabilities.gather_expiring()
         while more:
             report = gate.run_retention(dry_run=dry_run)
-            scrubbed, refusals = scrubbed + report.scrubbed, refusals + report.refusals
-            deleted, more = deleted + report.deleted, report.more and not dry_run
+            masked_runs, refusals = masked_runs + report.scrubbed, refusals + report.refusals
+            deleted_rows, more = deleted_rows + report.deleted, report.more and not dry_run
         verb = "Would mask" if dry_run else "Masked"
-        self.stdout.write(f"{verb} the secrets of {scrubbed} runs; {refusals} refused.")
-        rows = ", ".join(f"{deleted[name]} {name}" for name in ("runs", "calls", "approvals", "events", "receipts"))
+        self.stdout.write(f"{verb} the secrets of {masked_runs} runs; {refusals} refused.")
+        rows = ", ".join(
+            f"{deleted_rows[name]} {name}" for name in ("runs", "calls", "approvals", "events", "receipts")
+        )
         self.stdout.write(f"{'Would delete' if dry_run else 'Deleted'} {rows}.")
         if dry_run and report.more:
             self.stdout.write("More is due; this is the first round only.")

@@ -35,13 +35,13 @@ class ClientConnection(Protocol):
     headers: email.message.Message
 
     def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """Begin the response."""
+        """Send the status and the headers."""
 
     def write_chunk(self, data: bytes) -> None:
-        """Write a part of it."""
+        """Send a part of the body."""
 
     def end_chunks(self) -> None:
-        """End it."""
+        """Send the last chunk of the body, which is empty."""
 
 
 class FormRelay:

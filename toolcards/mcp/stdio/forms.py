@@ -50,10 +50,10 @@ class StdioForms:
         """Return the message for the server, with the capability for forms."""
         if not is_request(message):
             return message
-        declared = self._forms.declare(message)
-        if declared is not message and message["method"] != "initialize":
-            self._repeatable[format_id(message["id"])] = RepeatableRequest(declared, message["id"])
-        return declared
+        declared_message = self._forms.declare(message)
+        if declared_message is not message and message["method"] != "initialize":
+            self._repeatable[format_id(message["id"])] = RepeatableRequest(declared_message, message["id"])
+        return declared_message
 
     def cancel(self, message: Message) -> Message:
         """Stop the forms of a canceled request; return the server's message."""

@@ -76,7 +76,7 @@ class StdioRelay:
     def _pass_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, lambda received, frame: self._server.send_signal(received))
+                signal.signal(number, lambda signal_number, frame: self._server.send_signal(signal_number))
 
     # ------------------------------------------------------------ client to server
 

@@ -35,9 +35,12 @@ class PendingAnswers:
             for row, request in zip(rows, approvals, strict=True)
             if request and input_requests.is_form(request.reply_to)
         }
-        batched = [request for request in approvals if request and _get_style(request.reply_to) == "langgraph-batch"]
+        batched_requests = [
+            request for request in approvals if request and _get_style(request.reply_to) == "langgraph-batch"
+        ]
         self.batch = [
-            request.source_id for request in sorted(batched, key=lambda request: request.reply_to.get("place", 0))
+            request.source_id
+            for request in sorted(batched_requests, key=lambda request: request.reply_to.get("place", 0))
         ]
 
 
@@ -67,8 +70,8 @@ def _build_answer(row: Approval) -> ApprovalAnswer | None:
     ask = card.approval
     if ask is None or ask.id != row.id:
         return None
-    edited = card.input if card.repair == "edited" else None
-    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
+    edited_input = card.input if card.repair == "edited" else None
+    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited_input, ask.reply_to)
 
 
 def _load_pending_answers(run: int) -> PendingAnswers:

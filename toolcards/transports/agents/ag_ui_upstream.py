@@ -73,8 +73,8 @@ class Exchange:
             raise UpstreamUnreachable(self._fault)
 
     def _ended_by_closing(self) -> bool:
-        framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
-        self.is_complete = self._has_head and not framed
+        has_length = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
+        self.is_complete = self._has_head and not has_length
         return self.is_complete
 
     # ------------------------------------------------------------ httptools

@@ -55,10 +55,10 @@ async def claude_code(request: Any, caller: Caller) -> Any:
     try:
         hook = parse_hook(request, caller)
     except (BadFrame, Problem) as wrong:
-        denied = _deny_unreadable(request.body, wrong.message)
-        if denied is None:
+        denial = _deny_unreadable(request.body, wrong.message)
+        if denial is None:
             raise
-        return denied
+        return denial
     answer_hook = _ANSWERS.get(hook.event)
     try:
         return _bind_output(request, await (answer_hook(hook) if answer_hook else _record_watched(hook)))
@@ -88,8 +88,8 @@ async def _deny_too_large(request: Any, problem: Problem) -> HttpResponse | None
         await auth.authenticate_agent(request.headers.get("Authorization", ""), "ingest", "decide")
     except Problem:
         return None
-    denied = _deny_unreadable(request.body, problem.message)
-    return build_response(denied) if denied else None
+    denial = _deny_unreadable(request.body, problem.message)
+    return build_response(denial) if denial else None
 
 
 def _deny_unavailable(request: Any, problem: Problem) -> HttpResponse:
@@ -97,8 +97,8 @@ def _deny_unavailable(request: Any, problem: Problem) -> HttpResponse:
 
     With another status than 200 the tool would run.
     """
-    denied = _deny_unreadable(request.body, problem.message)
-    return build_response(denied) if denied else build_error_response(problem)
+    denial = _deny_unreadable(request.body, problem.message)
+    return build_response(denial) if denial else build_error_response(problem)
 
 
 claude_code.unavailable = _deny_unavailable  # type: ignore[attr-defined]
@@ -182,13 +182,13 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
 
     If the sender disconnects meanwhile, the approvals are withdrawn.
     """
-    posted = PostedBody(gate.REQUEST_LEASE)
+    posted_body = PostedBody(gate.REQUEST_LEASE)
     decisions: list[dict[str, Any]] = []
     approvals: list[dict[str, str]] = []
 
     def on_open(stream: gate.Stream) -> None:
         stream.patience = hook.limit
-        posted.open(stream)
+        posted_body.open(stream)
 
     def on_commit(report: gate.CommitReport) -> None:
         decisions.extend(report.decisions)
@@ -213,7 +213,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
                 await _withdraw(hook, approval["id"])
             raise
     finally:
-        posted.close()
+        posted_body.close()
     return decisions, approvals
 
 

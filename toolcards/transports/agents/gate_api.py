@@ -183,15 +183,15 @@ async def _await_decision(caller: Caller, approval: str, seconds: float) -> dict
 
     Raises Approval.DoesNotExist.
     """
-    with gate.expect_decision(caller.agent, approval) as expected:
+    with gate.expect_decision(caller.agent, approval) as expected_decision:
         answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds, source=caller.agent.pk))
         try:
-            either: set[asyncio.Future[Any]] = {answer, expected}
+            either: set[asyncio.Future[Any]] = {answer, expected_decision}
             await shutdown.wait_unless_stopping(asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
         finally:
             answer.cancel()
-        if expected.done():
-            return expected.result()
+        if expected_decision.done():
+            return expected_decision.result()
     if answer.done():
         answer.result()
     return await gate.aget_decision(caller.agent, approval)

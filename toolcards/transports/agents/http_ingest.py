@@ -127,9 +127,9 @@ class IngestRequest:
             first_piece = await self._receive_piece()
             if self.is_unread:
                 return await take(), {}
-            posted = PostedBody(_get_lease(adapter))
-            intake = Intake(caller, adapter, on_open=posted.open, **options)
-            return await self._take_whole(intake, splitter, posted, first_piece), {}
+            posted_body = PostedBody(_get_lease(adapter))
+            intake = Intake(caller, adapter, on_open=posted_body.open, **options)
+            return await self._take_whole(intake, splitter, posted_body, first_piece), {}
         request = {name: query.get(name, "") for name in (*_KEY_FIELDS, *(("stream",) if stream_name else ()))}
         return await ingest_bodies.process_once(caller, key, request, take, self._iterate_frames(splitter))
 
@@ -139,9 +139,9 @@ class IngestRequest:
 
     # ------------------------------------------------------------ one body
 
-    async def _take_whole(self, intake: Intake, splitter: Any, posted: PostedBody, body: bytes) -> dict[str, Any]:
+    async def _take_whole(self, intake: Intake, splitter: Any, posted_body: PostedBody, body: bytes) -> dict[str, Any]:
         """Take a body that has arrived whole."""
-        started = time.time()
+        start = time.time()
         try:
             await _take_frames(intake, [*splitter.feed(body), *await Slices().collect(splitter.end())])
             self._refuse_unreadable(intake)
@@ -151,15 +151,15 @@ class IngestRequest:
         except BadFrame as bad:
             raise convert_bad_frame(bad) from None
         finally:
-            posted.close()
-        return self._build_answer(intake, *_list_cards(stream.cards, started))
+            posted_body.close()
+        return self._build_answer(intake, *_list_cards(stream.cards, start))
 
     async def _take_stream(
         self, intake: Intake, splitter: Any, connection: AgentConnection, first_piece: bytes | None
     ) -> dict[str, Any]:
         """Take a body piece by piece."""
         lease: float | None = None  # broken off: the grace time
-        started = time.time()
+        body_start = time.time()
         try:
             await self._read(intake, splitter, first_piece)
             self._refuse_unreadable(intake)
@@ -170,7 +170,7 @@ class IngestRequest:
             lease = _get_lease(intake.adapter)
         finally:
             connection.close(lease=lease)
-        ordinals, start = sorted(stream.touched_calls), intake.earlier_start or started
+        ordinals, start = sorted(stream.touched_calls), intake.earlier_start or body_start
         return self._build_answer(intake, *await _alist_touched_calls(stream.run_pk, ordinals, start))
 
     async def _read(self, intake: Intake, splitter: Any, first_piece: bytes | None) -> None:

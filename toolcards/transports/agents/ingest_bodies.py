@@ -169,7 +169,7 @@ async def _check_same_body(answer: gate.StoredAnswer, frames: AsyncIterator[str]
 
 async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | gate.StoredAnswer:
     deadline, pause = time.monotonic() + WAIT_SECONDS, 0.05
-    while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
+    while (reservation := await gate.areserve_key(caller.agent, key, request)) is None:
         if time.monotonic() > deadline:
             raise Problem(
                 409, "in_progress", "Another request with this Idempotency-Key is still in progress.",
@@ -177,7 +177,7 @@ async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.He
             )  # fmt: skip
         await asyncio.sleep(pause)
         pause = min(0.25, pause * 1.2)
-    return reserved
+    return reservation
 
 
 async def _renew(key: gate.HeldKey) -> None:

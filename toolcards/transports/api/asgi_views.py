@@ -255,18 +255,18 @@ class MachineRequest:
 
     @cached_property
     def GET(self) -> QueryDict:
-        """The parameters of the query."""
+        """Return the query string, parsed."""
         query = self.scope.get("query_string", b"")
         return QueryDict(query, mutable=False) if query else _NO_QUERY
 
     @cached_property
     def COOKIES(self) -> dict[str, str]:
-        """The cookies."""
+        """Return the values of the header `Cookie` by name."""
         return parse_cookie(self.headers.get("cookie"))
 
     @property
     def META(self) -> dict[str, Any]:
-        """The address of the peer."""
+        """Return the peer's address and port under their WSGI names."""
         address, port = self.scope.get("client") or ("", None)
         return {"REMOTE_ADDR": address, "REMOTE_PORT": port}
 

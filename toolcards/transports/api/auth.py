@@ -121,9 +121,9 @@ def _count_failure() -> Problem:
 
 
 async def _get_caller(digest: str) -> Caller | None:
-    cached, changes = _callers.get(digest), get_key_changes()
-    if cached is not None and cached.valid_until > time.monotonic() and cached.changes == changes:
-        return cached.caller
+    cached_caller, changes = _callers.get(digest), get_key_changes()
+    if cached_caller is not None and cached_caller.valid_until > time.monotonic() and cached_caller.changes == changes:
+        return cached_caller.caller
     search = _searches.get((digest, changes))
     if search is None or search.get_loop() is not asyncio.get_running_loop():
         search = _searches[digest, changes] = asyncio.ensure_future(_search(digest, changes))

@@ -49,10 +49,10 @@ class EventReplay:
     def _record(self, event: Event, fact: f.AnyFact) -> tuple[Card | None, Card | None, bool, list[str]]:
         """Return the card before and after, whether the event was applied, and its hook events."""
         before = self._board.cards.get(event.ordinal)
-        after, applied = self._board.record(event.ordinal, fact, event.seq)
+        after, is_applied = self._board.record(event.ordinal, fact, event.seq)
         if after is None or after is before or not h.may_have_events(before, after):
-            return before, after, applied, []
-        return before, after, applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
+            return before, after, is_applied, []
+        return before, after, is_applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
 
     def convert(self, event: Event) -> list[StreamEvent]:
         """Apply the event.
@@ -77,16 +77,16 @@ class EventReplay:
         if not event.ordinal:
             board.record(0, fact, event.seq)
             describe = _RUN_EVENTS.get(type(fact))
-            described = describe(fact, board) if describe else None
+            description = describe(fact, board) if describe else None
             text = self._redact_text(fact)
-            if not described:
+            if not description:
                 return []
-            more = self._hide.value(described[1]) if text is None else described[1] | {"text": text}
-            return [self._build_event(described[0], event, more)]
-        before, after, applied, hooks = self._record(event, fact)
+            more = self._hide.value(description[1]) if text is None else description[1] | {"text": text}
+            return [self._build_event(description[0], event, more)]
+        before, after, is_applied, hooks = self._record(event, fact)
         if after is None or after.state is None or after is before:
             return []
-        names = list(_list_event_names(fact, before, after, applied))
+        names = list(_list_event_names(fact, before, after, is_applied))
         data = self._build_call(after)
         return [
             *(self._build_event(name, event, data) for name in names),
@@ -144,7 +144,7 @@ class EventReplay:
         return StreamEvent(name, event.seq, {"seq": event.seq, "run": self._name, "at": format_time(event.at), **more})
 
 
-def _list_event_names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
+def _list_event_names(fact: f.AnyFact, before: Card | None, after: Card, is_applied: bool) -> Iterator[str]:
     """Yield the names of the event's stream events, in order; progress if there is no other."""
     if isinstance(fact, f.CallRemoved):
         yield "tool_call_removed"

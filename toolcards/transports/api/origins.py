@@ -25,17 +25,17 @@ def check_host(scope: Any) -> str:
     Raises Problem 400 unless it names this server once.
     """
     hosts = _get_headers(scope, b"host")
-    allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
-    if len(hosts) != 1 or not is_allowed_host(hosts[0], tuple(allowed)):
+    allowed_hosts = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
+    if len(hosts) != 1 or not is_allowed_host(hosts[0], tuple(allowed_hosts)):
         raise Problem(400, "bad_host", "This host name is not served here.", close=4400)
     return hosts[0]
 
 
 @lru_cache(maxsize=256)
-def is_allowed_host(host: str, allowed: tuple[str, ...]) -> bool:
+def is_allowed_host(host: str, allowed_hosts: tuple[str, ...]) -> bool:
     """Return whether a Host header names one of the allowed hosts."""
     domain = split_domain_port(host)[0]
-    return bool(domain) and validate_host(domain, allowed)
+    return bool(domain) and validate_host(domain, allowed_hosts)
 
 
 def check_agent_origin(scope: Any) -> None:
@@ -54,7 +54,11 @@ def is_own_origin(origin: str, host: str, scheme: str) -> bool:
     page, target = _parse_origin(origin), _parse_origin(f"{_SCHEMES.get(scheme, '')}://{host}")
     if page is None or target is None or page.path not in ("", "/"):
         return False
-    if any(_is_same_origin(page, listed) for listed in map(_parse_origin, settings.TOOLCARDS.origins) if listed):
+    if any(
+        _is_same_origin(page, listed_origin)
+        for listed_origin in map(_parse_origin, settings.TOOLCARDS.origins)
+        if listed_origin
+    ):
         return True
     name = target.hostname or ""
     return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _is_same_origin(page, target)

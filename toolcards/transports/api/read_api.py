@@ -288,7 +288,10 @@ async def events(request: Any, caller: Caller, run: str) -> Any:
 
 
 def _parse_last_event_id(request: Any) -> int:
-    """The position after which the stream begins: 0 without `Last-Event-ID`."""
+    """Return the position after which the stream begins.
+
+    It is 0 without `Last-Event-ID`.
+    """
     query = request.headers.get("Last-Event-ID", "").strip()
     if query and not (query.isascii() and query.isdigit() and len(query) < 19):
         raise Problem(400, "bad_event_id", "Invalid Last-Event-ID. Use an id from the event stream.")

@@ -101,16 +101,16 @@ async def _run_retention() -> None:
 
 async def _run_search_index() -> None:
     """Without a long pause while calls wait, as after an update of the server; rarely while the process is busy."""
-    added, last_round = 0, time.monotonic()
+    added_count, last_round = 0, time.monotonic()
     while True:
-        earlier_frames, pause = gate.count_received_frames(), INDEX_PAUSE if added else INDEX_SECONDS
+        earlier_frames, pause = gate.count_received_frames(), INDEX_PAUSE if added_count else INDEX_SECONDS
         await asyncio.sleep(pause)
         is_busy = gate.count_received_frames() - earlier_frames > BUSY_RATE * pause
         if is_busy and time.monotonic() - last_round < INDEX_DELAY:
             continue
-        added = 0
+        added_count = 0
         try:
-            added = await _index()
+            added_count = await _index()
         except Exception as error:
             if not report_outage(error):
                 log.exception("search index: this round failed")

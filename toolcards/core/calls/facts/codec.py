@@ -67,15 +67,15 @@ def dump(fact: AnyFact) -> str:
     if type(fact) is InputDelta:  # the hot path: nine of ten facts
         return f'{{"type":"input-delta","call_id":{quoted(fact.call_id)},"text":{quoted(fact.text)}}}'
     record: dict[str, Any] = {}
-    shared: dict[str, Any] = {}
+    shared_parts: dict[str, Any] = {}
     get_values, named_defaults = _FIELDS[type(fact)]
     for (name, default), value in zip(named_defaults, get_values(fact), strict=True):
         if value is not default and not (value == default and type(value) is type(default)):
             if name in SHARED:
-                shared[name] = value
+                shared_parts[name] = value
             else:
                 record[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
-    return encode_record(record, shared)
+    return encode_record(record, shared_parts)
 
 
 def load(text: str, timestamp: float = 0.0) -> AnyFact:

@@ -126,11 +126,13 @@ def count_vote(card: Card, fact: f.VoteCounted) -> Card:
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
-    updated = replace(approval, have=fact.have)
+    updated_approval = replace(approval, have=fact.have)
     if fact.has_edited:
         sha256 = fact.args_sha256 or approval.args_sha256
-        updated = replace(updated, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
-    return card if updated == approval else card.replace(approval=updated)
+        updated_approval = replace(
+            updated_approval, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256
+        )
+    return card if updated_approval == approval else card.replace(approval=updated_approval)
 
 
 def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
@@ -146,8 +148,12 @@ def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
-    added = tuple((to, fact.at) for to in fact.to if to not in {name for name, _ in approval.escalated})
-    return card.replace(approval=replace(approval, escalated=(*approval.escalated, *added))) if added else card
+    new_escalations = tuple((to, fact.at) for to in fact.to if to not in {name for name, _ in approval.escalated})
+    return (
+        card.replace(approval=replace(approval, escalated=(*approval.escalated, *new_escalations)))
+        if new_escalations
+        else card
+    )
 
 
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:

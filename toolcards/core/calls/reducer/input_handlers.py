@@ -26,9 +26,9 @@ def start_input(card: Card, fact: Any) -> Card:
 
 def complete_input(card: Card, fact: Any) -> Card:
     """Complete the input for the first time."""
-    updated = update_input(card, fact)
-    times = updated.times.replace(started=updated.times.started or fact.at, available=fact.at)
-    return updated.replace(state=S.INPUT_AVAILABLE, times=times)
+    updated_card = update_input(card, fact)
+    times = updated_card.times.replace(started=updated_card.times.started or fact.at, available=fact.at)
+    return updated_card.replace(state=S.INPUT_AVAILABLE, times=times)
 
 
 def update_input(card: Card, fact: Any) -> Card:
@@ -56,8 +56,8 @@ def _repeats_original(card: Card, fact: Any) -> bool:
 
 def fill_missing(card: Card, fact: Any) -> Card:
     """Fill in what is missing after the end (rules 4 and 7)."""
-    filled: Card = _FILL[type(fact)](card, fact)
-    return filled
+    filled_card: Card = _FILL[type(fact)](card, fact)
+    return filled_card
 
 
 def reopen_input(card: Card, fact: Any) -> Card:
@@ -91,7 +91,7 @@ def update_identity(card: Card, fact: Any) -> Card:
     Known values are never cleared.
     """
     tool = card.tool
-    updated = CardTool(
+    updated_tool = CardTool(
         fact.tool or tool.name,
         getattr(fact, "kind", "") or tool.kind,
         getattr(fact, "source", "") or tool.source,
@@ -101,18 +101,18 @@ def update_identity(card: Card, fact: Any) -> Card:
     is_dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
     note = getattr(fact, "note", "") or card.agent_note
     is_same = is_provider_executed == card.provider_executed and is_dynamic == card.dynamic and note == card.agent_note
-    if updated == tool and is_same:
+    if updated_tool == tool and is_same:
         return card
-    return card.replace(tool=updated, provider_executed=is_provider_executed, dynamic=is_dynamic, agent_note=note)
+    return card.replace(tool=updated_tool, provider_executed=is_provider_executed, dynamic=is_dynamic, agent_note=note)
 
 
-def _note_renamed_tool(card: Card, updated: Card) -> Card:
+def _note_renamed_tool(card: Card, updated_card: Card) -> Card:
     """Record a repair if the producer replaced the tool's name."""
-    if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, updated.tool.name) or card.repair:
-        return updated
-    if updated.tool.name == card.tool.name:
-        return updated
-    return updated.replace(original_tool=card.tool.name, repair=BY_SOURCE)
+    if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, updated_card.tool.name) or card.repair:
+        return updated_card
+    if updated_card.tool.name == card.tool.name:
+        return updated_card
+    return updated_card.replace(original_tool=card.tool.name, repair=BY_SOURCE)
 
 
 def set_input(card: Card, fact: Any) -> Card:
@@ -186,10 +186,10 @@ def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
 
 
 def _fill_input(card: Card, fact: Any) -> Card:
-    updated = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
-    if updated.has_input:
-        return updated if updated.segment is None else updated.replace(segment=None)
-    return _apply_repair(updated, fact) if isinstance(fact, f.InputRepaired) else set_input(updated, fact)
+    updated_card = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
+    if updated_card.has_input:
+        return updated_card if updated_card.segment is None else updated_card.replace(segment=None)
+    return _apply_repair(updated_card, fact) if isinstance(fact, f.InputRepaired) else set_input(updated_card, fact)
 
 
 def _fill_error(card: Card, fact: Any) -> Card:

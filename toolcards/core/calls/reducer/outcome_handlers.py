@@ -104,8 +104,8 @@ def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
         return card if card.hard else set_output(card, f.OutputReady(card.call_id, output=fact.text, at=fact.at))
     text = format_text(fact.text) or fact.error
     if card.hard:
-        corrected = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
-        return corrected.with_anomaly("corrected-by-snapshot", fact.at)
+        corrected_card = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
+        return corrected_card.with_anomaly("corrected-by-snapshot", fact.at)
     if card.state is S.APPROVAL_REQUESTED and not card.resumed:  # the producer never continued: denied
         return deny(card, f.OutputDenied(card.call_id, reason=text, at=fact.at))
     return _fail(card, fact.at, build_error(card, text))

@@ -37,14 +37,16 @@ def lint(
     """
     doc = PolicyDocument.model_validate(policy.document)
     findings: list[PolicyFinding] = []
-    for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True)):
+    for number, (rule, compiled_rule) in enumerate(zip(doc.rules, policy.rules, strict=True)):
         pointer = f"/rules/{number}"
         for check in CHECKS:
-            findings += [PolicyFinding(pointer + w, c, m, grave=c in _GRAVE_CODES) for w, c, m in check(rule, compiled)]
+            findings += [
+                PolicyFinding(pointer + w, c, m, grave=c in _GRAVE_CODES) for w, c, m in check(rule, compiled_rule)
+            ]
         findings += [PolicyFinding(pointer + w, c, m) for w, c, m in _find_unknown_tools(rule, known_tools)]
         findings += [PolicyFinding(pointer + w, c, m) for w, c, m in _find_unknown_arguments(rule, schemas or {})]
         if groups is not None and rule.effect == "ask" and rule.enabled and rule.mode != "monitor":
-            findings += _check_approvers(rule.ask, compiled.ask, groups, f"{pointer}/ask")
+            findings += _check_approvers(rule.ask, compiled_rule.ask, groups, f"{pointer}/ask")
         findings += [PolicyFinding(pointer + w, c, m) for w, c, m in _find_unknown_people(rule, people)]
         for rule_id in _find_shadowing_rule(rule, doc.rules, policy.rules):
             message = f"This rule has no effect: {rule_id} is stricter and also matches."
@@ -142,11 +144,11 @@ def _check_default_ask(
     pointer = "/default_ask"
     if groups is not None:
         yield from _check_approvers(ask, policy.ask, groups, pointer)
-    warned = [
+    warnings = [
         *find_late_escalations(ask, policy.ask),
         *(_report_unknown_people(_list_named_approvers(ask), people) if people is not None else ()),
     ]
-    for where, code, message in warned:
+    for where, code, message in warnings:
         yield PolicyFinding(pointer + where, code, message)
 
 
@@ -155,8 +157,8 @@ def _find_requester_only_asks(
 ) -> Iterator[PolicyFinding]:
     """Report asks that the agent's owner is the only one to answer: their agents are denied."""
     asks = [
-        (f"/rules/{number}/ask/allow_requester", compiled.ask)
-        for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True))
+        (f"/rules/{number}/ask/allow_requester", compiled_rule.ask)
+        for number, (rule, compiled_rule) in enumerate(zip(doc.rules, policy.rules, strict=True))
         if rule.effect == "ask" and rule.enabled and rule.mode != "monitor"
     ]
     if any(getattr(doc, name) == "ask" for name in _BUILT_IN):
@@ -165,9 +167,9 @@ def _find_requester_only_asks(
         able = [names[0] for names in voters if terms.may_answer(names)]
         if terms.allow_requester or len(able) != terms.quorum:
             continue
-        if barred := sorted({*able} & {*owners}):
+        if barred_people := sorted({*able} & {*owners}):
             message = (
-                f"Calls of the agents of {', '.join(barred)} are denied here at once: "
+                f"Calls of the agents of {', '.join(barred_people)} are denied here at once: "
                 "too few other people can approve them."
             )
             yield PolicyFinding(pointer, "requester_only", message)
@@ -176,14 +178,14 @@ def _find_requester_only_asks(
 # ---------------------------------------------------------------- several rules
 
 
-def _find_shadowing_rule(rule: RuleDoc, rules: list[RuleDoc], compiled: tuple[Rule, ...]) -> Iterator[str]:
+def _find_shadowing_rule(rule: RuleDoc, rules: list[RuleDoc], compiled_rules: tuple[Rule, ...]) -> Iterator[str]:
     """Yield the first stricter rule that matches everything that this one matches.
 
     It compares only labels, so it may miss some.
     """
     if rule.effect == "deny":
         return
-    for candidate, compiled_rule in zip(rules, compiled, strict=True):
+    for candidate, compiled_rule in zip(rules, compiled_rules, strict=True):
         stricter = candidate.effect == "deny" or (candidate.effect == "ask" and rule.effect == "allow")
         counts = (
             candidate.enabled and candidate.mode == "enforce" and candidate.expires_at is None and not candidate.unless

@@ -21,21 +21,21 @@ def _register_check(check: _Check) -> _Check:
 
 
 @_register_check
-def _check_allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_allows_everything(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     bare = rule.match.model_dump(exclude_none=True, exclude={"tool"})
     if rule.effect == "allow" and not bare and (rule.match.tool is None or "*" in rule.match.tool):
         yield "/match", "allows_everything", "This rule allows every call. Use `default` for that."
 
 
 @_register_check
-def _check_unused_terms(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_unused_terms(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     if rule.ask is not None and rule.effect != "ask":
         yield "/ask", "unused", f"`ask` has no effect in a rule with the effect {rule.effect}."
 
 
 @_register_check
-def _check_escalation(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
-    for where, code, message in find_late_escalations(rule.ask, compiled.ask):
+def _check_escalation(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
+    for where, code, message in find_late_escalations(rule.ask, compiled_rule.ask):
         yield f"/ask{where}", code, message
 
 
@@ -47,7 +47,7 @@ def find_late_escalations(ask: AskDoc | None, terms: AskTerms) -> Iterator[RuleP
 
 
 @_register_check
-def _check_home_paths(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_home_paths(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     if rule.effect != "allow":
         return
     for where, argument in list_arguments(rule):
@@ -61,7 +61,7 @@ def _check_home_paths(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
 
 
 @_register_check
-def _check_commands(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_commands(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     for where, argument in list_arguments(rule):
         if argument.op != "cmd":
             continue
@@ -82,7 +82,7 @@ def _check_commands(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
 
 
 @_register_check
-def _check_loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_loose_exceptions(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     for where, argument in list_arguments(rule):
         if argument.op not in _LOOSE_OPERATORS:
             continue
@@ -93,7 +93,7 @@ def _check_loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProbl
 
 
 @_register_check
-def _check_rate_of_allow(rule: RuleDoc, compiled: Rule) -> Iterator[RuleProblem]:
+def _check_rate_of_allow(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     if rule.effect == "allow" and rule.match.rate is not None:
         yield (
             "/match/rate",

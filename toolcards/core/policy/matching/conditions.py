@@ -118,7 +118,7 @@ class TimeWindowCondition:
 
 @dataclass(frozen=True, slots=True)
 class RateCondition:
-    """This call is more than the allowed number of calls of this tool within the last `per` seconds."""
+    """Whether the call exceeds the allowed number of calls of its tool within the last `per` seconds."""
 
     over: int
     per: int

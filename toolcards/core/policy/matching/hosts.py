@@ -231,14 +231,14 @@ _ISATAP = frozenset({bytes.fromhex("00005efe"), bytes.fromhex("02005efe")})
 def _embeds_address(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
         return address.packed[0] == 0  # 0.0.0.0 is this machine
-    translated = any(address in network for network in _TRANSLATED)
-    return translated or address.packed[:12] == bytes(12) or address.packed[8:12] in _ISATAP
+    is_translated = any(address in network for network in _TRANSLATED)
+    return is_translated or address.packed[:12] == bytes(12) or address.packed[8:12] in _ISATAP
 
 
 def _format_address(address: Address) -> str:
     """Return the address in one spelling, v4-mapped ones as v4."""
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
+    mapped_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped_address or address)
 
 
 def _read_address(text: str) -> Address | None:

@@ -93,8 +93,8 @@ def _may_lead_elsewhere(part: str) -> bool:
         return False
     if _GLOB & set(part) and (part[0] == "." or ".." in part):  # some shells find .. by .* or {..,x}
         return True
-    normalized = unicodedata.normalize("NFKC", part)
-    return bool(_DOTS.match(normalized)) or "/" in normalized or "\\" in normalized
+    normalized_part = unicodedata.normalize("NFKC", part)
+    return bool(_DOTS.match(normalized_part)) or "/" in normalized_part or "\\" in normalized_part
 
 
 def _parse_windows_path(root: str, remainder: str) -> ParsedPath | None:

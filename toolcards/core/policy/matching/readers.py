@@ -49,7 +49,7 @@ def make_text_reader(parse_text: Callable[[str], Any]) -> Reader:
 
     def read(value: Value) -> Any:
         text = read_text(value)
-        parsed = UNDECIDED if text is UNREADABLE else parse_text(text)
-        return UNREADABLE if parsed is UNDECIDED else parsed
+        parsed_value = UNDECIDED if text is UNREADABLE else parse_text(text)
+        return UNREADABLE if parsed_value is UNDECIDED else parsed_value
 
     return read

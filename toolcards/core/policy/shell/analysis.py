@@ -129,10 +129,10 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
     if form.shows & arguments.names and not arguments.unknown:
         return CommandAnalysis(read_only=True)
     inner, unread = find_nested_commands(words, globs, form, arguments)
-    scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
-    unread = unread or (scattered and (form.code or _takes_commands(form)))
+    is_scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
+    unread = unread or (is_scattered and (form.code or _takes_commands(form)))
     inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
-    is_known = place.is_known and not arguments.unknown and not unread and not scattered
+    is_known = place.is_known and not arguments.unknown and not unread and not is_scattered
     foreign = form.elevates or form.remote or form.elsewhere
     is_read_only = is_known and place.safe and not foreign and _is_read_only(form, arguments, bool(inner))
     if is_read_only and all(analysis.read_only for analysis in inside):
@@ -165,10 +165,10 @@ def _analyze_changing_command(
 ) -> CommandAnalysis:
     form = place.form
     named_effects = place.effects | _find_named_effects(form, arguments) | _guess_effects(form, arguments.unknown)
-    piped = _reads_stdin(form, arguments, inner)
+    reads_pipe = _reads_stdin(form, arguments, inner)
     hidden = (
         unread
-        or piped
+        or reads_pipe
         or "runs" in named_effects
         or (form.code and (_lacks_required_option(form, arguments) or not _has_harmless_script(form, arguments)))
     )
@@ -183,16 +183,16 @@ def _analyze_changing_command(
     )
     why = _explain_effects(form, does or may)
     for analysis in inside:
-        does, may, hidden, piped = (
+        does, may, hidden, reads_pipe = (
             does | analysis.does,
             may | analysis.may,
             hidden or analysis.hidden,
-            piped or analysis.piped,
+            reads_pipe or analysis.piped,
         )
         why = analysis.why if not analysis.read_only and not form.elevates else why
     does |= frozenset({"writes"}) if "deletes" in does else NO_EFFECTS
     loose = any(analysis.loose for analysis in inside) or (not is_known and "runs" in may)
-    return CommandAnalysis(False, why, does, may - does, hidden, piped, loose, inner)
+    return CommandAnalysis(False, why, does, may - does, hidden, reads_pipe, loose, inner)
 
 
 def _takes_commands(form: ProgramForm) -> bool:

@@ -211,8 +211,8 @@ class _ArgumentReader:
         """
         ends = (place for place in range(self.position, len(self.words)) if self.words[place] in {";", "+"})
         end = next(ends, len(self.words))
-        braced = self.style == "find" and option not in _CONFIRMED_COMMANDS and self.words[end - 1] == "{}"
-        if end < len(self.words) and self.words[end] == "+" and not braced:
+        is_braced = self.style == "find" and option not in _CONFIRMED_COMMANDS and self.words[end - 1] == "{}"
+        if end < len(self.words) and self.words[end] == "+" and not is_braced:
             self.arguments.unknown.append("+")
         self.arguments.commands.append((self.position, end))
         self.position = end + 1

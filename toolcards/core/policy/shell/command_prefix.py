@@ -118,14 +118,14 @@ def _occurs_in_order(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
     """Return whether the targets are in the words in this order, with only options and their values between."""
     places = {0}
     for target in targets:
-        reached = {
+        reached_positions = {
             place + 1
             for place in list_reachable_positions(words, places)
             if place < len(words) and may_expand_to(words[place], target)
         }
-        if not reached:
+        if not reached_positions:
             return False
-        places = reached
+        places = reached_positions
     return True
 
 
@@ -134,16 +134,16 @@ def list_reachable_positions(words: tuple[str, ...], places: set[int]) -> set[in
 
     An option may be skipped, alone or with the word after it.
     """
-    visited: set[int] = set()
+    visited_places: set[int] = set()
     pending = list(places)
     while pending:
         place = pending.pop()
-        if place in visited or place > len(words):
+        if place in visited_places or place > len(words):
             continue
-        visited.add(place)
+        visited_places.add(place)
         if place < len(words) and words[place].startswith("-"):
             pending += [place + 1, place + 2]
-    return visited
+    return visited_places
 
 
 def _abbreviates(name: str, flag: str) -> bool:

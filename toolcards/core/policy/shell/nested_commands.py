@@ -21,17 +21,17 @@ def find_nested_commands(
     lines = [value for name, value in arguments.options if name in form.lines | form.commands]
     operands = _skip_assignments(form, arguments.operands)
     if form.then is not None and len(operands) > form.then[0] and not lines:
-        replaced = tuple(value or "{}" for name, value in arguments.options if name in _REPLACES)
-        commands.append(_cut_command(words, globs, operands[form.then[0]][0], len(words), form, replaced))
+        replaced_words = tuple(value or "{}" for name, value in arguments.options if name in _REPLACES)
+        commands.append(_cut_command(words, globs, operands[form.then[0]][0], len(words), form, replaced_words))
     if form.line is not None and len(operands) > form.line[0] and not lines:
         lines.append(" ".join(words[operands[form.line[0]][0] :]))
     if form.line_if & arguments.names and operands:
         lines.append(operands[0][1])
     unread = any(not command.words or not command.words[0] or _is_unsure(command) for command in commands)
     for line in lines:
-        parsed = parse_line(line)
-        unread = unread or bool(parsed.opaque)
-        commands += parsed.commands
+        parsed_line = parse_line(line)
+        unread = unread or bool(parsed_line.opaque)
+        commands += parsed_line.commands
     return tuple(command for command in commands if command.words and command.words[0]), unread
 
 
@@ -55,12 +55,12 @@ def may_expansion_change_meaning(
 
 
 def _cut_command(
-    words: tuple[str, ...], globs: Globs, start: int, end: int, form: ProgramForm, replaced: tuple[str, ...] = ()
+    words: tuple[str, ...], globs: Globs, start: int, end: int, form: ProgramForm, replaced_words: tuple[str, ...] = ()
 ) -> ParsedCommand:
     """Return a part of the words as a command. Words that contain a placeholder for file names vary."""
     part, inside = words[start:end], globs.part(start, end)
     varying = {place for place, word in enumerate(part) if place and "{}" in word and word != "{}"}
-    varying |= {place for place, word in enumerate(part) if any(sign in word for sign in replaced)}
+    varying |= {place for place, word in enumerate(part) if any(sign in word for sign in replaced_words)}
     if form.appends:
         part, varying = (*part, "*"), varying | {len(part)}
     return ParsedCommand(" ".join(part), part, Globs(inside.leading | varying, inside.every | varying))

@@ -133,19 +133,19 @@ def _find_refusal(source: bytes) -> str:
 def _read_program(root: Node, source: bytes) -> Iterator[ParsedCommand]:
     if root.type != "program" or root.has_error:
         raise NotPlain("its syntax is not understood")
-    position, separated = 0, True
+    position, is_separated = 0, True
     for node in root.children:
         gap = source[position : node.start_byte]
         _check_gap(gap, _LINES)
         if node.type == ";":
-            if separated:
+            if is_separated:
                 raise NotPlain("an operator has no command before it")
-            separated = True
+            is_separated = True
         else:
-            if not separated and b"\n" not in gap:
+            if not is_separated and b"\n" not in gap:
                 refuse_node(node)
             yield from _read_statement(node, source)
-            separated = False
+            is_separated = False
         position = node.end_byte
     _check_gap(source[position:], _LINES)
 

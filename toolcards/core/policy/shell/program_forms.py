@@ -125,18 +125,18 @@ class ProgramForm:
 
 
 def read_form(
-    name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
+    name: str, row: Mapping[str, Any], shared_lists: Mapping[str, str], languages: Mapping[str, str]
 ) -> ProgramForm:
     """Return the form that a row describes.
 
-    Raises InvalidCatalog for an invalid row. `shared`: options that rows name with `@`; `languages`: patterns that rows
-    name as `script`.
+    Raises InvalidCatalog for an invalid row. `shared_lists`: options that rows name with `@`; `languages`: patterns
+    that rows name as `script`.
     """
     unknown = set(row) - _FIELDS
     if unknown:
         raise InvalidCatalog(f"{name} has an unknown field: {sorted(unknown)[0]}")
     try:
-        form = _FormBuilder(name, row, shared, languages).build()
+        form = _FormBuilder(name, row, shared_lists, languages).build()
     except (ValueError, KeyError, re.error) as error:
         raise InvalidCatalog(f"{name}: {error}") from error
     if form.style not in STYLES:
@@ -148,9 +148,9 @@ def read_form(
 
 class _FormBuilder:
     def __init__(
-        self, name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
+        self, name: str, row: Mapping[str, Any], shared_lists: Mapping[str, str], languages: Mapping[str, str]
     ) -> None:
-        self._name, self._row, self._shared, self._languages = name, row, shared, languages
+        self._name, self._row, self._shared, self._languages = name, row, shared_lists, languages
         self._kinds: dict[str, int] = {}
 
     def build(self) -> ProgramForm:
@@ -186,8 +186,8 @@ class _FormBuilder:
         """Return the names of the options in this field, and store their kinds."""
         text = self._row.get(key, "")
         tokens = [] if text == "*" else text.split()
-        expanded = " ".join(self._shared[token[1:]] if token.startswith("@") else token for token in tokens)
-        kinds = read_specification(expanded)
+        expanded_text = " ".join(self._shared[token[1:]] if token.startswith("@") else token for token in tokens)
+        kinds = read_specification(expanded_text)
         for option, kind in kinds.items():
             if self._kinds.setdefault(option, kind) != kind:
                 raise ValueError(f"{option} is listed with and without a value")

@@ -62,10 +62,10 @@ class CommandOperand:
 
 
 def _group_by_name(pairs: Iterable[tuple[str, CommandPrefix]]) -> dict[str, list[CommandPrefix]]:
-    grouped: dict[str, list[CommandPrefix]] = {}
+    prefixes_by_name: dict[str, list[CommandPrefix]] = {}
     for name, words in pairs:
-        grouped.setdefault(name, []).append(words)
-    return grouped
+        prefixes_by_name.setdefault(name, []).append(words)
+    return prefixes_by_name
 
 
 @dataclass(frozen=True)

@@ -230,10 +230,10 @@ def read_line(line: str) -> Script:
 
 @lru_cache(maxsize=512)
 def _read_line(line: str) -> Script:
-    parsed = parse_line(line)
-    if parsed.opaque:
-        return _make_opaque_script(line, parsed)
-    return Script(tuple(_split_segments(parsed.commands, line)))
+    parsed_line = parse_line(line)
+    if parsed_line.opaque:
+        return _make_opaque_script(line, parsed_line)
+    return Script(tuple(_split_segments(parsed_line.commands, line)))
 
 
 def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
@@ -244,9 +244,13 @@ def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[
         has_moved = has_moved or (number < len(commands) and any(map(changes_folder, segment.views)))
 
 
-def _make_opaque_script(text: str, parsed: ParsedLine) -> Script:
+def _make_opaque_script(text: str, parsed_line: ParsedLine) -> Script:
     return Script(
-        (CommandSegment(text, opaque=parsed.opaque, line=text, glimpses=parsed.glimpses, writes=parsed.writes),)
+        (
+            CommandSegment(
+                text, opaque=parsed_line.opaque, line=text, glimpses=parsed_line.glimpses, writes=parsed_line.writes
+            ),
+        )
     )
 
 
@@ -264,8 +268,10 @@ def read_command(value: object, list_of: str = "") -> Script | None:
     if list_of == "lines":
         return read_line("\n".join(value))
     views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
-    parsed = ParsedLine(opaque="its list may contain words or lines", glimpses=tuple(view for view in views if view[0]))
-    return _make_opaque_script("\n".join(value), parsed)
+    parsed_line = ParsedLine(
+        opaque="its list may contain words or lines", glimpses=tuple(view for view in views if view[0])
+    )
+    return _make_opaque_script("\n".join(value), parsed_line)
 
 
 def _read_word_list(words: list[str]) -> Script:

@@ -66,9 +66,11 @@ def _list_wrapped_commands(view: WordTuple, analysis: CommandAnalysis) -> tuple[
     if analysis.read_only or form is None or not form.hands_on:  # everything that it runs is known
         return commands, False
     commands += _list_command_words(view)
-    parsed = [parse_line(line) for line in _list_shell_lines(view)]
-    commands += [words for line in parsed for words in (*(command.words for command in line.commands), *line.glimpses)]
-    return commands, any(line.opaque for line in parsed)
+    parsed_lines = [parse_line(line) for line in _list_shell_lines(view)]
+    commands += [
+        words for line in parsed_lines for words in (*(command.words for command in line.commands), *line.glimpses)
+    ]
+    return commands, any(line.opaque for line in parsed_lines)
 
 
 def _list_forms(view: WordTuple) -> Iterator[tuple[ProgramForm, int]]:
@@ -116,9 +118,9 @@ def _list_option_values(view: WordTuple, first: int, flag: str, style: str) -> I
         if "=" in word:
             yield word.partition("=")[2]
         if len(flag) == 2 and not word.startswith("--"):
-            attached = word.partition(flag[1])[2]
-            if attached:
-                yield attached
+            attached_value = word.partition(flag[1])[2]
+            if attached_value:
+                yield attached_value
         if place + 1 < len(view):
             yield view[place + 1]
 
@@ -127,12 +129,12 @@ def _find_command_starts(view: WordTuple, first: int, counts: tuple[int, int]) -
     """Return the positions where the command may begin; an option may or may not take the next word."""
     starts: list[int] = []
     pending = [(first, skip) for skip in range(counts[0], counts[1] + 1)]
-    visited: set[tuple[int, int]] = set()
+    visited_places: set[tuple[int, int]] = set()
     while pending:
         place, skip = pending.pop()
-        if place >= len(view) or (place, skip) in visited:
+        if place >= len(view) or (place, skip) in visited_places:
             continue
-        visited.add((place, skip))
+        visited_places.add((place, skip))
         if view[place].startswith("-"):
             pending += [(place + 1, skip), (place + 2, skip)]
         elif _ASSIGNMENT.match(view[place]):

@@ -10,7 +10,7 @@ from django.forms.models import model_to_dict
 from toolcards import gate
 from toolcards.gate.writer import approval_rows
 from toolcards.models import Approval, Source, ToolCall, Vote
-from toolcards.models.prepared import PreparedSelect
+from toolcards.models.prepared_selects import PreparedSelect
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
