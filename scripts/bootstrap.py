@@ -23,9 +23,10 @@ PYTHONS = ["python3.13", "python3.12", "python3.11"]
 OLDEST = (3, 11)
 APT_LINE = "sudo apt install python3 python3-venv"
 
-# An older Python stops here, because it cannot parse the annotations below.
+# An older Python stops here. This file has only syntax of Python 3.6, so that such a Python gets here.
 if sys.version_info < OLDEST:
-    newer = [path for path in map(shutil.which, PYTHONS) if path]
+    # Version managers put names on the path for Pythons that they then refuse to start.
+    newer = [path for path in map(shutil.which, PYTHONS) if path and subprocess.call([path, "-c", ""], stderr=-3) == 0]
     if newer:
         os.execv(newer[0], [newer[0], *sys.argv])
     version = ".".join(map(str, sys.version_info[:2]))
@@ -59,9 +60,10 @@ def run(args: list[str]) -> int:
     """Serve, with the demo unless DEMO=0."""
     ensure("run")
     # Without HOST and PORT, the settings TOOLCARDS_HOST and TOOLCARDS_PORT count.
-    address = [
-        word for name in ("host", "port") if (value := os.environ.get(name.upper())) for word in (f"--{name}", value)
-    ]
+    address: list[str] = []
+    for name in ("HOST", "PORT"):
+        if os.environ.get(name):
+            address += [f"--{name.lower()}", os.environ[name]]
     demo = [] if os.environ.get("DEMO", "1") in ("", "0", "no", "false") else ["--demo"]
     return become(str(PYTHON), "manage.py", "serve", *address, *demo, *args)
 
@@ -350,7 +352,8 @@ def pip() -> list[str]:
     """Return the command that installs into `.venv`."""
     if ask(PYTHON, "import pip"):
         return [str(PYTHON), "-m", "pip"]
-    if python := find_shared_pip():
+    python = find_shared_pip()
+    if python:
         return [python, "-m", "pip", "--python", str(PYTHON)]
     raise SystemExit(f"pip was not found. On Debian: {APT_LINE}")
 

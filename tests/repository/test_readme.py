@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -91,3 +92,13 @@ def test_only_real_settings_are_named_in_the_pages() -> None:
     known_settings = {f"TOOLCARDS_{name.upper()}" for name in Environment.model_fields} | ours
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         assert set(re.findall(r"TOOLCARDS_[A-Z_]+[A-Z]", page.read_text())) <= known_settings, page
+
+
+@pytest.mark.parametrize("line", ["", "\nif name := 1:\n    pass\n"])
+def test_an_old_python_can_read_the_bootstrap_that_turns_it_away(line: str) -> None:
+    source = (ROOT / "scripts/bootstrap.py").read_text() + line
+    if line:
+        with pytest.raises(SyntaxError):
+            ast.parse(source, feature_version=(3, 6))
+    else:
+        ast.parse(source, feature_version=(3, 6))
