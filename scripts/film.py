@@ -44,7 +44,7 @@ def main() -> None:
     options = parser.parse_args()
     with serve_demo(options.port) as link, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
-        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        page = browser.new_page(viewport={"width": SIZE["width"], "height": SIZE["height"]}, color_scheme="light")
         page.goto(link)
         page.click("text=Sign in as")
         open_run(page, f"http://127.0.0.1:{options.port}")

@@ -45,8 +45,9 @@ def read_messages(source: str) -> Iterator[tuple[int, str]]:
     tree = ast.parse(source)
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements
-        if is_text and " " in node.value.strip():
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in statements:
+            continue
+        if " " in node.value.strip():
             yield node.lineno, node.value
 
 

@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 VENDOR = Path(__file__).resolve().parent.parent / "static" / "vendor"
 MANIFEST = VENDOR / "vendor.json"
@@ -38,7 +39,7 @@ def main() -> int:
     return check(manifest) if parser.parse_args().check else fetch(manifest)
 
 
-def check(manifest: dict) -> int:
+def check(manifest: dict[str, Any]) -> int:
     """Return 0 if exactly the listed files are there, byte for byte."""
     checksums = {file["to"]: file["sha256"] for package in manifest["packages"] for file in package["files"]}
     present = {path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*") if path.is_file() and path != MANIFEST}
@@ -55,7 +56,7 @@ def check(manifest: dict) -> int:
     return 1 if faults else 0
 
 
-def fetch(manifest: dict) -> int:
+def fetch(manifest: dict[str, Any]) -> int:
     """Write every listed file and its checksum."""
     if not shutil.which("npm"):
         print("`make vendor` needs npm. Nothing else does: the files are already here.", file=sys.stderr)
@@ -76,7 +77,7 @@ def fetch(manifest: dict) -> int:
     return 0
 
 
-def unpack(package: dict, scratch: Path) -> Path:
+def unpack(package: dict[str, Any], scratch: Path) -> Path:
     """Return the folder of a downloaded package; refuse a wrong checksum."""
     spec = f"{package['name']}@{package['version']}"
     run = ["npm", "pack", "--json", "--pack-destination", str(scratch), spec]
@@ -88,7 +89,7 @@ def unpack(package: dict, scratch: Path) -> Path:
     return scratch / "package"
 
 
-def sprite(package_folder: Path, package: dict) -> bytes:
+def sprite(package_folder: Path, package: dict[str, Any]) -> bytes:
     """Return one SVG with a symbol for every listed icon."""
     names = next(file["icons"] for file in package["files"] if "icons" in file)
     symbols = [symbol(name, (package_folder / "icons" / f"{name}.svg").read_text()) for name in sorted(names)]

@@ -22,6 +22,7 @@ BANNED = {
     "javascript: links": r"javascript:",
     "defer (hx-ws loses the race)": r"<script[^>]*\s(defer|async)|<script type=.module.[^>]*vendor",
     "unescaped text": r"\|\s*safe\b|autoescape off",
+    "attribute without quotes": r"\s[\w:-]+=[^\"'\s<>{%]*\{\{",
     "inline script": r"<script(?![^>]*\ssrc=)",
     "inline style sheet": r"<style",
 }
