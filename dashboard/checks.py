@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from ipaddress import ip_address
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
@@ -11,7 +11,7 @@ from django.core.checks import Warning as Caution
 
 from dashboard.environment import Environment
 
-LOOPBACK = ("127.", "localhost", "::1", "[::1]")
+REDIS_URLS = ("redis://", "rediss://", "unix://")
 
 
 @register(Tags.security)
@@ -53,7 +53,7 @@ def check_data_dir(app_configs: object, **kwargs: object) -> Iterable[CheckMessa
 def check_redis_url(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """Check that the Redis URL is valid."""
     url = settings.TOOLCARDS.redis_url
-    if url and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
+    if url and not url.lower().startswith(REDIS_URLS):
         yield Error(
             "TOOLCARDS_REDIS_URL is not a Redis URL.",
             hint="Use redis://127.0.0.1:6379/0, rediss://… for TLS, or unix:///path/to/socket.",
@@ -108,7 +108,7 @@ def find_bind_faults(env: Environment) -> list[CheckMessage]:
 
     `serve` refuses to start then.
     """
-    if env.host.startswith(LOOPBACK) or env.https or env.insecure_http:
+    if _is_loopback(env.host) or env.https or env.insecure_http:
         return []
     return [
         Caution(
@@ -120,3 +120,11 @@ def find_bind_faults(env: Environment) -> list[CheckMessage]:
             id="toolcards.W006",
         )
     ]
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether the host is this computer alone; other names may be any computer."""
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
