@@ -16,9 +16,20 @@ def join_errors(form: forms.Form) -> str:
 def read_json(text: str) -> Any:
     """Return the typed JSON; raises ValidationError, also for NaN and duplicate keys."""
     try:
-        return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicates)
-    except (ValueError, RecursionError) as error:
+        return json.loads(
+            text, parse_constant=_reject_constant, parse_int=_read_integer, object_pairs_hook=_reject_duplicates
+        )
+    except RecursionError:
+        raise forms.ValidationError("This JSON is nested too deeply.") from None
+    except ValueError as error:
         raise forms.ValidationError(f"This is not JSON: {error}.") from None
+
+
+def _read_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError(f"a number has {len(digits):,} digits") from None
 
 
 def _reject_constant(name: str) -> None:
@@ -33,12 +44,14 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class NamesField(forms.CharField):
-    """Names or patterns, separated by commas or line breaks."""
+    """Names or patterns, separated by commas or line breaks. `max_length` limits the typed text."""
 
-    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
-        """Return the names."""
-        text = super().to_python(value) or ""
-        return [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]
+    def clean(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
+        """Return the names of a valid text."""
+        text = super().clean(value)
+        names = [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]
+        self.validate(names)
+        return names
 
     def prepare_value(self, value: Any) -> Any:
         """Show names separated by commas."""
