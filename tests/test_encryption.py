@@ -291,23 +291,6 @@ def test_a_search_finds_words_of_arguments_and_nothing_that_is_masked(
         assert not CallFilters(q=word).matches(ToolCall.objects.get(call_id="one"))
 
 
-@pytest.mark.django_db
-def test_a_search_that_looked_long_enough_says_so_and_can_be_gone_on_with(
-    a_run: Callable[..., Run], client: Client, a_person: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dashboard.runs.filters.SEARCHED", 4)
-    monkeypatch.setattr("dashboard.runs.filters.CHUNK", 3)
-    a_run("r", *(f.InputReady(f"c{n}", "Read", {"path": "needle" if n == 2 else "hay"}, True) for n in range(10)))
-    first = CallFilters(q="needle").page(50)
-    assert (first.calls, first.searched) == ([], 4)
-    second = CallFilters(q="needle").page(50, first.more)
-    third = CallFilters(q="needle").page(50, second.more)
-    assert [call.call_id for call in second.calls + third.calls] == ["c2"] and third.more == 0
-    client.force_login(a_person("viewer"))
-    page = client.get("/calls/?q=needle").content.decode()
-    assert "4 searched so far" in page and f"before={first.more}" in page and "No call matches" not in page
-
-
 # ---------------------------------------------------------------- keys
 
 

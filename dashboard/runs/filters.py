@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qs, urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet, Value
+from django.db.models.functions import StrIndex
 
 from dashboard.cards import labels
 from toolcards.core.calls.card import KINDS, ToolCallState
@@ -15,14 +16,17 @@ from toolcards.models import Run, ToolCall, search_index
 
 SEARCHED = 20_000  # calls that one page of a search decrypts
 CHUNK = 100  # whole cards in memory at once
+MAX_VALUE = 200  # characters of one filter
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 _NAMES = {"q": "Text"}  # other filters are named as their fields
 NO_RESULT, NO_RESULT_WORD = "no-result", "No result"  # calls that ended with their run, with an unknown outcome
 
 
 def _read_query(query: str, cls: type) -> dict[str, str]:
+    """Return the fields that the query names, without NUL, which PostgreSQL refuses."""
     parameters = parse_qs(query)
-    return {field.name: parameters[field.name][0].strip()[:200] for field in fields(cls) if field.name in parameters}
+    first_values = {name: parameters[name][0] for name in (field.name for field in fields(cls)) if name in parameters}
+    return {name: value.replace("\0", "").strip()[:MAX_VALUE] for name, value in first_values.items()}
 
 
 def get_shown_state(state: str, *, soft: bool) -> str:
@@ -108,7 +112,7 @@ class CallFilters(Filters):
             exact |= {"state": ToolCallState.OUTPUT_ERROR, "soft": self.state == NO_RESULT}
         rows = ToolCall.objects.not_removed().filter(**exact)
         if self.agent:
-            rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
+            rows = rows.alias(agent_at=StrIndex("agent", Value(self.agent))).filter(agent_at__gt=0)
         if self.source:
             rows = rows.filter(run__source__name=self.source)
         if self.run:
@@ -122,8 +126,8 @@ class CallFilters(Filters):
         """
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
         if not self.q:
-            calls = list(rows[:size])
-            return CallListPage(calls, calls[-1].pk if len(calls) == size else 0)
+            calls = list(rows[: size + 1])
+            return CallListPage(calls[:size], calls[size - 1].pk if len(calls) > size else 0)
         candidates = self._list_candidates(rows, before)
         return self._search(rows, size) if candidates is None else self._search_candidates(rows, candidates, size)
 
@@ -144,8 +148,8 @@ class CallFilters(Filters):
             for call in rows.filter(pk__in=chunk):
                 if self._says(call):
                     matches.append(call)
-                    if len(matches) == size:
-                        return CallListPage(matches, call.pk)
+                    if len(matches) > size:
+                        return CallListPage(matches[:size], matches[size - 1].pk)
         cut = len(candidates) > SEARCHED
         return CallListPage(matches, candidates[SEARCHED - 1] if cut else 0, SEARCHED if cut else 0)
 
@@ -153,17 +157,17 @@ class CallFilters(Filters):
         """Read call by call, for a term that is too short for the index or in many calls."""
         matches: list[ToolCall] = []
         last = examined_count = 0
-        while examined_count < SEARCHED and len(matches) < size:
+        while examined_count < SEARCHED:
             chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined_count)])
             for call in chunk:
                 last, examined_count = call.pk, examined_count + 1
                 if self._says(call):
                     matches.append(call)
-                    if len(matches) == size:
-                        break
-            if len(chunk) < CHUNK and len(matches) < size and examined_count < SEARCHED:
+                    if len(matches) > size:
+                        return CallListPage(matches[:size], matches[size - 1].pk)
+            if len(chunk) < CHUNK and examined_count < SEARCHED:
                 return CallListPage(matches, 0)  # there are no older ones
-        return CallListPage(matches, last, examined_count if examined_count >= SEARCHED else 0)
+        return CallListPage(matches, last, examined_count)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call passes all filters but that of state."""

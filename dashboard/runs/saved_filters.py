@@ -66,7 +66,7 @@ def save_filter(request: HttpRequest) -> HttpResponse:
     page = request.POST.get("page", "")
     if page not in FILTERS:
         raise Http404("Page not found.")
-    filters = FILTERS[page].read(request.POST.get("query", "").replace("%00", ""))  # no page answers to NUL
+    filters = FILTERS[page].read(request.POST.get("query", ""))
     try:
         name = read_name(request.POST.get("name", ""))
         create_saved_filter(get_signed_in_person(request), page, name, filters)

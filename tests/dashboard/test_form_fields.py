@@ -52,7 +52,8 @@ def test_json_that_is_nested_too_deeply_is_refused_in_plain_words(text: str) -> 
 
 
 @loop_over(("text", "names"), [
-    ("", []), (None, []), (" ,\n, ", []), ("a", ["a"]), ("b, a,b", ["b", "a", "b"]), ("a b\r\nc\n\nd", ["a b", "c", "d"]),
+    ("", []), (None, []), (" ,\n, ", []), ("a", ["a"]), ("b, a,b", ["b", "a", "b"]),
+    ("a b\r\nc\n\nd", ["a b", "c", "d"]),
     ("group:lead,mcp__*", ["group:lead", "mcp__*"]), (" \u202ea ", ["\u202ea"]),
 ])  # fmt: skip
 def test_names_are_separated_by_commas_and_line_breaks(text: str | None, names: list[str]) -> None:
