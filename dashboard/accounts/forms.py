@@ -17,6 +17,19 @@ MAX_PASSWORD = 4096  # characters
 TOO_MANY_ATTEMPTS_TEXT = "Too many failed attempts. Try again in {} seconds."
 
 
+class MaximumLengthValidator:
+    """Refuses new passwords that are too long to sign in with."""
+
+    def validate(self, password: str, user: Any = None) -> None:
+        """Raise ValidationError if the password is too long."""
+        if len(password) > MAX_PASSWORD:
+            raise ValidationError(self.get_help_text(), code="password_too_long")
+
+    def get_help_text(self) -> str:
+        """Return the limit in words."""
+        return f"Your password can’t be longer than {MAX_PASSWORD:,} characters."
+
+
 class SignInForm(AuthenticationForm):
     """Name and password. Raises TooManyAttempts and Busy, which are not errors of a field."""
 
