@@ -46,23 +46,6 @@ def test_changes_in_the_django_admin_are_recorded(admin: Client, a_person: Any) 
     assert PASSWORD not in str(list(AuditRow.objects.values_list("detail", flat=True)))
 
 
-def test_the_django_admin_keeps_the_last_admin_and_grants_no_superuser_flag(admin: Client, a_person: Any) -> None:
-    me, bea = User.objects.get(username="a-admin"), a_person("viewer", "bea")
-    for changed in ({"groups": []}, {"is_active": ""}):
-        answer = admin.post(f"/admin/auth/user/{me.pk}/change/", in_admin(me, **changed))
-        assert answer.status_code == 200 and "only admin" in answer.content.decode()
-    admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, is_superuser="on"))
-    assert not User.objects.get(pk=bea.pk).is_superuser and roles.is_only_admin(me)
-    root = User.objects.create_superuser("root", password=PASSWORD)
-    roles.assign_role(User.objects.get(pk=me.pk), "viewer")
-    boss = Client()
-    boss.force_login(root)
-    assert boss.post(f"/admin/auth/user/{root.pk}/delete/", {"post": "yes"}).status_code == 403
-    chosen = {"action": "delete_selected", "_selected_action": root.pk, "post": "yes"}
-    boss.post("/admin/auth/user/", chosen)
-    assert User.objects.filter(pk=root.pk).exists()
-
-
 def test_groups_and_their_rights_are_recorded(admin: Client, a_person: Any) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     boss, right = Client(), Permission.objects.get(codename="vote")

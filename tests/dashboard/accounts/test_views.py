@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -186,24 +186,6 @@ def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss
     assert AuditRow.objects.count() == audited
 
 
-def test_no_one_is_renamed_to_look_like_another(admin: Client, boss: Client, a_person: Any) -> None:
-    bea = a_person("viewer", "bea")
-    for name in ("BOSS", "Boss", "boss"):
-        answer = admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username=name))
-        assert answer.status_code == 200 and User.objects.get(pk=bea.pk).username == "bea"
-    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username="BEA")).status_code == 302
-
-
-def test_an_admin_cannot_delete_or_rename_a_group_of_a_superuser(admin: Client, boss: Client) -> None:
-    me = User.objects.get(username="a-admin")
-    me.user_permissions.add(*Permission.objects.filter(codename__in=["delete_group", "change_group"]))
-    sre, ops = (Group.objects.create(name=name) for name in ("sre", "ops"))
-    User.objects.get(username="boss").groups.add(sre)
-    assert admin.post(f"/admin/auth/group/{sre.pk}/delete/", {"post": "yes"}).status_code == 403
-    assert admin.post(f"/admin/auth/group/{sre.pk}/change/", {"name": "other"}).status_code == 403
-    assert admin.post(f"/admin/auth/group/{ops.pk}/delete/", {"post": "yes"}).status_code == 302
-
-
 def test_a_superuser_changes_superusers(admin: Client, boss: Client) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     assert "New sign-in link" in boss.get(page_of(root)).content.decode()
@@ -242,7 +224,3 @@ def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> 
         assert answer.status_code == 401 and "recent sign-in" in answer.content.decode()
     assert "Sign in again" in tired.get("/settings/people/").content.decode()
     assert roles.get_role(User.objects.get(pk=bea.pk)) == "viewer" and User.objects.count() == 2
-    for path in ("/admin/auth/user/add/", "/admin/auth/group/add/"):
-        assert tired.get(path).status_code == 403
-    change = f"/admin/auth/user/{bea.pk}/change/"
-    assert b'name="_save"' not in tired.get(change).content and tired.post(change, {}).status_code == 403

@@ -18,12 +18,6 @@ ANSWERS = {"answer-0": "1", "answer-1": ["0", "2"], "answer-2-text": " Ada "}
 
 
 @pytest.fixture
-def ann(an_approver: Any, client: Client) -> Client:
-    client.force_login(an_approver)
-    return client
-
-
-@pytest.fixture
 def call(a_call: Any) -> ToolCall:
     result: ToolCall = a_call("approval-requested", tool="AskUserQuestion", input=INPUT)
     return result

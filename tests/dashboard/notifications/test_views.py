@@ -24,12 +24,6 @@ def _nobody_yet() -> Iterator[None]:
     subscriptions.clear_cache()
 
 
-@pytest.fixture
-def admin(a_person: Callable[..., Any], client: Client) -> Client:
-    client.force_login(a_person("admin"))
-    return client
-
-
 def test_only_admins_see_and_change_notifications(client: Client, a_person: Callable[..., Any]) -> None:
     assert client.get("/settings/notify/").status_code == 302
     client.force_login(a_person("approver"))

@@ -1,4 +1,4 @@
-"""An admin, a first policy and a denied call for the tests of the policy pages."""
+"""A first policy and a denied call for the tests of the policy pages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import shutil
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from dashboard.policy.simulation import jobs
 from tests.support.policy_pages import PUSH, SECRET
 from toolcards import gate
 from toolcards.gate import policy_draft
 from toolcards.models import PolicyVersion, ToolCall
-
-
-@pytest.fixture
-def admin(a_person: Any, client: Client) -> Client:
-    client.force_login(a_person("admin"))
-    return client
 
 
 @pytest.fixture

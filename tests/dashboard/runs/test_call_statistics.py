@@ -111,12 +111,6 @@ def test_calls_without_a_duration_are_counted_without_one(a_call: Callable[..., 
 # ---------------------------------------------------------------- pages
 
 
-@pytest.fixture
-def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
-    client.force_login(a_person("viewer", "vera"))
-    return client
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", ["/calls/tools/", "/calls/agents/"])
 def test_a_page_without_calls_says_so(viewer: Client, page: str) -> None:

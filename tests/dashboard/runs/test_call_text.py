@@ -24,12 +24,6 @@ from toolcards.models import Run, ToolCall
 HOSTILE_TEXTS = st.text(alphabet="`~\n \r\t\\<>[]!a\u202e\x1b", max_size=60)
 
 
-@pytest.fixture
-def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
-    client.force_login(a_person("viewer", "vera"))
-    return client
-
-
 def fetch(client: Client, call: ToolCall, name: str) -> str:
     answer = client.get(f"/calls/{call.run_id}-{call.ordinal}/{name}")
     assert answer.status_code == 200

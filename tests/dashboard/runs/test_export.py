@@ -21,12 +21,6 @@ pytestmark = pytest.mark.django_db
 ATTACK = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
-@pytest.fixture
-def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
-    client.force_login(a_person("viewer", "vera"))
-    return client
-
-
 def download(client: Client, call: ToolCall, name: str) -> str:
     answer: Any = client.get(f"/export/runs/{call.run_id}/{name}")
     assert answer.status_code == 200 and answer["Content-Disposition"].startswith("attachment; ")

@@ -25,12 +25,6 @@ from toolcards.models.write_guard import allow_log_writes
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
-    client.force_login(a_person("viewer", "vera"))
-    return client
-
-
 def find_labels(html: str) -> list[str]:
     return re.findall(r'class="statebar [^"]*"[^>]*aria-label="([^"]*)"', html)
 

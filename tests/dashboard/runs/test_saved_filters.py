@@ -22,12 +22,6 @@ pytestmark = pytest.mark.django_db
 HOSTILE_NAME = '"><script>alert(1)</script>\u202e'
 
 
-@pytest.fixture
-def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
-    client.force_login(a_person("viewer", "vera"))
-    return client
-
-
 def save(client: Client, name: str, query: str = "tool=bash", page: str = "calls") -> Any:
     return client.post("/filters/", {"page": page, "query": query, "name": name}, follow=True)
 

@@ -19,12 +19,6 @@ from toolcards.models import AgentKey, Source, ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def admin(a_person: Any, client: Client) -> Client:
-    client.force_login(a_person("admin"))
-    return client
-
-
 def list_done_steps(name: str) -> list[str]:
     return [step.name for step in connect.list_steps(name) if step.at]
 

@@ -27,12 +27,6 @@ from toolcards.models import AgentKey, Source
 CLIENT = Path(__file__).parents[3] / "toolcards" / "client"
 
 
-@pytest.fixture
-def admin(a_person: Any, client: Client) -> Client:
-    client.force_login(a_person("admin"))
-    return client
-
-
 @pytest.mark.django_db
 def test_a_source_says_what_we_can_do_and_when_it_was_heard(admin: Client, a_call: Any, source: Source) -> None:
     a_call("output-error")
