@@ -41,7 +41,9 @@ _COMMENTS = re.compile(r"\A" + _GAP)
 _SQL_WORDS = ("drop", "truncate", "delete", "flush")
 _MONEY = re.compile(r"amount|total|sum|price|value|cents|money|balance|usd|eur|gbp", re.I)
 _MINOR_UNITS = re.compile(r"cents|minor|pence", re.I)
-_NUMBER = re.compile(r"[-+]?\d[\d.,_ ’']*")
+_SPACES = "_ \u00a0\u2009\u202f’'"  # which separate thousands, like the points and commas
+_NUMBER = re.compile(rf"([-+]?\d[\d.,{_SPACES}]*)(e\+?\d{{1,3}})?", re.I)
+_DECIMALS = re.compile(r"(.*)([.,])(\d*)")
 
 
 class Leaf(NamedTuple):
@@ -133,13 +135,23 @@ def _read_amount(value: Any) -> float:
         number = _NUMBER.search(value[:100])
         if number is None:
             return 0.0
-        digits = re.sub(r"[ _’']|[.,](?=\d{3}(?!\d))", "", number[0].rstrip("., "))
-        value = digits.replace(",", ".")
+        value = _normalize_number(re.sub(f"[{_SPACES}]", "", number[1]).rstrip(".,")) + (number[2] or "")
     try:
         amount = abs(float(value))
     except (ValueError, OverflowError):
         return math.inf if isinstance(value, int) else 0.0
     return 0.0 if math.isnan(amount) else amount
+
+
+def _normalize_number(digits: str) -> str:
+    """Return the digits with one decimal point at most.
+
+    The last sign is the decimal point, unless it is there twice, or alone with three digits behind it.
+    """
+    parts = _DECIMALS.fullmatch(digits)
+    if parts is None or digits.count(parts[2]) > 1 or (len(parts[3]) == 3 and not re.search("[.,]", parts[1])):
+        return re.sub("[.,]", "", digits)
+    return f"{re.sub('[.,]', '', parts[1])}.{parts[3]}"
 
 
 def _normalize(place: str) -> str:
