@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from dashboard.cards import labels
@@ -13,7 +16,8 @@ from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.encryption import get_redactor
 from toolcards.models import Event, ToolCall
 
-MAX_EVENTS = 500
+MAX_EVENTS = 500  # latest ones that are decrypted; the pieces of the input are only counted
+MAX_QUOTE = 400  # characters
 
 
 @dataclass
@@ -30,32 +34,48 @@ class EventLine:
 
 
 def list_event_lines(call: ToolCall) -> list[EventLine]:
-    """Return the call's events, oldest first.
+    """Return the call's latest events, oldest first.
 
-    Consecutive deltas are one line.
+    Consecutive deltas are one line, unless only some of them changed anything.
     """
+    events = Event.objects.filter(run=call.run_id, ordinal=call.ordinal)
+    whole_events = events.but_type(f.InputDelta.type).order_by("-seq")
+    latest = list(whole_events[: MAX_EVENTS + 1])[::-1]
+    deltas = events.of_type(f.InputDelta.type).order_by("seq")
     lines: list[EventLine] = []
-    deltas: EventLine | None = None
-    for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MAX_EVENTS * 20]:
-        fact = event.readable_fact
-        if isinstance(fact, f.InputDelta):
-            if deltas is None:
-                deltas = EventLine(event.at, event.seq, "", st="stream", count=0)
-                lines.append(deltas)
-            deltas.count += 1
-            deltas.text = f"Wrote input in {deltas.count} piece{'s' * (deltas.count != 1)}"
+    if len(latest) > MAX_EVENTS:
+        del latest[0]
+        first = latest[0]
+        skipped_count = whole_events.filter(seq__lt=first.seq).count()
+        lines.append(EventLine(first.at, 0, f"{_count(skipped_count, 'earlier event')} not shown", st="off"))
+        deltas = deltas.filter(seq__gt=first.seq)
+    pieces = ((seq, at, applied, None) for seq, at, applied in deltas.values_list("seq", "at", "applied").iterator())
+    others = ((event.seq, event.at, event.applied, event) for event in latest)
+    return lines + _build_lines(heapq.merge(pieces, others, key=itemgetter(0)))
+
+
+def _build_lines(entries: Iterable[tuple[int, float, bool, Event | None]]) -> list[EventLine]:
+    """Return the lines of events in their order; deltas have no event."""
+    lines: list[EventLine] = []
+    for (is_delta, applied), series in groupby(entries, lambda entry: (entry[3] is None, entry[2])):
+        if not is_delta:
+            lines += [_build_line(event) for *_, event in series if event is not None]
             continue
-        deltas = None
-        lines.append(_build_line(event, fact))
-        if len(lines) >= MAX_EVENTS:
-            break
+        pieces = list(series)
+        seq, at, *_ = pieces[0]
+        text = f"Wrote input in {_count(len(pieces), 'piece')}"
+        lines.append(EventLine(at, seq, text, st="stream", applied=applied, count=len(pieces)))
     return lines
 
 
-def _build_line(event: Event, fact: Any) -> EventLine:
-    tell = _DESCRIBE.get(type(fact), _describe_by_type)
-    text, quote, st = tell(fact)
-    return EventLine(event.at, event.seq, text, get_redactor().text(quote)[:400], st, event.applied)
+def _build_line(event: Event) -> EventLine:
+    fact = event.readable_fact
+    text, quote, st = _DESCRIBE.get(type(fact), _describe_by_type)(fact)
+    return EventLine(event.at, event.seq, text, get_redactor().text(quote)[:MAX_QUOTE], st, event.applied)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 Description = tuple[str, str, str]
@@ -82,12 +102,28 @@ def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
     return f"{verb} by {labels.describe_actor(fact.by)}{edit_note}", fact.reason, "ok" if fact.approved else "deny"
 
 
-def _describe_closed_approval(fact: f.CallClosed) -> Description:
-    return (
-        f"Its run ended around it: {fact.how}" if fact.how != "expired" else "No one answered in time",
-        fact.reason,
-        "off",
-    )
+CLOSE_WORDS: dict[str, str] = {
+    "ok": "Its run ended", "not-executed": "Its run ended without running it", "interrupt": "Its run was interrupted",
+    "aborted": "It was stopped", "error": "Its run failed", "truncated": "No result was received",
+    "expired": "No one answered in time", "superseded": "A newer approval replaced this one",
+    "changed": "The agent sent another tool or input", "cancelled": "The question was withdrawn",
+}  # fmt: skip
+OUTCOME_WORDS: dict[str, str] = {
+    "success": "it succeeded", "failed": "it failed", "retried": "it was retried", "denied": "it was denied",
+    "interrupted": "it was interrupted",
+}  # fmt: skip
+APPROVAL_WORDS: dict[str, str] = {
+    "approved": "The approval waits for the agent again", "claimed": "The agent received the approval",
+    "succeeded": "The approved call succeeded", "failed": "The approved call failed",
+    "unknown": "The outcome of the approved call is unknown", "expired": "The approval expired unused",
+    "revoked": "The approval was revoked", "superseded": "The approval was replaced",
+}  # fmt: skip
+PERMIT_WORDS: dict[str, str] = {
+    "issued": "Permit to run issued", "claimed": "The agent claimed its permit", "void": "The permit is void",
+    "expired": "The permit expired", "revoked": "The permit was revoked", "superseded": "The permit was replaced",
+    "succeeded": "The permit was used: it succeeded", "failed": "The permit was used: it failed",
+    "unknown": "The permit was used: the outcome is unknown",
+}  # fmt: skip
 
 
 def _format_output(output: Any) -> str:
@@ -106,19 +142,29 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.PolicyDecided: _describe_decision,
     f.ApprovalRequested: _describe_approval_request,
     f.ApprovalAnswered: _describe_approval_answer,
-    f.VoteCounted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} approvals so far", "", "ask"),
+    f.VoteCounted: lambda fact: (
+        f"{labels.describe_actor(fact.by)} voted; {_count(fact.have, 'approval')} so far",
+        "",
+        "ask",
+    ),
     f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
     f.AgentPresenceChanged: lambda fact: (f"The agent {'disconnected' if fact.away else 'is back'}", "", "off"),
-    f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
+    f.ApprovalChanged: lambda fact: (APPROVAL_WORDS.get(fact.state, f"The approval is now {fact.state}"), "", "ok"),
+    f.ApprovalInputChanged: lambda fact: ("The approval now covers the changed input", "", "ask"),
+    f.PermitChanged: lambda fact: (PERMIT_WORDS.get(fact.state, f"The permit is now {fact.state}"), "", "run"),
     f.OutputPartial: lambda fact: ("Partial output received", _format_output(fact.output), "run"),
     f.OutputReady: lambda fact: ("Result received", _format_output(fact.output), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
-    f.OutcomeReported: lambda fact: (f"A later message reported that it {fact.outcome}", "", ""),
+    f.OutcomeReported: lambda fact: (
+        f"A later message reported that {OUTCOME_WORDS.get(fact.outcome, f'it is {fact.outcome}')}",
+        "",
+        "",
+    ),
     f.SnapshotReceived: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
-    f.CallClosed: _describe_closed_approval,
+    f.CallClosed: lambda fact: (CLOSE_WORDS.get(fact.how, f"It was closed: {fact.how}"), fact.reason, "off"),
     f.ManualOutcomeRecorded: lambda fact: (
-        f"{labels.describe_actor(fact.by)} looked: it {fact.outcome}",
+        f"{labels.describe_actor(fact.by)} recorded that it {fact.outcome}",
         fact.note,
         "err" if fact.outcome == "failed" else "ok",
     ),

@@ -1,40 +1,51 @@
-"""Times and durations as people read them."""
+"""Times and durations as HTML and as text: in UTC, from seconds and from the database, and nothing for what is no time."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard.cards.times import format_clock, format_duration, format_iso, render_time
+from tests.support.effort import draw
+from tests.support.tables import loop_over
 
-MORNING = datetime(2026, 11, 23, 6, 33, 9, 250_000, tzinfo=UTC)
-
-
-def test_a_time_carries_its_moment_to_the_millisecond_and_its_form() -> None:
-    assert render_time(MORNING) == (
-        '<time datetime="2026-11-23T06:33:09.250Z" data-time="clock" title="23 Nov 2026 06:33:09 UTC">06:33:09</time>'
-    )
-    assert 'data-time="age"' in render_time(MORNING, "age") and ">23 Nov 06:33<" in render_time(MORNING, "age")
-
-
-def test_a_form_cannot_leave_its_attribute() -> None:
-    assert "<b>" not in render_time(MORNING, '"><b>')
+EPOCH = 1_795_502_789.125  # 2026-11-24 06:46:29.125 UTC
+ROME = timezone(timedelta(hours=1))
+HTML = (
+    '<time datetime="2026-11-24T06:46:29.125Z" data-time="{}" title="24 Nov 2026 06:46:29 UTC">{}</time>'
+)  # fmt: skip
 
 
-def test_numbers_and_other_time_zones_are_shown_in_utc() -> None:
-    elsewhere = MORNING.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    assert render_time(MORNING.timestamp()) == render_time(elsewhere) == render_time(MORNING)
-    assert format_clock(elsewhere) == "23 Nov 06:33:09 UTC"
-    assert format_iso(elsewhere) == "2026-11-23T06:33:09Z"
+@loop_over("value", [EPOCH, datetime.fromtimestamp(EPOCH, UTC), datetime.fromtimestamp(EPOCH, ROME)])
+def test_a_time_has_its_moment_in_utc_whatever_it_comes_from(value: Any) -> None:
+    assert render_time(value) == HTML.format("clock", "06:46:29")
+    assert render_time(value, "age") == HTML.format("age", "24 Nov 06:46")
+    assert format_clock(value) == "24 Nov 06:46:29 UTC"
+    assert format_iso(value) == "2026-11-24T06:46:29Z"
 
 
-@pytest.mark.parametrize("value", [None, 0, "", "soon", 1e30, float("nan"), float("inf"), -1e30])
-def test_a_value_that_is_no_time_is_shown_as_nothing(value: object) -> None:
-    assert (render_time(value), format_clock(value), format_iso(value)) == ("", "", "")
+@loop_over("value", [None, 0, 0.0, "", "yesterday", [], float("nan"), float("inf"), -1e30, 1e18, 10**400, {"a": 1}])
+def test_what_is_no_time_is_nothing(value: Any) -> None:
+    assert render_time(value) == format_clock(value) == format_iso(value) == ""
 
 
-@pytest.mark.parametrize(
+def test_a_form_that_is_no_word_stays_inside_of_its_attribute() -> None:
+    html = str(render_time(EPOCH, '"><script>'))
+    assert "<script>" not in html and "&quot;&gt;&lt;script&gt;" in html
+
+
+@draw(100)
+@given(st.floats(-6e10, 2.5e11))
+def test_any_number_is_a_time_element_or_nothing(value: float) -> None:
+    pattern = r'(<time datetime="\d{4}-\d\d-\d\dT[\d:.]{12}Z" data-time="clock" title="[\w :]+">[\d:]{8}</time>)?'
+    assert re.fullmatch(pattern, str(render_time(value)))
+
+
+@loop_over(
     ("seconds", "text"),
     [
         (-3, "0 ms"),

@@ -232,7 +232,7 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, make
     assert "Recorded by <b>ann</b>" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
     assert "Record the outcome" not in card and "Failed, recorded by a person" in card
     story = ann.get(f"/calls/{call.public_id}/").content.decode()
-    assert "ann looked: it failed" in story
+    assert "ann recorded that it failed" in story
 
 
 def test_the_inbox_and_the_history_link_to_calls_without_a_result(
