@@ -15,12 +15,6 @@ from toolcards.models import ToolCall
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def admin(a_person: Any, client: Client) -> Client:
-    client.force_login(a_person("admin", "ada"))
-    return client
-
-
 @pytest.mark.parametrize("text", ODD_NUMBERS)
 def test_an_invalid_number_is_read_as_none(text: str) -> None:
     assert url_helpers.read_number(text) == (int(text) if text == "9" * 18 else None)

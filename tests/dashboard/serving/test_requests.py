@@ -176,9 +176,10 @@ async def test_settling_waits_for_open_requests_but_not_for_ever(monkeypatch: py
     assert not task.done()
     monkeypatch.setattr(module, "SETTLE", 60.0)
     settling = asyncio.create_task(tracker.settle())
-    await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
     assert not settling.done()
     application.leave.set()
     await asyncio.wait_for(settling, 10.0)
-    assert task.done()
+    assert task.done() and not tracker._running
     await lifespan
