@@ -1,6 +1,5 @@
 """Notification settings as pages: who may change them, secrets that are shown once, and deliveries."""
 
-# ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -50,16 +49,6 @@ def test_the_recipients_of_escalations_are_set_on_the_page_and_stay(admin: Clien
     assert Webhook.objects.get().wanted_escalations == []
     row = AuditRow.objects.get(act="notify.changed")
     assert row.details["escalated_to"] == {"was": ["group:lead", "ann"], "is": []}
-
-
-@pytest.mark.parametrize("change", [
-    {"url": "http://example.com/"}, {"url": "https://127.0.0.1/"}, {"url": "https://169.254.169.254/"}, {"url": ""}, {"url": "javascript:alert(1)"},
-    {"format": "email", "url": "", "to": "nobody"}, {"quiet_from": "22:00"}, {"quiet_from": "25:00", "quiet_to": "7:00"}, {"zone": "Mars/North"},
-    {"events": ["no.such.event"]}, {"severity": "enormous"}, {"name": ""},
-])  # fmt: skip
-def test_what_cannot_be_meant_is_refused(admin: Client, change: dict[str, Any]) -> None:
-    assert admin.post("/settings/notify/", WEBHOOK_FORM | change).status_code == 422
-    assert not Webhook.objects.exists()
 
 
 def test_settings_can_be_changed_switched_and_removed(admin: Client) -> None:
