@@ -73,7 +73,7 @@ class ImportForm(forms.Form):
         form_data = super().clean() or self.cleaned_data
         file = form_data.get("file")
         try:
-            text = file.read().decode() if file else form_data.get("document") or ""
+            text = file.read().decode("utf-8-sig") if file else form_data.get("document") or ""
         except UnicodeDecodeError:
             raise forms.ValidationError("This file is not UTF-8 text.") from None
         if not text.strip():
