@@ -96,16 +96,13 @@ def estimate_draft_impact(review: DraftReview) -> Impact | None:
     )
 
 
-def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact | None:
+def estimate_rule_impact(rule: dict[str, Any], call: ToolCall) -> Impact:
     """Return what this rule would have changed.
 
-    None for a policy with layers.
     The calls of its tool are read first. The end of the rule is left out: it is in the future, the calls are not.
     """
     active = _load_active_policy()
     document: Any = active.document or {"v": 1, "default": str(active.default), "rules": []}
-    if "layers" in document:
-        return None
     lasting = {name: value for name, value in rule.items() if name != "expires_at"}
     other_rules = [rule_ for rule_ in document.get("rules", ()) if rule_.get("id") != rule["id"]]
     more = documents.parse({**document, "rules": [*other_rules, lasting]}, version=active.version)
