@@ -46,7 +46,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class NamesField(forms.CharField):
     """Names or patterns, separated by commas or line breaks. `max_length` limits the typed text."""
 
-    def clean(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
+    def clean(self, value: Any) -> list[str]:
         """Return the names of a valid text."""
         text = super().clean(value)
         names = [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]

@@ -25,17 +25,17 @@ SAMPLES = {
 
 def list_patterns(patterns: list[Any], prefix: str = "/") -> list[tuple[str, URLPattern]]:
     """Return each pattern but those of the admin, with a sample address."""
-    found: list[tuple[str, URLPattern]] = []
+    pairs: list[tuple[str, URLPattern]] = []
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
             if pattern.app_name != admin.site.name:
-                found += list_patterns(pattern.url_patterns, prefix + str(pattern.pattern))
+                pairs += list_patterns(pattern.url_patterns, prefix + str(pattern.pattern))
             continue
         converters = pattern.pattern.converters
         samples = {name: str(SAMPLES[type(each).__name__]) for name, each in converters.items()}
         address = re.sub(r"<(?:\w+:)?(\w+)>", lambda match, samples=samples: samples[match[1]], str(pattern.pattern))
-        found.append((prefix + address, pattern))
-    return found
+        pairs.append((prefix + address, pattern))
+    return pairs
 
 
 PATTERNS = list_patterns(urls.urlpatterns)

@@ -49,9 +49,11 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
         skipped_count = whole_events.filter(seq__lt=first.seq).count()
         lines.append(EventLine(first.at, 0, f"{_count(skipped_count, 'earlier event')} not shown", st="off"))
         deltas = deltas.filter(seq__gt=first.seq)
-    pieces = ((seq, at, applied, None) for seq, at, applied in deltas.values_list("seq", "at", "applied").iterator())
-    others = ((event.seq, event.at, event.applied, event) for event in latest)
-    return lines + _build_lines(heapq.merge(pieces, others, key=itemgetter(0)))
+    pieces = (
+        (seq, when, applied, None) for seq, when, applied in deltas.values_list("seq", "at", "applied").iterator()
+    )
+    events_but_deltas = ((event.seq, event.at, event.applied, event) for event in latest)
+    return lines + _build_lines(heapq.merge(pieces, events_but_deltas, key=itemgetter(0)))
 
 
 def _build_lines(entries: Iterable[tuple[int, float, bool, Event | None]]) -> list[EventLine]:
@@ -62,9 +64,9 @@ def _build_lines(entries: Iterable[tuple[int, float, bool, Event | None]]) -> li
             lines += [_build_line(event) for *_, event in series if event is not None]
             continue
         pieces = list(series)
-        seq, at, *_ = pieces[0]
+        seq, when, *_ = pieces[0]
         text = f"Wrote input in {_count(len(pieces), 'piece')}"
-        lines.append(EventLine(at, seq, text, st="stream", applied=applied, count=len(pieces)))
+        lines.append(EventLine(when, seq, text, st="stream", applied=applied, count=len(pieces)))
     return lines
 
 

@@ -54,10 +54,10 @@ def test_a_part_says_what_goes_where() -> None:
 
 def test_a_call_is_placed_or_renewed_only_where_it_is() -> None:
     call = call_of(a_card(ToolCallState.OUTPUT_AVAILABLE))
-    placed, renewed = place_card(call), place_card(call, known_only=True)
-    assert placed.startswith('<hx-partial hx-target="#board" hx-swap="place"><') and "<article" in placed
-    assert renewed == placed.replace('hx-swap="place"', 'hx-swap="renew"')
-    assert place_card(call, CardForm.LISTED) != placed
+    part, renewal = place_card(call), place_card(call, known_only=True)
+    assert part.startswith('<hx-partial hx-target="#board" hx-swap="place"><') and "<article" in part
+    assert renewal == part.replace('hx-swap="place"', 'hx-swap="renew"')
+    assert place_card(call, CardForm.LISTED) != part
 
 
 def test_a_call_that_was_removed_takes_its_place_away_everywhere() -> None:

@@ -50,12 +50,12 @@ def test_nothing_is_no_document() -> None:
     )
 
 
-@loop_over(("typed", "args"), [
+@loop_over(("text", "args"), [
     ("", {}), (" \n", {}), ("{}", {}), ('{"command": "git push"}', {"command": "git push"}), ("[1]", [1]),
     ("null", None), ('"text"', "text"), ("7", 7),
 ])  # fmt: skip
-def test_the_arguments_of_a_tried_call_are_any_json_and_none_are_an_object(typed: str, args: Any) -> None:
-    form = TryForm({"tool": "Bash", "args": typed, "agent": "main, reviewer"})
+def test_the_arguments_of_a_tried_call_are_any_json_and_none_are_an_object(text: str, args: Any) -> None:
+    form = TryForm({"tool": "Bash", "args": text, "agent": "main, reviewer"})
     assert form.is_valid(), form.errors
     assert form.cleaned_data["args"] == args and form.cleaned_data["agent"] == ["main", "reviewer"]
 

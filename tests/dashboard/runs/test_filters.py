@@ -151,11 +151,11 @@ def test_runs_match_all_filters_newest_first(a_run: Callable[..., Run]) -> None:
     a_run("one", f.RunEnded(outcome="finished"))
     a_run("two")
     a_run("three")
-    found = {
+    names = {
         query: [run.name for run in RunFilters.read(query).rows()]
         for query in ("", "status=running", "status=finished", "agent=bot", "agent=bo", "source=x", "status=error")
     }
-    assert found == {
+    assert names == {
         "": ["three", "two", "one"], "status=running": ["three", "two"], "status=finished": ["one"],
         "agent=bot": ["three", "two", "one"], "agent=bo": [], "source=x": [], "status=error": [],
     }  # fmt: skip

@@ -26,7 +26,7 @@ async def receive() -> Message:
     return {"type": "http.disconnect"}
 
 
-class Sent(list[Message]):
+class Answer(list[Message]):
     """The messages of an answer."""
 
     async def __call__(self, message: Message) -> None:
@@ -58,21 +58,21 @@ class Application:
         await self.leave.wait()
 
 
-async def open_request(server: Any, scope: Message) -> tuple[asyncio.Task[None], Sent]:
-    sent = Sent()
-    task = asyncio.create_task(server(scope, receive, sent))
+async def open_request(server: Any, scope: Message) -> tuple[asyncio.Task[None], Answer]:
+    answer = Answer()
+    task = asyncio.create_task(server(scope, receive, answer))
     await asyncio.sleep(0)  # it begins
-    return task, sent
+    return task, answer
 
 
 async def test_an_address_has_so_many_unknown_requests_and_others_are_not_affected() -> None:
     application = Application()
     counter = PeerCounter(application, 2)
     tasks = [(await open_request(counter, build_scope()))[0] for _ in range(2)]
-    refused, sent = await open_request(counter, build_scope())
-    await refused
-    assert sent.status == 429 and sent.headers["retry-after"] == str(RETRY_AFTER)
-    assert json.loads(sent.body)["error"]["code"] == "slow_down"
+    extra, answer = await open_request(counter, build_scope())
+    await extra
+    assert answer.status == 429 and answer.headers["retry-after"] == str(RETRY_AFTER)
+    assert json.loads(answer.body)["error"]["code"] == "slow_down"
     other, _ = await open_request(counter, build_scope(client="10.0.0.2"))
     assert len(application.scopes) == 3
     application.leave.set()
@@ -89,79 +89,79 @@ async def test_a_request_that_fails_is_not_counted_any_more() -> None:
     counter = PeerCounter(fail, 1)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
-            await counter(build_scope(), receive, Sent())
+            await counter(build_scope(), receive, Answer())
     assert len(counter.crowd) == 0
 
 
 async def test_a_known_peer_makes_room_and_a_peer_without_an_address_is_one() -> None:
     application = Application()
     counter = PeerCounter(application, 1)
-    known, _ = await open_request(counter, build_scope(client=None))
+    first, _ = await open_request(counter, build_scope(client=None))
     (peer,) = application.scopes[0][LINE]
-    refused, sent = await open_request(counter, build_scope(client=None))
-    await refused
-    assert sent.status == 429
+    extra, answer = await open_request(counter, build_scope(client=None))
+    await extra
+    assert answer.status == 429
     peer.admit()
     admitted, _ = await open_request(counter, build_scope(client=None))
     assert len(application.scopes) == 2
     application.leave.set()
-    await asyncio.gather(known, admitted)
+    await asyncio.gather(first, admitted)
 
 
 async def test_a_peer_that_the_server_counts_is_not_counted_twice() -> None:
     application = Application()
     application.leave.set()
     counter = PeerCounter(application, 0)
-    counted, proxied = Peer(is_counted=True), Peer()
-    await counter(build_scope(**{LINE: (counted,)}), receive, Sent())
-    await counter(build_scope(kind="lifespan"), receive, Sent())
-    assert [scope.get(LINE) for scope in application.scopes] == [(counted,), None]
-    sent = Sent()
-    await counter(build_scope(**{LINE: (proxied,)}), receive, sent)
-    assert sent.status == 429 and len(application.scopes) == 2
+    direct_peer, proxy_peer = Peer(is_counted=True), Peer()
+    await counter(build_scope(**{LINE: (direct_peer,)}), receive, Answer())
+    await counter(build_scope(kind="lifespan"), receive, Answer())
+    assert [scope.get(LINE) for scope in application.scopes] == [(direct_peer,), None]
+    answer = Answer()
+    await counter(build_scope(**{LINE: (proxy_peer,)}), receive, answer)
+    assert answer.status == 429 and len(application.scopes) == 2
     roomy = PeerCounter(application, 1)
-    await roomy(build_scope(**{LINE: (proxied,)}), receive, Sent())
-    assert application.scopes[2][LINE][0] is proxied and len(application.scopes[2][LINE]) == 2
+    await roomy(build_scope(**{LINE: (proxy_peer,)}), receive, Answer())
+    assert application.scopes[2][LINE][0] is proxy_peer and len(application.scopes[2][LINE]) == 2
 
 
 async def test_a_page_is_refused_as_a_page_and_a_socket_before_it_opens() -> None:
     counter = PeerCounter(Application(), 0)
-    sent = Sent()
-    await counter(build_scope("/runs/"), receive, sent)
-    assert sent.status == 429 and sent.headers["content-type"].startswith("text/html")
-    assert "content-security-policy" in sent.headers and sent.headers["retry-after"] == str(RETRY_AFTER)
-    sent = Sent()
-    await counter(build_scope("/ws/me/", "websocket"), receive, sent)
-    assert sent == [{"type": "websocket.close", "code": 4429}]
+    answer = Answer()
+    await counter(build_scope("/runs/"), receive, answer)
+    assert answer.status == 429 and answer.headers["content-type"].startswith("text/html")
+    assert "content-security-policy" in answer.headers and answer.headers["retry-after"] == str(RETRY_AFTER)
+    answer = Answer()
+    await counter(build_scope("/ws/me/", "websocket"), receive, answer)
+    assert answer == [{"type": "websocket.close", "code": 4429}]
 
 
 async def test_requests_that_a_shutdown_interrupts_are_answered_once() -> None:
-    begun, silent = Application(begins=True), Application()
-    for application in (begun, silent):
-        task, sent = await open_request(RequestTracker(application), build_scope())
+    talkative, silent = Application(begins=True), Application()
+    for application in (talkative, silent):
+        task, answer = await open_request(RequestTracker(application), build_scope())
         shutdown.begin()
         task.cancel()
         await task
-        if application is begun:
-            assert [message["type"] for message in sent] == ["http.response.start"]
+        if application is talkative:
+            assert [message["type"] for message in answer] == ["http.response.start"]
         else:
-            assert sent.status == 503 and json.loads(sent.body)["error"]["code"] == "restarting"
+            assert answer.status == 503 and json.loads(answer.body)["error"]["code"] == "restarting"
 
 
 async def test_a_socket_that_a_shutdown_interrupts_ends_without_an_answer() -> None:
-    task, sent = await open_request(RequestTracker(Application()), build_scope("/ws/me/", "websocket"))
+    task, answer = await open_request(RequestTracker(Application()), build_scope("/ws/me/", "websocket"))
     shutdown.begin()
     task.cancel()
     await task
-    assert sent == []
+    assert answer == []
 
 
 async def test_a_request_that_is_canceled_without_a_shutdown_stays_canceled() -> None:
-    task, sent = await open_request(RequestTracker(Application()), build_scope())
+    task, answer = await open_request(RequestTracker(Application()), build_scope())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert sent == []
+    assert answer == []
 
 
 async def test_settling_waits_for_open_requests_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,11 +175,11 @@ async def test_settling_waits_for_open_requests_but_not_for_ever(monkeypatch: py
     await tracker.settle()
     assert not task.done()
     monkeypatch.setattr(module, "SETTLE", 60.0)
-    settling = asyncio.create_task(tracker.settle())
+    wait = asyncio.create_task(tracker.settle())
     for _ in range(10):
         await asyncio.sleep(0)
-    assert not settling.done()
+    assert not wait.done()
     application.leave.set()
-    await asyncio.wait_for(settling, 10.0)
+    await asyncio.wait_for(wait, 10.0)
     assert task.done() and not tracker._running
     await lifespan

@@ -44,6 +44,6 @@ def test_what_is_no_key_is_refused_at_its_field(change: dict[str, Any], fields: 
 
 
 def test_reading_every_source_is_offered_and_not_chosen() -> None:
-    offered = {value for value, _ in KeyForm().fields["scopes"].choices}  # type: ignore[attr-defined]
-    assert offered == set(EVERY_SCOPE) and READ_ALL in offered
+    choices = {value for value, _ in KeyForm().fields["scopes"].choices}  # type: ignore[attr-defined]
+    assert choices == set(EVERY_SCOPE) and READ_ALL in choices
     assert set(KeyForm().fields["scopes"].initial) == set(SCOPES) and READ_ALL not in SCOPES

@@ -58,7 +58,7 @@ def test_a_digest_is_short_and_a_change_has_an_arrow(value: Any, html: str) -> N
 
 
 @loop_over(("value", "text"), [(None, ""), ("", ""), (0, "0 ms"), ("1.5", "1.5 s"), (190, "3 min 10 s")])
-def test_seconds_are_a_duration_and_nothing_is_none(value: Any, text: str) -> None:
+def test_seconds_are_a_duration_and_no_value_is_no_text(value: Any, text: str) -> None:
     assert seconds(value) == text
 
 
@@ -125,8 +125,8 @@ def test_questions_are_shown_until_they_are_answered() -> None:
     ask = Card("c", tool=CardTool("AskUserQuestion"), input={"questions": [QUESTION]}, has_input=True)
     source = "{% for question in card|questions %}{{ question.text }};{% endfor %}"
     assert render(source, card=ask) == "Which &lt;color&gt;?;"
-    answered = ask.replace(approval=CardApproval(edited={"answers": {}}, has_edited=True))
-    assert render(source, card=answered) == "" and render(source, card=ask.replace(approval=CardApproval())) != ""
+    with_answer = ask.replace(approval=CardApproval(edited={"answers": {}}, has_edited=True))
+    assert render(source, card=with_answer) == "" and render(source, card=ask.replace(approval=CardApproval())) != ""
 
 
 def test_a_form_has_its_message_until_it_is_filled_in() -> None:

@@ -42,7 +42,7 @@ def test_an_input_of_too_many_values_is_not_complete() -> None:
     assert list_leaves(nested) == ([Leaf("", "", "end")], True) and list_leaves([nested]) == ([], False)
 
 
-WRITTEN: list[tuple[set[Hint], list[str]]] = [
+PLACES: list[tuple[set[Hint], list[str]]] = [
     ({SYSTEM_FILES}, [
         "/", "/*", "/etc", "/etc/passwd", "//etc//passwd", "/tmp/../etc/passwd", "file:///etc/hosts", " /usr/bin/a ",
         "/lib64/a", "/System/a", "/dev/sda", "/proc/1/mem", "~", "~/", "/home", "/root/*", "$HOME", "${HOME}/*", "C:\\",
@@ -60,7 +60,7 @@ WRITTEN: list[tuple[set[Hint], list[str]]] = [
 ]  # fmt: skip
 
 
-@loop_over(("place", "expected"), [(place, hints) for hints, places in WRITTEN for place in places])
+@loop_over(("place", "expected"), [(place, hints) for hints, places in PLACES for place in places])
 def test_a_written_place_is_of_the_system_of_access_or_of_neither(place: str, expected: set[Hint]) -> None:
     assert set(find_written_hints(place)) == expected
 

@@ -66,8 +66,8 @@ def test_a_group_has_a_few_examples_without_secrets_or_removed_calls(a_run: Call
     calls = list(ToolCall.objects.order_by("ordinal"))
     assert [call.removed for call in calls[:2]] == [True, False]
     pks = [call.pk for call in calls]
-    opened, closed = ReversedAnswers(2, [pks[1], 10**9]), ReversedAnswers(1, [pks[2]])
-    result = build_impact(SimulationResult(groups=[group(9, *pks)], opened=opened, closed=closed))
+    reversals = {"opened": ReversedAnswers(2, [pks[1], 10**9]), "closed": ReversedAnswers(1, [pks[2]])}
+    result = build_impact(SimulationResult(groups=[group(9, *pks)], **reversals))
     (shape,) = result.shapes
     assert [example.public_id for example in shape.examples] == [call.public_id for call in calls[1:EXAMPLES]]
     assert shape.more == 9 - (EXAMPLES - 1)
