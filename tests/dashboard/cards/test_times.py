@@ -1,4 +1,4 @@
-"""Times and durations as HTML and as text: in UTC, from seconds and from the database, and nothing for what is no time."""
+"""Times and durations as HTML and as text: in UTC, from any source, and nothing for what is no time."""
 
 from __future__ import annotations
 
