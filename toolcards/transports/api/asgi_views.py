@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import DisallowedHost, SynchronousOnlyOperation
+from django.core.exceptions import DisallowedHost, SynchronousOnlyOperation, TooManyFieldsSent
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse, parse_cookie
 from django.views.decorators.csrf import csrf_exempt
@@ -37,6 +37,7 @@ from toolcards.transports.api.asgi_messages import (
     build_error_response,
     build_response,
     decode_path_part,
+    parse_parameters,
     read_body,
     respond,
     respond_early,
@@ -139,9 +140,10 @@ class DirectView:
             watch.stop()
 
     async def _check(self, request: MachineRequest) -> None:
-        """Check host, method and key from the head of the request; raises Problem."""
+        """Check host, query, method and key from the head of the request; raises Problem."""
         try:
             request.check_host()
+            request.check_query()
             await self.view.check_head(request)
         except Problem:
             raise
@@ -278,3 +280,13 @@ class MachineRequest:
                 ASGIRequest(self.scope, BytesIO()).get_host()  # also knows requests without a host
             except DisallowedHost:
                 raise Problem(400, "bad_host", "This host name is not served here.") from None
+
+    def check_query(self) -> None:
+        """Raise Problem 400 unless the query is UTF-8 and has at most a thousand parameters."""
+        query = self.scope.get("query_string", b"")
+        if query:
+            parse_parameters(query)
+            try:
+                self.GET  # noqa: B018 - parsed here, kept for the view
+            except TooManyFieldsSent:
+                raise Problem(400, "bad_query", "The query has too many parameters.") from None
