@@ -7,19 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.support.audit_trail import committed, restarted
-from toolcards.audit import anchor
-from toolcards.audit.trail import Act, write_acts
+from tests.support.audit_trail import write_five_acts
 
 
 @pytest.fixture
 def five() -> None:
-    """Five rows, and the anchor at the fifth; the process has started again since."""
-    for number in range(5):
-        write_acts(Act(f"act {number}"))
-    committed()
-    anchor.write()
-    restarted()
+    write_five_acts()
 
 
 @pytest.fixture

@@ -298,25 +298,6 @@ def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -
     assert 'data-finding="behind"' in signed_in.get("/settings/audit/").content.decode()
 
 
-def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
-    subscriptions.clear_cache()
-    Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
-    verification.verify_and_store()
-    assert scheduler.verify_if_due() is None and "audit" not in caplog.text
-    anchor.get_path().unlink()
-    finding = scheduler.verify_if_due()
-    assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
-    assert scheduler.verify_if_due() is None
-    scheduler.source_alerts.write_audit_alert(finding)
-    delivery = Delivery.objects.get()
-    assert (delivery.event, delivery.severity, delivery.decoded_payload["url"]) == (
-        "audit.broken",
-        "critical",
-        "/settings/audit/",
-    )
-    subscriptions.clear_cache()
-
-
 def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: None) -> None:
     write_acts(Act("six"))
     assert anchor.read().seq == 5 and verification.check_end().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]

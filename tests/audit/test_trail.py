@@ -298,17 +298,6 @@ def test_the_page_shows_when_the_trail_was_verified_and_the_result(
     assert 'data-verified="no"' in page and "row 3 is not valid: it was changed" in page
 
 
-def test_the_clock_verifies_once_an_hour_and_complains(
-    five: None, never_verified: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert scheduler.verify_if_due() and verifying.get_last_result()
-    assert scheduler.verify_if_due() is None
-    sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
-    result = scheduler.verify_if_due(time.time() + scheduler.VERIFICATION_SECONDS + 1)
-    assert result and result.fault and "row 2 is missing" in caplog.text
-    assert verifying.get_last_result() and verifying.get_last_result().finding == result
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"at": "x", "finding": {}}', '{"at": 1, "finding": {"seq": 1}}'])
 def test_an_unreadable_result_does_not_count(never_verified: None, text: str) -> None:
     verifying.get_path().write_text(text)

@@ -6,6 +6,7 @@ from django.db import connection
 
 from toolcards.audit import anchor
 from toolcards.audit.rows import AuditHead, AuditRow
+from toolcards.audit.trail import Act, write_acts
 
 
 def sql(*statements: str) -> None:
@@ -32,6 +33,15 @@ def committed() -> None:
     """What `on_commit` does, which never comes in a test's transaction."""
     head = AuditHead.objects.get(pk=1)
     anchor.note_end(head.seq, head.hash)
+
+
+def write_five_acts() -> None:
+    """Five rows, and the anchor at the fifth; the process has started again since."""
+    for number in range(5):
+        write_acts(Act(f"act {number}"))
+    committed()
+    anchor.write()
+    restarted()
 
 
 def acts() -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -62,8 +63,9 @@ def describe_destination(name: str) -> str:
     """
     if not name.startswith(("https://", "http://")):
         return name
-    host = name.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    return f"{name.partition('://')[0]}://{host}/…"
+    scheme, _, address = name.partition("://")
+    host = re.split(r"[/?#\\]", address)[0].rpartition("@")[2]
+    return f"{scheme}://{host}/…"
 
 
 def _read_anchor(now: float) -> Anchor | None:
@@ -90,8 +92,8 @@ def _is_due(place: Destination, current: Anchor, now: float, all_of_it: bool) ->
 
 def _try_send(name: str, place: Destination, current: Anchor, now: float) -> bool:
     try:
-        _send(name, anchor.serialize_anchor(current), f"anchor_{current.line}_{current.number}")
-    except (OSError, webhooks.UnsafeUrl, webhooks.NotDelivered) as error:
+        _send(name, anchor.serialize_anchor(current), f"anchor_{current.line}_{current.number}", again=bool(place.trouble))
+    except (OSError, ValueError, webhooks.NotDelivered) as error:  # ValueError: an unsafe URL, a closed output
         place.trouble, place.not_before = str(error), now + RETRY_SECONDS
         log.warning("audit: %s did not accept a copy of the anchor: %s", describe_destination(name), error)
         return False
@@ -99,15 +101,19 @@ def _try_send(name: str, place: Destination, current: Anchor, now: float) -> boo
     return True
 
 
-def _send(name: str, line: str, event_id: str) -> None:
-    if name == "stdout":
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    elif name.startswith(("https://", "http://")):
+def _send(name: str, line: str, event_id: str, *, again: bool) -> None:
+    """Send one line; `again`: the last try failed, perhaps in the middle of its line."""
+    if name.startswith(("https://", "http://")):
         digest = hashlib.sha256(line.encode()).hexdigest()[:16]
         headers = {"Content-Type": "application/json", "webhook-id": f"{event_id}_{digest}"}
         webhooks.post(name, line.encode(), headers)
-    else:
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(handle, "a") as file:
-            file.write(line + "\n")
+        return
+    text = f"\n{line}\n" if again else f"{line}\n"
+    if name == "stdout":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    # Not blocking, because a pipe may have no reader.
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
+    with os.fdopen(handle, "a") as file:
+        file.write(text)
