@@ -73,7 +73,9 @@ def run_hook(words: list[str], event: str = "PreToolUse") -> str:
             output = json.loads(process.stdout)
         except (OSError, subprocess.SubprocessError, ValueError):
             return ""
-    specific = output.get("hookSpecificOutput", output)
+    specific = output.get("hookSpecificOutput", output) if isinstance(output, dict) else output
+    if not isinstance(specific, dict):
+        return ""
     decisions = {specific.get(name) for name in ("permissionDecision", "decision", "permission")}
     denies = bool(decisions & {"deny", "block"}) or specific.get("cancel") is True
     reasons = (specific.get(name) for name in ("permissionDecisionReason", "reason", "agent_message", "errorMessage"))
@@ -95,14 +97,17 @@ def run_mcp() -> str:
                 timer = threading.Timer(TIMEOUT, process.kill)
                 timer.start()
                 assert process.stdin is not None and process.stdout is not None
-                process.stdin.write(json.dumps(call) + "\n")
-                process.stdin.flush()
-                result = json.loads(process.stdout.readline())["result"]
-                process.stdin.close()
-                timer.cancel()
-        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+                try:
+                    process.stdin.write(json.dumps(call) + "\n")
+                    process.stdin.flush()
+                    result = json.loads(process.stdout.readline())["result"]
+                    denial = str(result["content"][0]["text"]) if result.get("isError") is True else ""
+                    process.stdin.close()
+                finally:
+                    timer.cancel()
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError):
             return ""
-    return str(result["content"][0]["text"]) if result.get("isError") is True else ""
+    return denial
 
 
 def _run_program(command: list[str], folder: Path) -> str:

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from toolcards.connect.base import TAG, Change, Target, Unreadable, find_command, read
 
@@ -91,8 +90,10 @@ def remove_hooks(settings: Settings) -> Settings:
 
 def find_hooks(settings: Settings, event: str) -> list[Settings]:
     """Return our hooks for this event."""
-    entries = settings.get("hooks", {}).get(event, [])
-    return [hook for entry in entries for hook in entry.get("hooks", []) if _is_ours(hook)]
+    hooks = settings.get("hooks")
+    entries = hooks.get(event) if isinstance(hooks, dict) else None
+    return [hook for entry in _as_list(entries) if isinstance(entry, dict)
+            for hook in _as_list(entry.get("hooks")) if _is_ours(hook)]  # fmt: skip
 
 
 def get_object(settings: Settings, name: str, path: Path) -> Settings:
@@ -113,6 +114,11 @@ def is_same(before: Settings, after: Settings) -> bool:
     return bool(_with_sorted_hooks(before) == _with_sorted_hooks(after))
 
 
+def _as_list(value: Any) -> list[Any]:
+    """Return a list, and an empty one for what people wrote instead."""
+    return value if isinstance(value, list) else []
+
+
 def _drop_our_hooks(entries: Any) -> Any:
     if not isinstance(entries, list):
         return entries
@@ -130,7 +136,7 @@ def _is_ours(hook: Any) -> bool:
     if not isinstance(hook, dict):
         return False
     url, line = str(hook.get("url", "")), str(hook.get("command", ""))
-    return f"by={TAG}" in urlsplit(url).query or f" --by {TAG}" in line
+    return f"by={TAG}" in url.partition("#")[0].partition("?")[2] or f" --by {TAG}" in line
 
 
 def _with_sorted_hooks(settings: Settings) -> Any:

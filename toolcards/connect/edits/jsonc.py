@@ -49,13 +49,13 @@ def _find_objects(text: str, name: str) -> tuple[int, int]:
     for lexeme, end in iterate_tokens(text):
         if not top and lexeme != "{":
             raise NotJsonc("it is not an object")
+        is_member = depth == 1 and key == name and previous == ":"
+        if is_member and (lexeme != "{" or inner_start):
+            raise NotJsonc(f"{name} is not an object, or occurs twice")
         if lexeme in "{[":
             depth += 1
             top = top or end
-            if depth == 2 and key == name and previous == ":":
-                if lexeme != "{" or inner_start:
-                    raise NotJsonc(f"{name} is not an object, or occurs twice")
-                inner_start = end
+            inner_start = end if is_member else inner_start
         elif lexeme in "}]":
             depth -= 1
         elif depth == 1 and lexeme[0] == '"' and previous in "{,":
@@ -136,7 +136,7 @@ def _parse_from(lexeme: str, end: int, tokens: Iterator[tuple[str, int]]) -> Jso
     if lexeme == "{":
         span.members = {}
         for name, position in _iterate_parts(tokens, span, "}"):
-            key = json.loads(name) if name[0] == '"' else None
+            key = _parse_scalar(name, position)
             if not isinstance(key, str) or key in span.members or _next(tokens)[0] != ":":
                 raise NotJsonc(f"a name is missing or occurs twice at character {position}")
             span.members[key] = _parse_value(tokens)
@@ -145,11 +145,15 @@ def _parse_from(lexeme: str, end: int, tokens: Iterator[tuple[str, int]]) -> Jso
         for first, position in _iterate_parts(tokens, span, "]"):
             span.items.append(_parse_from(first, position, tokens))
     else:
-        try:
-            span.value = json.loads(lexeme)
-        except ValueError as error:
-            raise NotJsonc(f"{lexeme} at character {span.start}") from error
+        span.value = _parse_scalar(lexeme, end)
     return span
+
+
+def _parse_scalar(lexeme: str, end: int) -> Any:
+    try:
+        return json.loads(lexeme)
+    except ValueError as error:
+        raise NotJsonc(f"{lexeme} at character {end - len(lexeme)}") from error
 
 
 def _iterate_parts(tokens: Iterator[tuple[str, int]], span: JsonSpan, closing: str) -> Iterator[tuple[str, int]]:

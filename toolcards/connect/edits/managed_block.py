@@ -17,7 +17,12 @@ def read_block(text: str, name: str, comment: str = "#") -> str:
 
 def remove_block(text: str, name: str, comment: str = "#") -> str:
     """Return the text without the named block."""
-    return _block_pattern(name, comment).sub(lambda match: "" if match["no_newline"] else match["before"], text)
+
+    def keep_newline(match: re.Match[str]) -> str:
+        # The line above gets its end back as soon as anything follows the block.
+        return "" if match["no_newline"] and match.end() == len(text) else match["before"]
+
+    return _block_pattern(name, comment).sub(keep_newline, text)
 
 
 def append_block(text: str, lines: str, name: str, comment: str = "#") -> str:
