@@ -121,9 +121,18 @@ def _read_manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
             content: dict[str, Any] = json.loads(source.read(_PIECE))
         if content["format"] > FORMAT:
             raise BackupError(f"{path} was made by Toolcards {content['version']}. Install that version to restore it.")
-        return Manifest(**content)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return _check_types(Manifest(**content))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BackupError(f"{path} is not a backup of Toolcards: its manifest cannot be read.") from error
+
+
+def _check_types(manifest: Manifest) -> Manifest:
+    """Return the manifest; raises TypeError."""
+    names = [manifest.version, manifest.store, manifest.key, *manifest.migrations, *manifest.parts.values()]
+    has_time = isinstance(manifest.made_at, (int, float)) and 0 <= manifest.made_at < 1e11
+    if not has_time or not isinstance(manifest.migrations, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("a field has another type")
+    return manifest
 
 
 @contextmanager

@@ -51,9 +51,13 @@ def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = Fal
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as scratch:
             source = Path(scratch) / archive.DATABASE
             archive.unpack(path, archive.DATABASE, source)
-            _take_key(path, manifest, Path(scratch), folder, with_key=with_key)
-            before = _read_anchor(path, manifest, Path(scratch))
-            old_database = store.replace(source, make)
+            key = _read_key(path, Path(scratch), with_key=with_key)
+            with _use_key(key):
+                _check_key(path, manifest)
+                before = _read_anchor(path, manifest, Path(scratch))
+            old_database = store.replace(source, make)  # a backup of the old database belongs to the old key
+            if key:
+                _put_key(key, Path(scratch), folder)
         call_command("migrate", interactive=False, verbosity=0)
         fault = _record_restore(manifest, before, actor=actor)
         return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
@@ -92,17 +96,31 @@ def _check_compatible(manifest: Manifest, store: stores.Store, path: Path, *, fo
         raise BackupError("A database already exists. --force replaces it and keeps the old one.")
 
 
-def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, with_key: bool) -> None:
-    """Use the backup's key if `with_key`; refuse a backup whose key is missing."""
-    if with_key:
-        if settings.TOOLCARDS.secret_key:
-            raise BackupError("TOOLCARDS_SECRET_KEY is set, so a key in the backup would not be used. Unset it first.")
-        archive.unpack(path, archive.KEY, scratch / archive.KEY)
-        target = folder / "secret_key"
-        if target.exists() and target.read_bytes() != (scratch / archive.KEY).read_bytes():
-            target.replace(target.with_name("secret_key.before-restore"))
-        (scratch / archive.KEY).replace(target)
-        settings.SECRET_KEY = target.read_text().strip()
+def _read_key(path: Path, scratch: Path, *, with_key: bool) -> str:
+    """Return the backup's key if `with_key`, else ""."""
+    if not with_key:
+        return ""
+    if settings.TOOLCARDS.secret_key:
+        raise BackupError("TOOLCARDS_SECRET_KEY is set, so a key in the backup would not be used. Unset it first.")
+    archive.unpack(path, archive.KEY, scratch / archive.KEY)
+    try:
+        return (scratch / archive.KEY).read_text().strip()
+    except UnicodeDecodeError as error:
+        raise BackupError(f"{path} is damaged: its key is not text.") from error
+
+
+@contextmanager
+def _use_key(key: str) -> Iterator[None]:
+    """Use this key instead of the server's own for a moment; "" for its own."""
+    own_key = settings.SECRET_KEY
+    settings.SECRET_KEY = key or own_key
+    try:
+        yield
+    finally:
+        settings.SECRET_KEY = own_key
+
+
+def _check_key(path: Path, manifest: Manifest) -> None:
     if manifest.key not in list_key_ids():
         hint = (
             "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to that key."
@@ -110,6 +128,15 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
         raise BackupError(
             f"The secret key that {path} was made with is missing. Without it, encrypted data cannot be read. {hint}"
         )
+
+
+def _put_key(key: str, scratch: Path, folder: Path) -> None:
+    """Put the key into its file from now on; another key that is there is kept."""
+    target = folder / "secret_key"
+    if target.exists() and target.read_bytes().strip() != key.encode():
+        target.replace(target.with_name(f"secret_key.before-restore-{stores.format_stamp()}"))
+    (scratch / archive.KEY).replace(target)
+    settings.SECRET_KEY = key
 
 
 def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:

@@ -79,7 +79,7 @@ class Sqlite:
     def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
         """Rename the old files and put the source in their place."""
         connections.close_all()
-        new_path = self.path.with_name(f"{self.path.name}.before-restore-{_format_stamp()}") if self.exists() else None
+        new_path = self.path.with_name(f"{self.path.name}.before-restore-{format_stamp()}") if self.exists() else None
         for ending in ("-wal", "-shm", ""):  # the newest commits are in the first
             old = self.path.with_name(self.path.name + ending)
             if new_path is not None and old.exists():
@@ -119,7 +119,7 @@ class Postgres:
         """Back up the old tables, then replace them in one transaction."""
         old_database = ""
         if self.exists():
-            old_database = str(back_up(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
+            old_database = str(back_up(_get_data_dir() / f"before-restore-{format_stamp()}.tar"))
         self._remove_newer(source)
         _close_sessions()
         _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
@@ -182,7 +182,8 @@ def _get_parameters() -> dict[str, str]:
     return {name: str(value) for name, value in parameters.items() if value}
 
 
-def _format_stamp() -> str:
+def format_stamp() -> str:
+    """Return the time, as it is in the names of what a restore replaced."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime())
 
 
