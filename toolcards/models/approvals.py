@@ -162,6 +162,8 @@ _SELECT_STATUSES = (
 
 def select_statuses(approvals: list[str]) -> list[ApprovalStatus]:
     """Return the statuses of these approvals, without those that do not exist."""
+    if not approvals:
+        return []
     with connection.cursor() as cursor:
         cursor.execute(f"{_SELECT_STATUSES}({', '.join(['%s'] * len(approvals))})", approvals)
         return [ApprovalStatus(*row) for row in cursor.fetchall()]

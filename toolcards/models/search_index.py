@@ -75,7 +75,7 @@ def unpack_rows(text: str) -> list[int]:
         return [-1] * ROWS
     data = binascii.a2b_base64(text)
     width = len(data) // ROWS
-    return [int.from_bytes(data[start : start + width], "little") for start in range(0, len(data), width)]
+    return [int.from_bytes(data[row * width : (row + 1) * width], "little") for row in range(ROWS)]
 
 
 def find_candidates(needles: list[frozenset[int]], before: int = 0) -> list[int] | None:

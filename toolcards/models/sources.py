@@ -158,12 +158,15 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return changed_count
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
-        """Return the key with this secret and all scopes."""
+        """Return the key with this secret and all scopes.
+
+        It does not expire.
+        """
         key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]
-        if key.revoked_at or key.scopes != " ".join(SCOPES):
-            self.filter(pk=key.pk).update(revoked_at=None, scopes=" ".join(SCOPES))
+        if key.revoked_at or key.expires_at or key.scopes != " ".join(SCOPES):
+            self.filter(pk=key.pk).update(revoked_at=None, expires_at=None, scopes=" ".join(SCOPES))
             key.refresh_from_db()
         return key
 
