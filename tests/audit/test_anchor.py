@@ -22,10 +22,7 @@ from tests.support.services import postgres
 from toolcards.audit import anchor, anchor_line, rows, verification, witnesses
 from toolcards.audit.rows import AuditHead, AuditRow
 from toolcards.audit.trail import Act, write_acts
-from toolcards.core.calls import tool_events as h
-from toolcards.models import AgentKey, Delivery, Webhook
-from toolcards.notifications import subscriptions
-from toolcards.transports.background import scheduler
+from toolcards.models import AgentKey
 
 pytestmark = pytest.mark.django_db
 

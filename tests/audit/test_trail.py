@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from tests.support.audit_trail import acts, read_last
 from toolcards import gate
 from toolcards.audit import anchor
 from toolcards.audit import verification as verifying
-from toolcards.audit.rows import AuditHead, AuditRow
+from toolcards.audit.rows import AuditRow
 from toolcards.audit.trail import Act, write_acts
 from toolcards.audit.verification import verify
 from toolcards.core.policy.decision import decide
@@ -27,7 +26,6 @@ from toolcards.gate.agents import run_commands
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, DraftRule, Source
 from toolcards.models.write_guard import allow_log_writes
-from toolcards.transports.background import scheduler
 
 pytestmark = pytest.mark.django_db
 SECRET = "Zx9vK3qLm7pR"
@@ -247,15 +245,6 @@ def test_a_new_key_continues_the_old_chain(settings: Any) -> None:
     assert verify().fault == "" and len({row.key for row in AuditRow.objects.all()}) == 2
     settings.SECRET_KEY_FALLBACKS = []
     assert "row 1 is not valid: it was signed with a key" in verify().fault
-
-
-def test_the_export_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    write_acts(Act("one", detail={"a": 1}), Act("two"))
-    call_command("audit", "export")
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["seq"], row["act"], row["detail"]) for row in rows] == [(1, "one", {"a": 1}), (2, "two", {})]
-    assert rows[1]["prev"] == rows[0]["hash"] == AuditRow.objects.get(seq=1).hash
-    assert AuditHead.objects.get().hash == rows[1]["hash"]
 
 
 # ---------------------------------------------------------------- pages

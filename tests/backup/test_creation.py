@@ -1,4 +1,4 @@
-"""Making a backup: what is in it, where it is written, and when there is none."""
+"""Making a backup: what is in it, where it is written, and when it is refused."""
 
 from __future__ import annotations
 

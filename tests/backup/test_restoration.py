@@ -109,8 +109,8 @@ def test_a_key_that_is_replaced_is_kept_each_time(
     assert key_path.stat().st_mode & 0o777 == 0o600
     key_path.write_text("a third key\n")
     restore(backup_of_another_key, actor="ana", force=True, with_key=True)
-    kept = [path.read_text() for path in sorted(database.parent.glob("secret_key.before-restore-*"))]
-    assert kept == [own_key, "a third key\n"]
+    earlier_keys = [path.read_text() for path in sorted(database.parent.glob("secret_key.before-restore-*"))]
+    assert earlier_keys == [own_key, "a third key\n"]
 
 
 def test_a_restore_with_the_key_that_is_there_keeps_no_copy_of_it(backup_of_another_key: Path, database: Path) -> None:

@@ -60,9 +60,9 @@ def test_a_replaced_database_is_kept_with_its_newest_commits(store: Sqlite, tmp_
     for ending in ("", "-wal", "-shm"):
         Path(f"{store.path}{ending}").write_text(f"old{ending}")
     (tmp_path / "source").write_text("new")
-    kept = Path(store.replace(tmp_path / "source", lambda path: pytest.fail("SQLite needs no backup")))
-    assert store.path.read_text() == "new" and ".before-restore-" in kept.name
-    assert [Path(f"{kept}{ending}").read_text() for ending in ("", "-wal", "-shm")] == ["old", "old-wal", "old-shm"]
+    old_path = Path(store.replace(tmp_path / "source", lambda path: pytest.fail("SQLite needs no backup")))
+    assert store.path.read_text() == "new" and ".before-restore-" in old_path.name
+    assert [Path(f"{old_path}{ending}").read_text() for ending in ("", "-wal", "-shm")] == ["old", "old-wal", "old-shm"]
     assert len([*store.path.parent.iterdir()]) == 4
 
 

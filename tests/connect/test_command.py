@@ -191,15 +191,6 @@ def test_our_own_checkout_is_nobodys_project(server: Server) -> None:
         ran("python", "--yes", "--url", server.base, "--project", str(ROOT))
 
 
-def test_the_server_is_found_where_it_said_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Any) -> None:
-    from toolcards.management.commands import connect as command
-
-    limits(data_dir=tmp_path)
-    assert command.find_server_address() == command.DEFAULT_ADDRESS
-    (tmp_path / "address").write_text("http://127.0.0.1:8123")
-    assert command.find_server_address() == "http://127.0.0.1:8123"
-
-
 def test_a_started_server_leaves_its_address(server: Server) -> None:
     assert (server.data / "address").read_text() == server.base
 

@@ -11,7 +11,7 @@ from tests.support.tables import loop_over
 from toolcards.connect import snippet_text
 
 NAMES = sorted(path.stem for path in snippet_text.FOLDER.glob("*.txt"))
-LEFT = re.compile(r"\{%.*?%\}|\{\{ \w+ \}\}")
+TEMPLATE_MARKS = re.compile(r"\{%.*?%\}|\{\{ \w+ \}\}")
 
 
 def render(name: str, base: str, key: str = "") -> str:
@@ -26,7 +26,7 @@ def render(name: str, base: str, key: str = "") -> str:
 def test_nothing_of_a_template_is_left(name: str) -> None:
     for key in ("", "tck_a_key"):
         text = render(name, "http://127.0.0.1:8123", key)
-        assert not LEFT.search(text) and text.endswith("\n") and text == text.strip() + "\n"
+        assert not TEMPLATE_MARKS.search(text) and text.endswith("\n") and text == text.strip() + "\n"
 
 
 @loop_over("name", NAMES)

@@ -69,10 +69,10 @@ def test_a_path_finds_its_route_with_and_without_a_slash(path: str, route: str, 
 
 @loop_over(
     "path",
-    ["/healthz//", "//healthz", "/Healthz", "/api/v1/runs//", "/api/v1/runs/a/b", "/api/v1/runs/a/calls/x", "/x/healthz",
-     "/api/v1/calls//result", "healthz", ""],
+    ["/healthz//", "//healthz", "/Healthz", "/api/v1/runs//", "/api/v1/runs/a/b", "/api/v1/runs/a/calls/x",
+     "/x/healthz", "/api/v1/calls//result", "healthz", ""],
 )  # fmt: skip
-def test_a_path_beside_a_route_is_none(path: str) -> None:
+def test_a_path_next_to_a_route_has_no_view(path: str) -> None:
     assert find_route(path) is None
 
 
@@ -80,9 +80,9 @@ def test_a_path_beside_a_route_is_none(path: str) -> None:
 def test_every_route_finds_itself_with_a_slash_in_a_name(route: str) -> None:
     name = "a%2Fb"
     path = "/".join(name if part.startswith("<") else part for part in route.split("/"))
-    found = find_route(f"/{path}")
-    assert found is not None and found[0] == route
-    assert all(decode_path_part(part) == "a/b" for part in found[1].values())
+    own_route = find_route(f"/{path}")
+    assert own_route is not None and own_route[0] == route
+    assert all(decode_path_part(part) == "a/b" for part in own_route[1].values())
 
 
 @pytest.mark.parametrize("path", ["/api/v1/ingest", "/api/v1/ingest/"])

@@ -183,7 +183,7 @@ def _get_parameters() -> dict[str, str]:
 
 
 def format_stamp() -> str:
-    """Return the time, as it is in the names of what a restore replaced."""
+    """Return the time for the name of a replaced file."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime())
 
 

@@ -52,8 +52,8 @@ def test_json_is_read_as_it_is_and_every_span_is_its_own_text(value: Any, indent
 def test_comments_and_a_comma_at_the_end_are_read_over() -> None:
     span = parse_spans(SETTINGS)
     assert rebuild(span) == {"theme": "dark", "agents": {"mine": {"command": "x"}}}
-    found = span.find("agents", "mine", "command")
-    assert found is not None and SETTINGS[found.start : found.end] == '"x"'
+    command = span.find("agents", "mine", "command")
+    assert command is not None and SETTINGS[command.start : command.end] == '"x"'
     for path in (("agents", "yours"), ("theme", "x"), ("nothing", "at", "all")):
         assert span.find(*path) is None
 

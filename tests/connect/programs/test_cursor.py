@@ -53,8 +53,8 @@ def test_a_file_that_held_only_our_hooks_goes_and_another_one_is_as_before(
 ) -> None:
     write_settings(target, settings)
     connect.write_changes(RECIPE.plan(target))
-    written = json.loads(cursor.hooks_path(target).read_text())
-    assert written["version"] == settings.get("version", 1)  # another format than ours is not renamed
+    new_settings = json.loads(cursor.hooks_path(target).read_text())
+    assert new_settings["version"] == settings.get("version", 1)  # another format than ours is not renamed
     connect.write_changes(RECIPE.undo(target))
     path = cursor.hooks_path(target)
     assert (json.loads(path.read_text()) == settings) if "x" in settings else not path.exists()

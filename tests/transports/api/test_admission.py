@@ -10,7 +10,7 @@ from toolcards.transports.api.admission import LINE, admit
 
 
 class CountedLine:
-    """A line that keeps what it was told."""
+    """A line that counts the reports it gets."""
 
     def __init__(self) -> None:
         self.reports: list[bool] = []

@@ -223,14 +223,14 @@ async def test_a_body_that_is_too_large_may_be_answered_by_its_view(limits: Any)
 
 
 async def test_a_stream_whose_client_is_gone_is_closed() -> None:
-    closed: list[bool] = []
+    closures: list[bool] = []
 
     async def produce() -> AsyncIterator[bytes]:
         yield b"one"
 
     async def stream(request: Any) -> StreamingHttpResponse:
         response = StreamingHttpResponse(produce())
-        response._resource_closers.append(lambda: closed.append(True))
+        response._resource_closers.append(lambda: closures.append(True))
         return response
 
     async def send(message: dict[str, Any]) -> None:
@@ -238,9 +238,9 @@ async def test_a_stream_whose_client_is_gone_is_closed() -> None:
 
     view = make_view(stream)
     peer = await ask(view)
-    assert peer.body == b"one" and closed == [True]
+    assert peer.body == b"one" and closures == [True]
     await DirectView(view)(make_scope(), Peer().receive, send, {})
-    assert closed == [True, True]
+    assert closures == [True, True]
 
 
 async def test_a_disconnect_ends_a_view_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_closed_output_holds_up_no_other_place(
     assert anchor_copies.send_due(1_000.0) == 1 and "closed" in anchor_copies.destinations["stdout"].trouble
 
 
-def test_a_pipe_that_nobody_reads_holds_up_no_other_place(copied: Path, limits: Any, tmp_path: Path) -> None:
+def test_a_pipe_that_no_one_reads_holds_up_no_other_place(copied: Path, limits: Any, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     limits(audit_copy=(str(pipe), str(copied)))

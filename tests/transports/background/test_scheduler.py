@@ -1,4 +1,4 @@
-"""What runs by the clock: it starts once, goes on after a failure, and verifies the audit trail now and then."""
+"""What runs by the clock: it starts once, continues after a failure, and verifies the audit trail now and then."""
 
 from __future__ import annotations
 
@@ -162,9 +162,7 @@ def five(db: None) -> None:
 
 
 @pytest.mark.django_db
-def test_the_clock_looks_at_the_end_every_minute_and_tells_once(
-    five: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
     subscriptions.clear_cache()
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
     verification.verify_and_store()
@@ -184,9 +182,7 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(
 
 
 @pytest.mark.django_db
-def test_the_clock_verifies_once_an_hour_and_complains(
-    five: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_clock_verifies_once_an_hour_and_complains(five: None, caplog: pytest.LogCaptureFixture) -> None:
     assert scheduler.verify_if_due() and verification.get_last_result()
     assert scheduler.verify_if_due() is None
     sql("DELETE FROM toolcards_auditrow WHERE seq = 2")

@@ -92,7 +92,12 @@ def _is_due(place: Destination, current: Anchor, now: float, all_of_it: bool) ->
 
 def _try_send(name: str, place: Destination, current: Anchor, now: float) -> bool:
     try:
-        _send(name, anchor.serialize_anchor(current), f"anchor_{current.line}_{current.number}", again=bool(place.trouble))
+        _send(
+            name,
+            anchor.serialize_anchor(current),
+            f"anchor_{current.line}_{current.number}",
+            has_failed=bool(place.trouble),
+        )
     except (OSError, ValueError, webhooks.NotDelivered) as error:  # ValueError: an unsafe URL, a closed output
         place.trouble, place.not_before = str(error), now + RETRY_SECONDS
         log.warning("audit: %s did not accept a copy of the anchor: %s", describe_destination(name), error)
@@ -101,14 +106,14 @@ def _try_send(name: str, place: Destination, current: Anchor, now: float) -> boo
     return True
 
 
-def _send(name: str, line: str, event_id: str, *, again: bool) -> None:
-    """Send one line; `again`: the last try failed, perhaps in the middle of its line."""
+def _send(name: str, line: str, event_id: str, *, has_failed: bool) -> None:
+    """Send one line; `has_failed`: the last try failed, perhaps in the middle of its line."""
     if name.startswith(("https://", "http://")):
         digest = hashlib.sha256(line.encode()).hexdigest()[:16]
         headers = {"Content-Type": "application/json", "webhook-id": f"{event_id}_{digest}"}
         webhooks.post(name, line.encode(), headers)
         return
-    text = f"\n{line}\n" if again else f"{line}\n"
+    text = f"\n{line}\n" if has_failed else f"{line}\n"
     if name == "stdout":
         sys.stdout.write(text)
         sys.stdout.flush()
