@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 import tomllib
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, ManagementUtility, call_command
+from django.core.management import ManagementUtility
 from django.test import Client
-from django.utils import timezone
 
 from tests.support.server import PATIENCE, ROOT
 from toolcards import __version__, cli
-from toolcards.models import AgentKey
 
 
 def run_cli(*words: str) -> str:
@@ -45,20 +41,6 @@ def test_help_lists_our_commands_and_few_of_djangos() -> None:
 def test_help_says_what_each_of_our_commands_does() -> None:
     text = cli.format_help(ManagementUtility(["toolcards", "help"]))
     assert "  serve         Set up what is missing" in text and "toolcards help <command>" in text
-
-
-@pytest.mark.django_db
-def test_a_key_from_the_command_line_can_expire() -> None:
-    output = io.StringIO()
-    call_command("agentkey", "create", "robot", "--expires-in", "90", stdout=output)
-    key = AgentKey.objects.get()
-    assert key.expires_at is not None and 89 < (key.expires_at - timezone.now()) / timedelta(days=1) <= 90
-    assert f"until {key.expires_at:%Y-%m-%d}" in output.getvalue()
-    call_command("agentkey", "list", stdout=output)
-    assert f"active until {key.expires_at:%Y-%m-%d}" in output.getvalue()
-    for days in ("0", "4000"):
-        with pytest.raises(CommandError, match="1 to 3650 days"):
-            call_command("agentkey", "create", "robot", "--expires-in", days)
 
 
 def test_a_command_before_the_first_start_says_what_is_missing(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from toolcards.gate import policy_store
 from toolcards.models import EVERY_SCOPE, SCOPES, AgentKey
 from toolcards.models.sources import MAX_KEY_DAYS, compute_key_expiry
 
+MAX_ENV_LENGTH = 100
+
 
 class Command(BaseCommand):
     """Creates, lists and revokes agent keys."""
@@ -50,6 +52,8 @@ class Command(BaseCommand):
         name = name.strip()
         if not scope_list or not name or len(name) > 200:
             raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
+        if len(env) > MAX_ENV_LENGTH:
+            raise CommandError(f"The name of an environment has at most {MAX_ENV_LENGTH} characters.")
         if expires_in is not None and not 1 <= expires_in <= MAX_KEY_DAYS:
             raise CommandError(f"A key can expire in 1 to {MAX_KEY_DAYS} days.")
         person = get_user_model().objects.filter(username=owner, is_active=True).first() if owner else None

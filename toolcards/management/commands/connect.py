@@ -67,5 +67,5 @@ def find_server_address() -> str:
     """Return the address of the last server, or the default."""
     try:
         return (settings.TOOLCARDS.data_dir / ADDRESS_FILE).read_text().strip() or DEFAULT_ADDRESS
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return DEFAULT_ADDRESS

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "An agent key is required: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` creates one."
             )
-        if speed <= 0 or rounds < 1:
+        if not speed > 0 or rounds < 1:  # also nan
             raise CommandError("--speed must be above 0 and --rounds at least 1.")
         if not url.startswith(("http://", "https://")):
             raise CommandError(f"{url!r} is not an address such as http://127.0.0.1:8000.")

@@ -29,4 +29,5 @@ class Command(BaseCommand):
             self.stdout.write(f"The kill switch is {position}.{denial_note}")
             return
         row = emergency.get_active_kill_switch()
-        self.stdout.write(f"The kill switch is on: {row.reason}" if row else "The kill switch is off.")
+        reason = f": {row.reason}" if row and row.reason else "."
+        self.stdout.write(f"The kill switch is {'on' if row else 'off'}{reason}")
