@@ -6,9 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from daphne.server import Server
-from django.core.management import get_commands, load_command_class
-
 from tests.support.server import PATIENCE, ROOT
 from tests.support.server import Server as Toolcards
 from tests.support.voter import Voter
@@ -19,11 +16,6 @@ from dashboard import asgi
 from dashboard.management.commands import serve
 print(*sorted({"daphne", "twisted.internet.reactor", "autobahn", "playwright", "pytest"} & set(sys.modules)))
 """
-
-
-def test_runserver_is_daphnes() -> None:
-    command = load_command_class(get_commands()["runserver"], "runserver")
-    assert command.server_cls is Server
 
 
 def test_a_start_loads_no_server_but_its_own() -> None:

@@ -88,6 +88,7 @@ def _get_base_url() -> str:
     env = settings.TOOLCARDS
     if env.origins:
         return str(env.origins[0])
-    with suppress(OSError):
-        return (env.data_dir / "address").read_text().strip()
-    return f"http://127.0.0.1:{env.port}"
+    address = ""
+    with suppress(OSError, UnicodeDecodeError):
+        address = (env.data_dir / "address").read_text().strip()
+    return address or f"http://127.0.0.1:{env.port}"
