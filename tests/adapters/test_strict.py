@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.effort import draw
+from tests.support.tables import loop_over
 from toolcards.adapters import BadFrame, ai_sdk, strict
 
 NAMES = st.sampled_from(["type", "toolCallId", "inputTextDelta", "x", r"\u0074ype", r"toolCallId\\", r"a\"b", ""])
@@ -30,3 +31,18 @@ def outcome(decode: Callable[[str], Any], text: str) -> Any:
         return decode(text)
     except BadFrame as error:
         return error.code
+
+
+@loop_over(
+    ("text", "members"),
+    [
+        ('{"n":1,"x":{"n":2}}', {"n": 1, "x": {"n": 2}}), ("[" * 100 + "]" * 100, {}), ("5", {}), ("", {}), ("{", {}),
+        ('{"n":1,"n":2}', {}), ('{"n":NaN}', {}), ('{"n":%s}' % ("9" * 5000), {}), ('{"n":' + "[" * 200_000, {}),
+    ],
+)  # fmt: skip
+def test_the_members_of_what_is_no_frame_are_none(text: str, members: dict[str, Any]) -> None:
+    assert strict.read_members(text) == members
+
+
+def test_the_members_of_a_frame_are_read_at_any_depth() -> None:
+    assert strict.read_members('{"n":7,"x":%s}' % ("[" * 300 + "]" * 300))["n"] == 7

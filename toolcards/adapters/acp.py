@@ -48,10 +48,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
 
 def find_run_id(text: str) -> str:
     """Return the session that a message names."""
-    try:
-        msg = strict.loads(text).get("msg")
-    except (BadFrame, AttributeError):
-        return ""
+    msg = strict.read_members(text).get("msg")
     return _get_text(_get_object(msg, "params"), "sessionId") or _get_text(_get_object(msg, "result"), "sessionId")
 
 

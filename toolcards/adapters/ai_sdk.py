@@ -36,7 +36,7 @@ from toolcards.adapters.ai_sdk_chunks import (
     StepStartChunk,
     TextDeltaChunk,
 )
-from toolcards.adapters.base import Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.base import Adapter, ApprovalAnswer, Facts
 from toolcards.adapters.frames import Decoder
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -78,13 +78,11 @@ def find_number(text: str) -> tuple[str, int] | None:
     """Return request id and sequence number of a wrapped chunk."""
     if '"sequence"' not in text:
         return None
-    try:
-        frame = strict.loads(text)
-    except BadFrame:
+    frame = strict.read_members(text)
+    request, number = frame.get("requestId"), frame.get("sequence")
+    if frame.get("type") != "chunk" or not isinstance(request, str) or not isinstance(number, int):
         return None
-    if not isinstance(frame, dict) or frame.get("type") != "chunk":
-        return None
-    return frame["requestId"], frame["sequence"]
+    return request, number
 
 
 DECODER = Decoder(Chunks, quiet_prefix="data-")

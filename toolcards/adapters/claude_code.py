@@ -41,11 +41,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
 
 def find_run_id(text: str) -> str:
     """Return the session id."""
-    try:
-        hook_input = strict.loads(text)
-    except BadFrame:
-        return ""
-    return _get_text(hook_input, "session_id") if isinstance(hook_input, dict) else ""
+    return _get_text(strict.read_members(text), "session_id")
 
 
 def encode(answer: ApprovalAnswer) -> Payload:

@@ -7,7 +7,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, Facts
 from toolcards.adapters.frames import Decoder
 from toolcards.adapters.native_frames import Frames
 from toolcards.core.calls import facts as f
@@ -40,10 +40,7 @@ def find_number(text: str) -> int | None:
         return int(first[1])
     if '"n"' not in text:
         return None
-    try:
-        number = strict.loads(text).get("n")
-    except (BadFrame, AttributeError):
-        return None
+    number = strict.read_members(text).get("n")
     return number if type(number) is int and 0 < number < 10**18 else None
 
 

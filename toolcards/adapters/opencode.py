@@ -41,11 +41,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
 
 def find_run_id(text: str) -> str:
     """Return the session that the event is about."""
-    try:
-        event = strict.loads(text)
-    except BadFrame:
-        return ""
-    return _get_text(_get_object(event, "properties"), "sessionID") if isinstance(event, dict) else ""
+    return _get_text(_get_object(strict.read_members(text), "properties"), "sessionID")
 
 
 def encode(answer: ApprovalAnswer) -> Payload:

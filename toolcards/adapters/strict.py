@@ -33,6 +33,18 @@ def loads(text: str, depth: int = MAX_DEPTH) -> Any:
     return value
 
 
+def read_members(text: str) -> dict[str, Any]:
+    """Return the members of a frame at any depth, {} if it is no object.
+
+    For frames that `decode` has accepted, with the depth limit of the transport.
+    """
+    try:
+        value = _DECODER.decode(text)
+    except (RecursionError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def build_error(text: str, error: Exception, depth: int = MAX_DEPTH) -> BadFrame:
     """Return the BadFrame for a text that `json` could not parse.
 

@@ -17,7 +17,7 @@ from toolcards.adapters.ag_ui import interrupts, resume_entries
 from toolcards.adapters.ag_ui.base_event import AgUiEvent, TimestampedEvent, to_text
 from toolcards.adapters.ag_ui.interrupts import Interrupt
 from toolcards.adapters.ag_ui.result_events import EncryptedValueEvent, MessagesSnapshotEvent, ToolCallResultEvent
-from toolcards.adapters.base import Adapter, BadFrame, Facts
+from toolcards.adapters.base import Adapter, Facts
 from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
 
@@ -261,12 +261,9 @@ def find_run_id(text: str) -> str:
     """
     if '"threadId"' not in text:
         return ""
-    try:
-        frame = strict.loads(text)
-    except BadFrame:
-        return ""
-    chunk = frame.get("chunk") if isinstance(frame, dict) else None
-    return to_text((chunk if isinstance(chunk, dict) else frame).get("threadId")) if isinstance(frame, dict) else ""
+    frame = strict.read_members(text)
+    chunk = frame.get("chunk")
+    return to_text((chunk if isinstance(chunk, dict) else frame).get("threadId"))
 
 
 def _read_approval_request(value: dict[str, Any]) -> Facts:
