@@ -56,7 +56,8 @@ def encode(answer: ApprovalAnswer) -> Payload:
     """Return the response to a permission request; denies without a one-time option."""
     reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     options = [each for each in reply_to.get("options") or () if isinstance(each, dict)]
-    option_ids = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
+    # Of several options of a kind the first one counts, as in the proxy.
+    option_ids = {_get_text(each, "kind"): _get_text(each, "optionId") for each in reversed(options)}
     allowing = option_ids.get("allow_once") if answer.approved and answer.edited_input is None else ""
     option_id = allowing or option_ids.get("reject_once", "")
     outcome = {"outcome": "selected", "optionId": option_id} if option_id else {"outcome": "cancelled"}
