@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,7 @@ class PolicyDifference:
 def compare_documents(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> list[PolicyDifference]:
     """Return the changes from `old` to `new`; both must be valid."""
     before, after = _index_rules(old or _NOTHING), _index_rules(new)
-    heads = [_compare_settings(field, (old or {}).get(field), new.get(field)) for field in _SETTINGS]
+    heads = [_compare_settings(field, _get_setting(old, field), _get_setting(new, field)) for field in _SETTINGS]
     rules = [_compare_rules(name, before.get(name), after.get(name)) for name in {**before, **after}]
     return [difference for difference in (*heads, *rules) if difference is not None]
 
@@ -50,6 +52,8 @@ _SETTINGS = {
     "default_ask": "How approvals work that no rule asks for",
 }
 _LABELS = {"public_reason": "reason"}
+_CONDITIONS = ("match", "unless")
+_SHORTENED = re.compile(r"[0-9] more\b")  # a sentence names the first values of a list only
 
 
 def _index_rules(document: Mapping[str, Any]) -> dict[str, _DescribedRule]:
@@ -64,13 +68,48 @@ def _compare_rules(name: str, old: _DescribedRule | None, new: _DescribedRule | 
         return PolicyDifference("added", name, after=new.sentence if new else "")
     if new is None:
         return PolicyDifference("removed", name, before=old.sentence)
-    fields = tuple(
+    fields = [
         f"{_LABELS.get(field, field)}: {_format_value(old.get_value(field))} → {_format_value(new.get_value(field))}"
-        for field in sorted({*old.rule, *new.rule} - {"id", "match", "unless"})
+        for field in sorted({*old.rule, *new.rule} - {"id", *_CONDITIONS})
         if old.get_value(field) != new.get_value(field)
-    )
-    same = all(old.get_value(field) == new.get_value(field) for field in ("match", "unless"))
-    return None if same and not fields else PolicyDifference("changed", name, old.sentence, new.sentence, fields)
+    ]
+    same = all(old.get_value(field) == new.get_value(field) for field in _CONDITIONS)
+    if same and not fields:
+        return None
+    if old.sentence == new.sentence or _SHORTENED.search(old.sentence + new.sentence):
+        for field in _CONDITIONS:
+            fields += _compare_conditions(field, old.get_value(field), new.get_value(field))
+    return PolicyDifference("changed", name, old.sentence, new.sentence, tuple(fields))
+
+
+def _compare_conditions(place: str, old: Any, new: Any) -> Iterator[str]:
+    """Yield each change below this place, for conditions that sentences do not show."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in {**old, **new}:
+            yield from _compare_conditions(f"{place}.{name}", old.get(name), new.get(name))
+    elif _is_list_of_conditions(old) and _is_list_of_conditions(new) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True), 1):
+            yield from _compare_conditions(f"{place}.{number}", before, after)
+    else:
+        removed, added = _count_values(old) - _count_values(new), _count_values(new) - _count_values(old)
+        if removed or added:
+            yield f"{place}: {', '.join(removed) or '—'} → {', '.join(added) or '—'}"
+
+
+def _is_list_of_conditions(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+
+
+def _count_values(value: Any) -> Counter[str]:
+    """Count the values of a list; one value can be written without its list."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return Counter(_format_value(each) for each in values)
+
+
+def _get_setting(document: Mapping[str, Any] | None, field: str) -> Any:
+    """Return a setting of the document, or its default; None without a document."""
+    value = (document or {}).get(field)
+    return "ask" if document and field == "default" and value is None else value
 
 
 def _compare_settings(field: str, old: Any, new: Any) -> PolicyDifference | None:
