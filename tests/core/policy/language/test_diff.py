@@ -112,6 +112,7 @@ HIDDEN = [
     ("the fifth of a list", names(*SIX), names("a", "b", "c", "d", "X", "f"), ("match.args.1.value: e → X",)),
     ("one more in a long list", names(*SIX), names(*SIX, "g"), ("match.args.1.value: — → g",)),
     ("one less in a long list", names(*SIX), names(*SIX[:5]), ("match.args.1.value: f → —",)),
+    ("two for two", names(*SIX), names("a", "b", "c", "d", "x", "y"), ("match.args.1.value: e, f → x, y",)),
     ("one twice", names(*SIX), names(*SIX, "f"), ("match.args.1.value: — → f",)),
     ("which agent counts", {"agent": "a"}, {"agent": "a", "agent_scope": "leaf"}, ("match.agent_scope: — → leaf",)),
     ("how many values count", {"args": [{"path": "/a/*", "op": "eq", "value": 1, "quant": "any"}]},

@@ -52,7 +52,9 @@ def is_inside(place: ParsedPath, directory: ParsedPath) -> bool | None:
     """Return whether the path is the directory or below it."""
     if place.root.casefold() != directory.root.casefold():
         return UNDECIDED
-    if place.root == "/" and place.parts[:1] and place.parts[0].casefold() in _LINKS - set(directory.parts[:1]):
+    if not directory.parts:  # the root itself: no link leads out of it
+        return True
+    if place.root == "/" and place.parts[:1] and place.parts[0].casefold() in _LINKS - {directory.parts[0]}:
         return UNDECIDED
     for ours, theirs in zip(directory.parts, place.parts, strict=False):
         if _GLOB & set(theirs):
