@@ -146,14 +146,17 @@ def list_reachable_positions(words: tuple[str, ...], places: set[int]) -> set[in
     return visited_places
 
 
-def _abbreviates(name: str, flag: str) -> bool:
-    """Return whether many programs read the name as this long option."""
-    return name == flag or (len(name) > 3 and name.startswith("--") and flag.startswith(name))
+def _may_be_option(name: str, flag: str) -> bool:
+    """Return whether some programs read the name as this option."""
+    if name == flag or (len(name) > 2 and name.startswith("--") and flag.startswith(name)):
+        return True
+    word = flag.lstrip("-")  # programs in Go read -word and --word alike
+    return len(word) > 1 and name.startswith("-") and name.lstrip("-") == word
 
 
 def _has_flag(words: tuple[str, ...], flag: str) -> bool:
     """Return whether the words have the flag: alone, with a value, or in bundles of short flags."""
-    if any(may_expand_to(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
+    if any(may_expand_to(word, flag) or _may_be_option(word.partition("=")[0], flag) for word in words):
         return True
     if flag.startswith("--") or not flag[1:].isalpha():
         return False
