@@ -40,3 +40,8 @@ def find_codes(*rules, **more):
 )  # fmt: skip
 def test_one_rule(rule, findings):
     assert find_codes(rule) == [("/rules/0" + where, code) for where, code in findings]
+
+
+def test_a_deny_of_several_commands_at_once_is_grave():
+    doc = {"rules": [{"effect": "deny", "match": {"args": [{"path": "/command", "op": "cmd", "value": "a; rm"}]}}]}
+    assert [(one.code, one.grave) for one in lint(parse(doc))] == [("cmd_operators", True)]

@@ -7,7 +7,6 @@ import pytest
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.shell.catalogs import (
     explain_other_arguments,
@@ -16,7 +15,6 @@ from toolcards.core.policy.shell.catalogs import (
     load_programs,
     load_tools,
 )
-from toolcards.core.policy.shell.command_prefix import explain_partial_allow
 
 SHELL = ("Bash", "/command")
 
@@ -168,15 +166,6 @@ def test_a_sure_allow_outweighs_another_in_doubt():
 
     policy = parse({"default": "ask", "rules": [rule("a", "git"), rule("b", "git push origin")]})
     assert decide(policy, PolicyRequest.for_tool("Bash", input={"command": "git push origin"})).rules == ("b",)
-
-
-def test_the_lint_names_the_programs_that_a_rule_does_not_wholly_allow():
-    assert "run other programs" in explain_partial_allow(("awk",)) and "does not know" in explain_partial_allow(
-        ("mytool",)
-    )
-    assert explain_partial_allow(("cat",)) == "" and explain_partial_allow(("grep", "-r")) == ""
-    doc = {"rules": [{"effect": "deny", "match": {"args": [{"path": "/command", "op": "cmd", "value": "a; rm"}]}}]}
-    assert [(one.code, one.grave) for one in lint(parse(doc))] == [("cmd_operators", True)]
 
 
 def test_a_tool_has_one_row():
