@@ -64,8 +64,8 @@ def parse_anchor(text: str, keys: Mapping[str, bytes]) -> Anchor:
     """Return the anchor that the text holds; raises InvalidAnchor."""
     try:
         content = json.loads(text)
-        if isinstance(content, dict) and content.keys() == {"seq", "hash"}:
-            return Anchor(int(content["seq"]), str(content["hash"]), 0, 0, signed=False)
+        if content.keys() == {"seq", "hash"}:
+            return _read_first_version(**content)
         signature, name = content.pop("sig"), content["key"]
         values = {field: content[field] for field in _SIGNED_FIELDS}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -76,6 +76,12 @@ def parse_anchor(text: str, keys: Mapping[str, bytes]) -> Anchor:
     if not _is_valid_signature(key, content, signature):
         raise InvalidAnchor("was not signed by this server, or was changed")
     return Anchor(**values)
+
+
+def _read_first_version(seq: Any, hash: Any) -> Anchor:  # noqa: A002 - the word of the line
+    if type(seq) is not int or not isinstance(hash, str):
+        raise TypeError("a number and a hash")
+    return Anchor(seq, hash, 0, 0, signed=False)
 
 
 def _is_valid_signature(key: bytes, content: dict[str, Any], signature: object) -> bool:
