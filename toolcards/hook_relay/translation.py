@@ -6,6 +6,7 @@ empty file per allowed call without a result; of two equal calls, the newer one 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -128,6 +129,8 @@ def _digest(tool: str, arguments: Any) -> str:
 
 
 def _remove_old_sessions(root: Path) -> None:
-    for folder in root.iterdir() if root.is_dir() else ():
-        if folder.stat().st_mtime < time.time() - LONGEST_SESSION:
-            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):  # hooks run at the same time, and remove the same folders
+        for folder in root.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if folder.stat().st_mtime < time.time() - LONGEST_SESSION:
+                    shutil.rmtree(folder, ignore_errors=True)
