@@ -8,7 +8,10 @@ from typing import Any
 from toolcards.client.common.tool_kinds import DANGER
 from toolcards.core.calls import facts as f
 
-_MAX_ENTRIES = 1000  # entries of a kind that an agent may leave in the context
+# What an agent may leave in the context, which is stored with each commit of its run.
+_MAX_ENTRIES = 1000  # entries of a kind; the oldest lanes and scopes are dropped
+_MAX_TOOLS = 10_000  # more tools than that are unknown
+_MAX_PATH = 32  # agents above each other; of deeper ones, the first ones and the last one count
 
 
 @dataclass
@@ -48,7 +51,7 @@ class RunContext:
         """Make this scope the active one."""
         self.scope, self.ended, self.away = scope, "", False
         if scope not in self.scopes:
-            self.scopes.append(scope)
+            self.scopes = [*self.scopes[1 - _MAX_ENTRIES :], scope]
 
     def copy(self) -> RunContext:
         """Return a copy that later facts do not change."""
@@ -67,7 +70,7 @@ class RunContext:
     def drop(self, call_id: str) -> None:
         """Record a removed call, so that late facts cannot restart it."""
         if call_id not in self.dropped:
-            self.dropped = [*self.dropped[-_MAX_ENTRIES:], call_id]
+            self.dropped = [*self.dropped[1 - _MAX_ENTRIES :], call_id]
 
 
 def _start_run(context: RunContext, fact: f.RunStarted) -> None:
@@ -77,7 +80,7 @@ def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:
         name = tool.get("name")
-        if isinstance(name, str):
+        if isinstance(name, str) and (name in context.kinds or len(context.kinds) < _MAX_TOOLS):
             context.kinds[name] = _find_kind(tool)
 
 
@@ -120,7 +123,9 @@ def _start_step(context: RunContext, fact: f.StepStarted) -> None:
 
 def _start_lane(context: RunContext, fact: f.LaneStarted) -> None:
     path = context.get_lane(fact.parent_lane)[0] or ["main"]
-    context.lanes[fact.lane] = [[*path, fact.name or fact.lane], fact.parent_call]
+    context.lanes[fact.lane] = [[*path[: _MAX_PATH - 1], fact.name or fact.lane], fact.parent_call]
+    if len(context.lanes) > _MAX_ENTRIES:
+        del context.lanes[next(iter(context.lanes))]
 
 
 def _hold_answer(context: RunContext, fact: f.ApprovalAnswered) -> None:
