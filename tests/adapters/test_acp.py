@@ -111,14 +111,14 @@ def test_an_update_without_news_about_calls_is_known(update_kind: str) -> None:
 
 
 # ---------------------------------------------------------------- the agent's side
-def ended(outcome: Any, reason: str = "") -> list[Any]:
+def end_run(outcome: Any, reason: str = "") -> list[Any]:
     return [f.RunEnded(outcome=outcome, reason=reason, if_open="aborted", again=True)]
 
 
 ENDS = [
-    ("the turn is over", {"id": 1, "result": {"stopReason": "end_turn"}}, "", ended("ok")),
-    ("canceled", {"id": 1, "result": {"stopReason": "cancelled"}}, "", ended("aborted", "cancelled")),
-    ("cut by length", {"id": 1, "result": {"stopReason": "max_tokens"}}, "", ended("ok", "max_tokens")),
+    ("the turn is over", {"id": 1, "result": {"stopReason": "end_turn"}}, "", end_run("ok")),
+    ("canceled", {"id": 1, "result": {"stopReason": "cancelled"}}, "", end_run("aborted", "cancelled")),
+    ("cut by length", {"id": 1, "result": {"stopReason": "max_tokens"}}, "", end_run("ok", "max_tokens")),
     ("an error of the prompt", {"id": 1, "error": {"message": "boom"}}, "session/prompt",
      [f.RunEnded(outcome="error", reason="boom", again=True)]),
     ("an error of the prompt without words", {"id": 1, "error": {"message": 5}}, "session/prompt",
@@ -247,9 +247,9 @@ def request(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_request_for_permission_asks_about_its_call_with_its_input() -> None:
-    ready, asked = decode("<", request())
+    ready, question = decode("<", request())
     assert ready == f.InputReady("c", "", {"command": "ls"}, True)
-    assert asked == f.ApprovalRequested(
+    assert question == f.ApprovalRequested(
         "c", "7", reason="Run ls", reply_to={"id": 7, "options": OPTIONS}, terms={"local": True}
     )
 

@@ -202,5 +202,5 @@ def test_two_results_at_once_close_two_calls() -> None:
     for number in range(40):
         open_call("s", "bash", ARGS, f"call_{number}")
     with ThreadPoolExecutor(4) as pool:
-        closed = list(pool.map(lambda _: close_call("s", "bash", ARGS), range(40)))
-    assert sorted(map(str, closed)) == sorted(f"call_{number}" for number in range(40))
+        call_ids = list(pool.map(lambda _: close_call("s", "bash", ARGS), range(40)))
+    assert sorted(map(str, call_ids)) == sorted(f"call_{number}" for number in range(40))

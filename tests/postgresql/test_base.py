@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,21 +20,27 @@ from toolcards.postgresql import base
 from toolcards.postgresql.base import DatabaseWrapper, IdleConnections, is_live
 
 
+@dataclass(eq=False)
 class Session:
     """The part of psycopg's connection that idle connections use, on a real socket: the server's end can close it."""
 
-    def __init__(self) -> None:
+    answers: bool = True  # to a query
+
+    def __post_init__(self) -> None:
         self.client, self.server = socket.socketpair()
-        self.closed = False
         self.info = SimpleNamespace(transaction_status=TransactionStatus.IDLE)
-        self.answers = True  # to a query
-        self.pgconn = SimpleNamespace(exec_=self._execute)
+        self.pgconn: Any = SimpleNamespace(exec_=self._execute)
+
+    def __getattr__(self, name: str) -> bool:
+        """Return `closed`, as psycopg calls it."""
+        if name != "closed":
+            raise AttributeError(name)
+        return self.client.fileno() < 0
 
     def fileno(self) -> int:
         return self.client.fileno()
 
     def close(self) -> None:
-        self.closed = True
         self.client.close()
         self.server.close()
 
@@ -63,27 +70,27 @@ def test_a_connection_that_was_given_back_is_used_again_the_latest_first(idle: I
 
 
 def test_a_connection_that_has_ended_is_closed_and_not_handed_out(idle: IdleConnections) -> None:
-    ended, live = idle.take(Session), idle.take(Session)
+    first, live = idle.take(Session), idle.take(Session)
     idle.give(live)
-    idle.give(ended)
-    ended.server.close()
-    ended.answers = False
-    assert idle.take(refuse) is live and ended.closed
+    idle.give(first)
+    first.server.close()
+    first.answers = False
+    assert idle.take(refuse) is live and first.closed
 
 
 @pytest.mark.parametrize("status", [TransactionStatus.INTRANS, TransactionStatus.INERROR, TransactionStatus.UNKNOWN])
 def test_a_connection_in_a_transaction_is_closed_and_not_kept(idle: IdleConnections, status: TransactionStatus) -> None:
-    used = idle.take(Session)
-    used.info.transaction_status = status
-    idle.give(used)
-    assert used.closed and idle.take(Session) is not used
+    session = idle.take(Session)
+    session.info.transaction_status = status
+    idle.give(session)
+    assert session.closed and idle.take(Session) is not session
 
 
 def test_a_closed_connection_is_not_kept(idle: IdleConnections) -> None:
-    used = idle.take(Session)
-    used.close()
-    idle.give(used)
-    assert idle.take(Session) is not used
+    session = idle.take(Session)
+    session.close()
+    idle.give(session)
+    assert idle.take(Session) is not session
 
 
 def test_connections_that_were_idle_for_long_are_closed(idle: IdleConnections, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,53 +139,53 @@ def test_a_failure_takes_no_place(idle: IdleConnections, monkeypatch: pytest.Mon
 def test_a_process_has_a_limit_of_connections(idle: IdleConnections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MOST", 2)
     monkeypatch.setattr(base, "WAIT", 0.0)
-    held = [idle.take(Session), idle.take(Session)]
+    taken_session = [idle.take(Session), idle.take(Session)]
     with pytest.raises(OperationalError, match="all 2 connections of this process are in use"):
         idle.take(lambda: pytest.fail("one too many"))
-    idle.give(held[0])
-    assert idle.take(refuse) is held[0]
+    idle.give(taken_session[0])
+    assert idle.take(refuse) is taken_session[0]
 
 
 def test_a_thread_that_waits_gets_the_connection_that_is_given_back(
     idle: IdleConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "MOST", 1)
-    held = idle.take(Session)
+    taken_session = idle.take(Session)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(idle.take, refuse)
         until(lambda: idle._changed._waiters)  # type: ignore[attr-defined]
-        idle.give(held)
-        assert waiting.result(PATIENCE) is held
+        idle.give(taken_session)
+        assert waiting.result(PATIENCE) is taken_session
 
 
 def test_a_connection_that_a_thread_has_lost_makes_room(idle: IdleConnections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MOST", 1)
-    lost = idle.take(Session)
-    lost.pgconn = None  # which refers to it
-    del lost
+    session = idle.take(Session)
+    session.pgconn = None  # which refers to it
+    del session
     assert idle.take(Session)
 
 
 def test_closing_leaves_the_connections_that_are_in_use(idle: IdleConnections) -> None:
-    used, unused = idle.take(Session), idle.take(Session)
-    idle.give(unused)
+    busy, free = idle.take(Session), idle.take(Session)
+    idle.give(free)
     idle.close()
-    assert unused.closed and not used.closed
-    idle.give(used)
-    assert idle.take(refuse) is used
+    assert free.closed and not busy.closed
+    idle.give(busy)
+    assert idle.take(refuse) is busy
 
 
 def test_many_threads_never_share_a_connection(idle: IdleConnections) -> None:
-    used: set[int] = set()
+    busy_ids: set[int] = set()
     lock = threading.Lock()
 
     def use(_: int) -> None:
         session = idle.take(Session)
         with lock:
-            assert id(session) not in used
-            used.add(id(session))
+            assert id(session) not in busy_ids
+            busy_ids.add(id(session))
         with lock:
-            used.remove(id(session))
+            busy_ids.remove(id(session))
         idle.give(session)
 
     with ThreadPoolExecutor(2 * base.MOST) as pool:
@@ -187,7 +194,7 @@ def test_many_threads_never_share_a_connection(idle: IdleConnections) -> None:
 
 
 # ---------------------------------------------------------------- whether one is live
-def test_silence_is_life_and_a_closed_connection_is_none() -> None:
+def test_a_silent_connection_is_live_and_a_closed_one_is_not() -> None:
     session = Session()
     session.answers = False
     assert is_live(session)  # nothing to read: the server is not asked
@@ -218,10 +225,10 @@ def wrapper(postgres: Postgres, django_db_blocker: Any) -> Iterator[DatabaseWrap
         "HOST": "127.0.0.1", "PORT": postgres.port, "OPTIONS": {}, "CONN_MAX_AGE": None,
     }  # fmt: skip
     with django_db_blocker.unblock():
-        made = DatabaseWrapper(settings, alias="of this test")
-        yield made
-        made.close()
-        made.close_pool()
+        connection = DatabaseWrapper(settings, alias="of this test")
+        yield connection
+        connection.close()
+        connection.close_pool()
 
 
 def ask(wrapper: DatabaseWrapper) -> int:

@@ -34,7 +34,7 @@ def loads(text: str, depth: int = MAX_DEPTH) -> Any:
 
 
 def read_members(text: str) -> dict[str, Any]:
-    """Return the members of a frame at any depth, {} if it is no object.
+    """Return the members of a frame, however deep; {} without any.
 
     For frames that `decode` has accepted, with the depth limit of the transport.
     """

@@ -17,7 +17,7 @@ def decode_result(**fields: Any) -> Any:
     return ag_ui.decode(json.dumps(frame))
 
 
-WRAPPED = '{"error":"boom"}'
+ERROR_JSON = '{"error":"boom"}'
 RESULTS = [
     ("a text", {}, f.OutputReady("c", "text", "m")), ("no message", {"messageId": ""}, f.OutputReady("c", "text")),
     ("JSON", {"content": '{"a":[1]}'}, f.OutputReady("c", {"a": [1]}, "m")),
@@ -26,19 +26,19 @@ RESULTS = [
     ("JSON that names a key twice stays a text", {"content": '{"a":1,"a":2}'},
      f.OutputReady("c", '{"a":1,"a":2}', "m")),
     ("parts", {"content": [{"type": "text", "text": "x"}]}, f.OutputReady("c", [{"type": "text", "text": "x"}], "m")),
-    ("a wrapped error alone is a result", {"content": WRAPPED}, f.OutputReady("c", {"error": "boom"}, "m")),
+    ("a wrapped error alone is a result", {"content": ERROR_JSON}, f.OutputReady("c", {"error": "boom"}, "m")),
     ("an error", {"error": "boom"}, f.OutputFailed("c", "boom")),
     ("an empty error has the message of the content", {"error": ""}, f.OutputFailed("c", "text")),
     ("an error that is no text", {"error": {"a": 1}}, f.OutputReady("c", "text", "m")),
     ("an error counts before all other marks", {"error": "boom", "mcpResult": {"isError": True}},
      f.OutputFailed("c", "boom")),
-    ("MCP", {"mcpResult": {"isError": True}, "content": WRAPPED}, f.OutputFailed("c", "boom", "tool_reported")),
+    ("MCP", {"mcpResult": {"isError": True}, "content": ERROR_JSON}, f.OutputFailed("c", "boom", "tool_reported")),
     ("MCP in the metadata", {"metadata": {"mcpResult": {"isError": True}}},
      f.OutputFailed("c", "text", "tool_reported")),
     ("MCP, no error", {"mcpResult": {"isError": False}}, f.OutputReady("c", "text", "m")),
     ("MCP, nearly an error", {"mcpResult": {"isError": 1}}, f.OutputReady("c", "text", "m")),
     ("MCP, no object", {"mcpResult": ["isError"]}, f.OutputReady("c", "text", "m")),
-    ("TanStack", {"metadata": {"tanstack": {"state": "output-error"}}, "content": WRAPPED},
+    ("TanStack", {"metadata": {"tanstack": {"state": "output-error"}}, "content": ERROR_JSON},
      f.OutputFailed("c", "boom")),
     ("TanStack, another state", {"metadata": {"tanstack": {"state": "output-available"}}},
      f.OutputReady("c", "text", "m")),
@@ -69,14 +69,14 @@ def decode_mark(value: Any, subtype: str = "message") -> Any:
     return ag_ui.decode(json.dumps(frame))
 
 
-def marked(outcome: Any, **more: Any) -> dict[str, Any]:
+def make_mark(outcome: Any, **more: Any) -> dict[str, Any]:
     return {"pydantic_ai": {"outcome": outcome, **more}}
 
 
 @loop_over("outcome", ["failed", "retried", "denied", "interrupted"])
 def test_a_mark_is_about_the_message_of_the_result(outcome: Any) -> None:
-    assert decode_mark(marked(outcome)) == [f.OutcomeReported("", outcome, "m")]
-    assert decode_mark(marked(outcome), "reasoning") == []
+    assert decode_mark(make_mark(outcome)) == [f.OutcomeReported("", outcome, "m")]
+    assert decode_mark(make_mark(outcome), "reasoning") == []
 
 
 CAUSES = [
@@ -87,14 +87,14 @@ CAUSES = [
 
 @loop_over(("retry", "code"), CAUSES)
 def test_the_cause_of_a_retry_is_an_error_code(retry: Any, code: str) -> None:
-    assert decode_mark(marked("retried", retry=retry)) == [f.OutcomeReported("", "retried", "m", code)]
+    assert decode_mark(make_mark("retried", retry=retry)) == [f.OutcomeReported("", "retried", "m", code)]
 
 
 @loop_over(
     "value",
     [
-        "b64:AAAA", "{", "[]", {}, {"pydantic_ai": []}, {"pydantic_ai": "failed"}, marked("success"), marked(None),
-        marked(["failed"]), {"other": {"outcome": "failed"}},
+        "b64:AAAA", "{", "[]", {}, {"pydantic_ai": []}, {"pydantic_ai": "failed"}, make_mark("success"),
+        make_mark(None), make_mark(["failed"]), {"other": {"outcome": "failed"}},
     ],
 )  # fmt: skip
 def test_an_encrypted_value_of_something_else_tells_nothing(value: Any) -> None:

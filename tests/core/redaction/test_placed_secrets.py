@@ -11,7 +11,7 @@ from tests.support.tables import loop_over
 from toolcards.core.redaction.placed_secrets import BEGINS, read_placed_secret
 
 D = "Zx9vK3qLm7" * 2
-MARKED = [
+SECRETS = [
     # keys
     ("private-key", "a «-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----» b"),
     ("private-key", "a «-----BEGIN RSA PRIVATE KEY-----\nMIIE is cut off"),
@@ -53,17 +53,16 @@ def close_marks(text: str) -> str:
     return text if text.count("«") == text.count("»") else f"{text}»"
 
 
-@loop_over(("kind", "marked"), MARKED)
-def test_exactly_the_secret_is_found_with_its_kind(kind: str, marked: str) -> None:
-    assert mark_secrets(BEGINS, read_placed_secret, unmark(marked)) == (close_marks(marked), [kind])
+@loop_over(("kind", "text"), SECRETS)
+def test_exactly_the_secret_is_found_with_its_kind(kind: str, text: str) -> None:
+    assert mark_secrets(BEGINS, read_placed_secret, unmark(text)) == (close_marks(text), [kind])
 
 
-@loop_over("marked", [marked for _, marked in MARKED if "\n" not in marked])
-def test_a_secret_in_json_text_is_found_too(marked: str) -> None:
-    plain = unmark(marked)
-    secret = close_marks(marked).partition("«")[2].partition("»")[0]
-    found, _ = mark_secrets(BEGINS, read_placed_secret, json.dumps({"a": plain}))
-    assert f"«{json.dumps(secret)[1:-1]}" in found and secret not in found.partition("«")[0]
+@loop_over("text", [text for _, text in SECRETS if "\n" not in text])
+def test_a_secret_in_json_text_is_found_too(text: str) -> None:
+    secret = close_marks(text).partition("«")[2].partition("»")[0]
+    result, _ = mark_secrets(BEGINS, read_placed_secret, json.dumps({"a": unmark(text)}))
+    assert f"«{json.dumps(secret)[1:-1]}" in result and secret not in result.partition("«")[0]
 
 
 ORDINARY = (
@@ -88,7 +87,7 @@ def test_a_flag_far_behind_its_program_is_not_its_flag() -> None:
         assert len(mark_secrets(BEGINS, read_placed_secret, f"zip {'a' * gap} -P Zx9 b")[1]) == count
 
 
-def test_a_long_name_of_a_program_is_none() -> None:
+def test_a_long_word_is_not_the_name_of_a_program() -> None:
     for length, count in ((40, 1), (60, 0)):
         assert len(mark_secrets(BEGINS, read_placed_secret, f"ldap{'a' * length} -w Zx9 b")[1]) == count
 

@@ -32,7 +32,7 @@ def test_a_mask_is_recognized(text: str) -> None:
         f"‹secret {'a' * 25} 7 · f6c2›",
     ],
 )  # fmt: skip
-def test_what_an_agent_writes_like_a_mask_is_none(text: str) -> None:
+def test_what_an_agent_writes_like_a_mask_is_not_one(text: str) -> None:
     assert not MASK.search(to_bytes_text(text))
 
 

@@ -41,10 +41,10 @@ ENDS: list[tuple[f.RunEnded, str, list[str]]] = [  # the end, the outcome, the s
 ]  # fmt: skip
 
 
-@loop_over(("end", "ended", "scopes"), ENDS)
-def test_only_the_end_of_the_current_scope_ends_the_run(end: f.RunEnded, ended: str, scopes: list[str]) -> None:
+@loop_over(("end", "outcome", "scopes"), ENDS)
+def test_only_the_end_of_the_current_scope_ends_the_run(end: f.RunEnded, outcome: str, scopes: list[str]) -> None:
     context = play(f.RunStarted(scope="r"), f.RunStarted(scope="s"), f.ApprovalAnswered("", True, "q"), end)
-    assert (context.ended, context.scopes, len(context.held)) == (ended, scopes, 0 if ended else 1)
+    assert (context.ended, context.scopes, len(context.held)) == (outcome, scopes, 0 if outcome else 1)
 
 
 def test_a_run_that_ended_because_its_agent_left_is_away_until_it_continues() -> None:
@@ -81,7 +81,7 @@ def test_a_message_that_comes_again_begins_at_its_first_step() -> None:
     assert steps(M1, STEP, M2) == (1, 1, False)
 
 
-def test_a_message_is_a_scope_and_one_without_an_id_is_none() -> None:
+def test_a_message_with_an_id_is_a_scope() -> None:
     context = play(M1, M2)
     assert (context.scope, context.scopes, context.message_id) == ("m2", ["m1", "m2"], "m2")
     assert play(f.MessageStarted(), f.MessageStarted()).scope == "" and not play(f.MessageStarted()).continuing

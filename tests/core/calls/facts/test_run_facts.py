@@ -32,7 +32,7 @@ def test_every_fact_of_a_run_is_in_the_table() -> None:
     assert {kind for _, kind, _ in SHORTEST} == set(f.RUN_FACTS)
 
 
-def test_step_0_is_a_number_and_no_number_is_none() -> None:
+def test_step_0_is_a_number_and_differs_from_no_number() -> None:
     assert f.dump(f.StepStarted(step=0)) == '{"type":"step-started","step":0}'
     assert f.load('{"type":"step-started","step":0}') == f.StepStarted(step=0) != f.StepStarted()
 

@@ -70,15 +70,17 @@ def test_a_decided_host_is_what_a_parser_of_urls_finds(text: str) -> None:
     if place is not UNDECIDED:
         split = urlsplit(url)
         assert split.username is None and (split.port or 80) == place.port and split.hostname is not None
-        found = split.hostname.removesuffix(".")
+        hostname = split.hostname.removesuffix(".")
         address = place.address
-        assert found == place.host if address is None else found in {place.host, *_spell_address(found, address)}
+        assert (
+            hostname == place.host if address is None else hostname in {place.host, *_spell_address(hostname, address)}
+        )
 
 
-def _spell_address(found: str, address: Any) -> set[str]:
+def _spell_address(text: str, address: Any) -> set[str]:
     """Return the text if it is another spelling of the address."""
-    parsed = ipaddress.ip_address(found)
-    return {found} if address in {parsed, getattr(parsed, "ipv4_mapped", None)} else set()
+    parsed = ipaddress.ip_address(text)
+    return {text} if address in {parsed, getattr(parsed, "ipv4_mapped", None)} else set()
 
 
 NAMES = [

@@ -69,7 +69,7 @@ def test_options_may_be_between_the_words_and_flags_in_any_form(prefix: str, lin
     assert matches(prefix, line) is answer
 
 
-FOUND = [
+IN_TEXT = [
     ("git push", "git push", True), ("git push", "echo \"git\" && 'push'", True), ("git push", "g\\it p\"us\"h", True),
     ("git push", "GIT PUSH", True), ("git push", "push git", False), ("git push", "git push git", True),
     ("git push", "legit push", False), ("git push", "git pushed", False), ("git push", "git-push", True),
@@ -78,7 +78,7 @@ FOUND = [
 ]  # fmt: skip
 
 
-@loop_over(("prefix", "text", "answer"), FOUND)
+@loop_over(("prefix", "text", "answer"), IN_TEXT)
 def test_the_words_are_found_in_order_in_any_text(prefix: str, text: str, answer: bool) -> None:
     assert parse_prefix(prefix).occurs_in(text) is answer
 
