@@ -25,7 +25,7 @@ SECRETS = [
     # flags and lists
     "--password «Zx9» --x", "--token=«Zx9» x", "-password «Zx9» x", '["--token", "«abc»"]', 'name="password"\r\n\r\n«Zx9»\r\n--x',
     # prose needs a random value
-    f"the password is «{S}», he said", f"auth «{S}» now", f"token was «{S}» then", 'token "«abc»", "def"',
+    f"the password is «{S}», he said", f"auth «{S}» now", "the password is «aB3dE5g8», he said", f"token was «{S}» then", 'token "«abc»", "def"',
     # pairs of a name and a value
     '{"name": "API_TOKEN", "value": "«Zx9»"} x', '{"value": "«Zx9»", "name": "API_TOKEN"}', "- name: API_TOKEN\n  value: «Zx9»\n- name: b\n  value: c",
     '{"key": "password", "x": 1, "val": "«Zx9»"} x', '{\\"name\\": \\"TOKEN\\", \\"value\\": \\"«abc»\\"} x', '<add key="Password" value="«abc»"/>',
@@ -43,7 +43,7 @@ def test_a_value_with_the_form_of_a_token_has_its_kind() -> None:
 
 
 ORDINARY = (
-    "the password is wrong, he said", "password is the thing to know", "password=${PASS} x", "password=$PASS; ls -la", "password=<your password> x",
+    "the password is wrong, he said", "the password is aB3dE5g, he said", "password is the thing to know", "password=${PASS} x", "password=$PASS; ls -la", "password=<your password> x",
     "password=*** x", "password=none x", "f'password={password}' x", "password={pw};x", "token: 12 of them".replace("12 of", "str of"),
     "token_count=5 x", "max_tokens=5 x", "password=", "password: , x", 'password="" x', "password='' x", "password != x", "path=/usr x",
     "pass the salt", "pass over it", "--with-token x", "--no-password x", "--ask-password --x", "password\n\nhunter2 x", "author: bob x",
