@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from tests.support.call_facts import ASK, OURS, READY, START, codes, delta
 from tests.support.fact_samples import ALICE, card_after, play
+from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
+from toolcards.core.runs.run_context import RunContext
+from toolcards.core.runs.run_end import ends_run
 
 S = ToolCallState
 
@@ -76,3 +80,22 @@ def test_a_late_run_error_ends_what_waits_for_the_client_and_nothing_hard() -> N
         ("output-error", "run-error"),
         ("output-available", None),
     ]
+
+
+@loop_over("end, expected", [
+    (f.RunEnded(), True),
+    (f.RunEnded(scope="now"), True),
+    (f.RunEnded(scope="earlier"), False),
+    (f.RunEnded(scope="unknown"), False),
+    (f.RunEnded(scope="earlier", or_current=True), False),
+    (f.RunEnded(scope="unknown", or_current=True), True),
+    (f.RunEnded(lane="helper"), False),
+    (f.RunEnded(lane="helper", or_current=True), False),
+    (f.RunEnded(again=True), True),
+])  # fmt: skip
+def test_an_end_is_that_of_the_run_if_it_names_the_current_scope_and_no_sub_agent(
+    end: f.RunEnded, expected: bool
+) -> None:
+    assert ends_run(end, RunContext(scope="now", scopes=["earlier", "now"])) is expected
+    has_ended = RunContext(scope="now", scopes=["earlier"], ended="ok")
+    assert ends_run(replace(end, again=True), has_ended) is False

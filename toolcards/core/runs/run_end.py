@@ -32,6 +32,16 @@ def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
     return replace(fact, outcome="error", reason=context.error)
 
 
+def ends_run(fact: f.RunEnded, context: RunContext) -> bool:
+    """Return whether this is the end of the run itself.
+
+    A sub-agent, or a scope that is not the current one, ends a part of it; an end that comes `again` ends nothing.
+    """
+    if fact.lane or (fact.again and context.ended):
+        return False
+    return fact.scope in {"", context.scope} or (fact.or_current and fact.scope not in context.scopes)
+
+
 def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
     """Return whether the run's end ends the card.
 

@@ -13,6 +13,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import AskTerms
 from toolcards.core.runs import sequence_set
+from toolcards.core.runs.run_end import ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
@@ -175,6 +176,7 @@ class Stream(StreamQueue):
             fact = self._complete_approval(tx, memory, fact)
         if type(fact) is f.RunStarted:
             fact = self._complete_start(memory, fact)
+        is_end = type(fact) is f.RunEnded and ends_run(fact, memory.board.context)
         cards = tx.record(memory, fact)
         for card in cards:
             self._batch_calls.add(card.ordinal)
@@ -184,8 +186,9 @@ class Stream(StreamQueue):
             self._decide(tx, memory, cards, fact, moment)
         elif self.mode == "gate" and isinstance(fact, _OUTPUT_FACTS):
             self._record_ungoverned(tx, memory, fact, moment)
-        if type(fact) is f.RunEnded:
+        if is_end:
             memory.row.reason = fit_text(fact.reason, 2000)
+        if type(fact) is f.RunEnded:
             void_permits(tx, memory)
 
     def _complete_start(self, memory: RunMemory, fact: f.RunStarted) -> f.RunStarted:

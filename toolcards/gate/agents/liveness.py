@@ -118,12 +118,13 @@ def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
 
 
 def void_permits(tx: Transaction, memory: RunMemory) -> None:
-    """Void the permits of a run that has ended.
+    """Void the permits of a run that has ended, or of the calls that ended with a part of it.
 
     Claimed permits get an unknown outcome.
     """
+    has_ended = bool(memory.board.context.ended)
     for card in list(memory.board.cards.values()):
-        if card.permit is not None and card.permit.state in _VOID_STATES:
+        if card.permit is not None and card.permit.state in _VOID_STATES and (has_ended or card.finished):
             change = f.PermitChanged(card.call_id, _VOID_STATES[card.permit.state], card.permit.id, tx.now)
             tx.record(memory, change, card)
 
