@@ -169,15 +169,15 @@ class StreamQueue:
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        self._is_applied = not self._is_on_hold
+        # After a failure frames are lost, and none must be written after the gap. Raised here, the old error would fail
+        # the other works of this commit.
+        self._is_applied = not self._is_on_hold and self.error is None
         if not self._is_applied:
             return
         pending, room = self._pending, MAX_SHARE - len(self._batch)
         self._batch += [pending.popleft() for _ in range(min(len(pending), room))]
         self._batch_leases, self._batch_calls, self._refused_frames = len(self._leases), set(), 0
         self._decisions, self._approvals, self._inquiries, self._deferred = [], [], [], []
-        if self.error is not None:  # an earlier frame was lost, and these must not be written after the gap
-            raise self.error
         self._write(tx)
 
     def _write(self, tx: Transaction) -> None:
@@ -186,35 +186,40 @@ class StreamQueue:
 
     def finish(self, error: Exception | None) -> None:
         """See group_commit.Work."""
-        if error is None and not self._is_applied:  # on hold; new frames wait for the plugins
-            return
+        if error is None and self._is_applied:
+            self._finish_commit()
+        elif error is not None or self.error is not None:  # else it is on hold, and new frames wait for the plugins
+            self._fail(error)
+
+    def _finish_commit(self) -> None:
         batch, self._batch = self._batch, []
-        deferred_items = self._deferred if error is None else []
-        committed_count = len(batch) - len(deferred_items)
+        committed_count = len(batch) - len(self._deferred)
         group_commit.WRITER.frames_committed += committed_count
-        if error is not None:
-            self._drop_pending(error)
-        else:
-            self._committed_frames += committed_count
-            self.touched_calls |= self._batch_calls
-            self.cards = self._batch_cards
-            self._plugin_results = []
-            self._pending.extendleft(reversed(deferred_items))
-            for _ in range(self._batch_leases):
-                self._leases.popleft()
+        self._committed_frames += committed_count
+        self.touched_calls |= self._batch_calls
+        self.cards = self._batch_cards
+        self._plugin_results = []
+        self._pending.extendleft(reversed(self._deferred))
+        for _ in range(self._batch_leases):
+            self._leases.popleft()
         report = CommitReport(self.seq, self._committed_frames, self._decisions, self._approvals, self._refused_frames)
-        if error is None and self._inquiries:
+        if self._inquiries:
             self._consult_plugins()
         elif self._pending or self._leases:
             self._enqueue()
         group_commit.call_on_loop(self._loop, lambda: self._notify(report))
 
-    def _drop_pending(self, error: Exception) -> None:
-        """Stop the stream; queued again, it would fail forever."""
-        self.error = error
+    def _fail(self, error: Exception | None) -> None:
+        """Stop the stream; queued again, it would fail forever. Only its first error is reported."""
+        is_first = self.error is None
+        self.error = self.error or error
         self._leases.clear()
-        group_commit.WRITER.frames_committed += len(self._pending)
-        self._pending.clear()
+        dropped, self._batch = len(self._batch), []
+        while self._pending:
+            self._pending.popleft()
+            dropped += 1
+        group_commit.WRITER.frames_committed += dropped
+        group_commit.call_on_loop(self._loop, self._notify_failure if is_first else self._progress.set)
 
     def _consult_plugins(self) -> None:
         """Put the stream on hold until the plugins have answered all inquiries."""
@@ -238,5 +243,8 @@ class StreamQueue:
         self._progress.set()
         if self.error is None and self._on_commit is not None:
             self._on_commit(report)
-        elif self.error is not None and self._on_failure is not None:
+
+    def _notify_failure(self) -> None:
+        self._progress.set()
+        if self.error is not None and self._on_failure is not None:
             self._on_failure(self.error)
