@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 
-from toolcards.gate.writer import run_cache
-from toolcards.models import AgentKey, Approval, Event, Vote
+from toolcards import encryption, gate
+from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
+from toolcards.gate.writer import group_commit, run_cache
+from toolcards.models import AgentKey, Approval, Event, Receipt, Source, Vote
 from toolcards.transports.api import auth
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -113,8 +116,6 @@ async def test_a_run_ends_once_and_heartbeats_leave_no_trace(call: Any, policy: 
 
 
 def test_a_vote_that_is_sent_again_counts_once(a_call: Any, an_approver: Any, ballot: Any) -> None:
-    from toolcards import gate
-
     result = a_call("approval-requested")
     same = ballot(result, "approve")
     first = gate.vote(an_approver, same)
@@ -124,3 +125,13 @@ def test_a_vote_that_is_sent_again_counts_once(a_call: Any, an_approver: Any, ba
     assert (Event.objects.count(), Vote.objects.count()) == (events, 1)
     with pytest.raises(gate.AlreadyDecided):
         gate.vote(an_approver, ballot(result, "deny"))
+
+
+def test_receipts_are_sealed_and_given_back(source: Source) -> None:
+    receipt = group_commit.execute(ReserveKey(source, "k", {}))
+    group_commit.execute(UpdateKey(lambda tx: receipt.answer('{"said": "something"}')))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT answer FROM toolcards_receipt")
+        assert cursor.fetchone()[0].startswith(encryption.MARK)
+    assert group_commit.execute(ReserveKey(source, "k", {})).text == '{"said": "something"}'
+    assert Receipt.objects.filter(answer="").count() == 0

@@ -77,16 +77,16 @@ def _find_ended(before: datetime) -> Any:
 def _list_deletable(moment: datetime, report: RetentionReport) -> list[int]:
     if not settings.TOOLCARDS.retention_days:
         return []
-    return _take_round(_find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True), report)
+    pks = _find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True)
+    return _take_round(list(pks[: ROUND + 1]), report)
 
 
 def _list_maskable(moment: datetime, report: RetentionReport) -> list[Run]:
     runs = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
-    return _take_round(run_masking.exclude_refused(runs), report)
+    return _take_round(run_masking.take_unrefused(runs, ROUND + 1), report)
 
 
-def _take_round(runs: Any, report: RetentionReport) -> list[Any]:
-    batch = list(runs[: ROUND + 1])
+def _take_round(batch: list[Any], report: RetentionReport) -> list[Any]:
     report.more = report.more or len(batch) > ROUND
     return batch[:ROUND]
 

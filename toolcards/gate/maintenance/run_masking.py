@@ -6,6 +6,7 @@ the run has changed in the meantime.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections import Counter
@@ -44,11 +45,16 @@ class MaskResult(Enum):
     CHANGED = "changed"
 
 
-def exclude_refused(runs: Any) -> Any:
-    """Return the runs without those refused earlier, unless they changed."""
-    for pk, seq in _refused_runs.items():
-        runs = runs.exclude(pk=pk, seq=seq)
-    return runs
+def take_unrefused(runs: Any, count: int) -> list[Run]:
+    """Return the first `count` of the runs, without those that were refused and have not changed.
+
+    Thousands of runs can be refused, if a key is lost: too many to name each in a query.
+    """
+    if not _refused_runs:
+        return list(runs[:count])
+    versions = runs.values_list("pk", "seq").iterator(chunk_size=2_000)
+    pks = itertools.islice((pk for pk, seq in versions if _refused_runs.get(pk) != seq), count)
+    return list(runs.filter(pk__in=list(pks)))
 
 
 def mask_run(run: Run, *, dry_run: bool) -> MaskResult:
