@@ -125,8 +125,9 @@ class RunMemory:
     def build_row(self, now: float, updated_at: datetime) -> RunUpdate:
         """Return the columns to write; `now`: wall time of the commit."""
         row, context = self.row, self.board.context
-        row.agent = fit_text(context.agent, 200) or row.agent
+        row.agent = fit_text(context.agent or row.agent, 200)
         row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
+        row.title = fit_text(row.title, 500)  # masks can be longer than their secrets
         status = self.status
         if status not in ("running", "waiting"):
             row.ended_at = row.ended_at or datetime.fromtimestamp(now, UTC)
