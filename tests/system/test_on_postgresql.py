@@ -20,6 +20,7 @@ pytestmark = pytest.mark.postgres
 MODULES = [
     "tests/transports/agents/test_ingest_bodies.py",
     "tests/gate/writer/test_faults.py",
+    "tests/gate/writer/test_commit_marks.py",
     "tests/gate/agents/test_idempotency.py",
     "tests/gate/decisions/test_grants.py",
 ]
