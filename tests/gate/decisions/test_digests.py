@@ -45,8 +45,8 @@ def test_the_digest_of_an_input_is_that_of_its_canonical_json(value: Any) -> Non
 
 
 @draw(100)
-@given(VALUES, VALUES, st.sampled_from(["bash", "mail"]), st.sampled_from(["", "server"]))
-def test_the_digest_of_a_call_is_that_of_its_parts(value: Any, other: Any, name: str, source: str) -> None:
+@given(VALUES, st.sampled_from(["bash", "mail"]), st.sampled_from(["", "server"]))
+def test_the_digest_of_a_call_is_that_of_its_parts(value: Any, name: str, source: str) -> None:
     call = {"args": value, "schema_sha256": "s", "tool": {"name": name, "source": source}}
     card = make_card(value, name=name, source=source, schema="s")
     try:
