@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ class HeldWriter(group_commit.Writer):
             commits += 1
         return commits
 
-    def open(self, source: Source, run: str = "r", kind: type[Any] = gate.Stream, **options: Any) -> Any:
+    def open(self, source: Source, run: str = "r", kind: Callable[..., Any] = gate.Stream, **options: Any) -> Any:
         """Return a stream of this class, whose reports and failures are kept here."""
 
         async def build() -> Any:
