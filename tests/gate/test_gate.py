@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -18,7 +17,6 @@ from tests.support.gated_calls import ALLOW, ASK, DECIDE, PUSH, QUESTION, end_le
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.core.runs import sequence_set
 from toolcards.gate import policy_store
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
@@ -105,23 +103,6 @@ def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -
     writer.enqueue(work)
     writer.drain(PATIENCE)
     assert work.over
-
-
-# ---------------------------------------------------------------- a sender's own numbers
-async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
-    call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sequence_set, "MAX_GAPS", 3)
-    frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
-    _, body, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
-    assert (body["accepted"], body["refused"], body["error"]["code"]) == (5, 1, "gaps")
-    assert json.loads((await Run.objects.aget()).numbers) == [4, [6, 6]]
-    async with agent(run="s", mode="observe") as socket:
-        await socket.say(frames[:4])
-        assert (await socket.hear("error"))["code"] == "gaps"
-        await socket.acked(4)
-    texts = [event.decoded_fact async for event in Event.objects.filter(run__name="s").order_by("seq")]
-    assert [fact.text for fact in texts if fact.type == "text-delta"] == ["2", "4", "6"]
 
 
 # ---------------------------------------------------------------- what the wire promises besides

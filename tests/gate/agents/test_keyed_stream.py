@@ -61,7 +61,7 @@ class Body:
 
 CALL = f.InputReady("c", "bash", {"command": "ls"}, True)
 FRAMES: dict[str, Any] = {
-    "C": [f.TextDelta(text="<"), CALL, f.TextDelta(text=">"), f.TextDelta(text="|")],  # decided in the middle
+    "C": [f.TextDelta(text="<"), CALL, *(f.TextDelta(text=char) for char in ">|!")],  # decided in the middle
     "S": SkippedFrame("foo"), "E": [],
 }  # fmt: skip
 
@@ -110,7 +110,7 @@ def test_a_body_that_breaks_off_anywhere_is_written_once(
         writer.write_all()
         last.stream.check_complete()
         writer.loop.close()
-    expected = "".join("<>|" if frame == "C" else frame for frame in body if frame not in "SE")
+    expected = "".join("<>|!" if frame == "C" else frame for frame in body if frame not in "SE")
     assert read_texts(name) == expected
     assert Receipt.objects.get(key=name).frames == len(body)
     assert last.stream.earlier_report.frames + last.stream._committed_frames == len(body)
@@ -131,16 +131,18 @@ def test_a_frame_that_stopped_at_a_call_for_plugins_continues_with_its_next_fact
     first = Body(writer, source, mode="gate")
     first.push("aC")
     writer.write()  # "<" and the call, which a plugin sees now
-    assert (read_texts(), read_progress()) == ("a<", (1, 2))
+    assert (read_texts(), read_progress()) == ("a<", (1, 3))
     until(lambda: writer._queue)
     writer._queue.clear()  # the process dies here
     first.release()
     second = Body(writer, source, mode="gate")
     assert second.stream.earlier_report.frames == 1 and second.stream.touched_calls == {1}
     second.push("aC")
+    writer.write()  # the plugin sees the call again
+    assert (read_texts(), read_progress()) == ("a<", (1, 3))
     while writer.write_all() or second.stream._is_on_hold:
         until(lambda: writer._queue or not second.stream._is_on_hold)
-    assert (read_texts(), read_progress()) == ("a<>|", (2, None))
+    assert (read_texts(), read_progress()) == ("a<>|!", (2, None))
     decisions = [decision for report in writer.reports for decision in report.decisions]
     assert [(decision["call_id"], decision["decision"]) for decision in decisions] == [("c", "allow")]
     kinds = [event.decoded_fact.type for event in Event.objects.all()]

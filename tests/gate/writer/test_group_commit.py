@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -218,45 +217,3 @@ async def test_a_commit_wakes_each_event_loop_once_and_notifies_in_the_order_of_
         del loop.call_soon_threadsafe  # type: ignore[method-assign]
     assert notified == [0, 1, 3, 4]  # a failing notification keeps no other sender waiting
     assert len(wakes) == 1
-
-
-async def test_a_body_and_the_lease_of_its_run_are_one_commit(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = []
-    commit = group_commit.commit
-
-    def count_commits(works: list[Any]) -> None:
-        commits.append(len(works))
-        commit(works)
-
-    monkeypatch.setattr(group_commit, "commit", count_commits)
-    stream = gate.open_stream(source, "whole", protocol="native")
-    stream.urgent = stream.reports_cards = True
-    stream.prepare_lease(600.0)
-    stream.push([f.InputReady("c", "bash", {"command": "ls"}, True, 0.0)])
-    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
-    assert await asyncio.to_thread(gate.drain, PATIENCE)
-    assert commits == [1]
-    assert [(card.call_id, card.state) for card in stream.cards] == [("c", "input-available")]
-    row = await Run.objects.aget(name="whole")
-    assert row.alive_until is not None and row.seq == stream.seq
-
-
-async def test_a_long_body_takes_several_commits_and_its_lease_belongs_to_the_last(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_transaction, "LONG", -1.0)
-    commits: list[tuple[int, list[str]]] = []
-    stream = gate.open_stream(
-        source, "long", protocol="native",
-        on_commit=lambda report: commits.append((report.frames, [card.call_id for card in stream.cards])),
-    )  # fmt: skip
-    stream.reports_cards = True
-    stream.prepare_lease(math.inf)
-    for number in range(3 * writer_transaction.SHARE):
-        stream.push([f.InputReady(f"c{number}", "bash", {"command": "ls"}, True)])
-    stream.push([gate.build_end_of_stream()])
-    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
-    assert [frames for frames, _ in commits] == [16, 32, 48, 49]
-    assert len(stream.cards) == 3 * writer_transaction.SHARE and all(card.finished for card in stream.cards)
-    row = await Run.objects.aget(name="long")
-    assert (row.status, row.alive_until) == ("truncated", math.inf)
