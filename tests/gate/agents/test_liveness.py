@@ -12,6 +12,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.test import Client
 
 from tests.support.gate_commands import pass_working_time
+from tests.support.gated_calls import DECIDE, end_leases, get_approval
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.clocks import clock
@@ -172,3 +173,25 @@ async def test_an_agent_of_decide_alone_that_stops_polling_is_away_unless_a_call
     await call("GET", path)  # it is back
     card = await in_thread(lambda: ToolCall.objects.get(call_id="c").as_card())()
     assert card.waiting and card.approval is not None and not card.approval.away
+
+
+async def test_a_lost_run_takes_its_questions_and_unused_answers_with_it(
+    call: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)(ASK)
+    path, proof, pk = await get_approval(call, an_approver, ballot)
+    await call("POST", DECIDE, QUESTION | {"call_id": "d"})
+    waits = await ToolCall.objects.aget(call_id="d")
+    vote = ballot(waits, "approve")
+    await call("POST", "/api/v1/runs/r/beat", {})
+    await in_thread(end_leases)()
+    await in_thread(gate.sweep)()
+    states = {row.call_id: row.state async for row in Approval.objects.all()}
+    assert set(states.values()) == {"cancelled"}
+    status, body, _ = await call("POST", path, proof)
+    assert (status, body["error"]["code"]) == (410, "run_ended")
+    with pytest.raises(gate.TooLate) as late:
+        await in_thread(lambda: gate.vote(an_approver, vote))()
+    assert (late.value.status, late.value.code) == (410, "run_ended")
+    _, body, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (body["decision"], body["reason"]["code"]) == ("deny", "run_ended")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
+from tests.support.gated_calls import ASK
 from toolcards import gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls.card import Card
 from toolcards.encryption import get_redactor
-from toolcards.models import Approval, ToolCall
+from toolcards.models import Approval, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FIRST, SECOND = {"command": "git push --dry-run"}, {"command": "git push --tags"}
@@ -106,3 +109,36 @@ def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver
         with pytest.raises(gate.CallChanged):
             gate.vote(an_approver, other)
     assert Approval.objects.get().state == "pending"
+
+
+def test_an_answer_to_another_look_of_the_call_does_not_count(
+    source: Source, policy: Any, an_approver: Any, client: Client
+) -> None:
+    policy({"rules": [ASK]})
+    gate.decide(
+        source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "PASSWORD=hunter2hunter2 ls"})
+    )
+    client.force_login(an_approver)
+    page = client.get("/approvals/").content.decode()
+    hidden = dict(re.findall(r'name="(rev|args_sha256|view_sha256)" value="([^"]+)"', page))
+    listed = client.get("/api/v1/approvals").json()["approvals"][0]["call"]["approval"]
+    assert hidden["view_sha256"] == listed["view_sha256"]
+    path = f"/approvals/{listed['id']}/vote"
+    assert client.post(path, hidden | {"decision": "approve", "view_sha256": "0" * 64}).status_code == 412
+    with pytest.raises(gate.CallChanged) as error:
+        stale = gate.Ballot(listed["id"], "approve", int(hidden["rev"]), hidden["args_sha256"], "0" * 64)
+        gate.vote(an_approver, stale)
+    assert error.value.code == "view_stale"
+    assert client.post(path, hidden | {"decision": "approve"}).status_code == 303
+
+
+def test_what_a_person_writes_reaches_the_model_without_control_characters(
+    a_call: Any, an_approver: Any, ballot: Any, source: Source
+) -> None:
+    vote = replace(
+        ballot(a_call("approval-requested"), "deny"), reason="no\x1b[2J\x00\x07\r\nnot \x9bthis" + "x" * 3000
+    )
+    gate.vote(an_approver, vote)
+    request = gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    text = gate.decide(source, request)["reason"]["text"]
+    assert text.startswith("A person declined: no[2J\nnot thisxxx") and len(text) < 2_100

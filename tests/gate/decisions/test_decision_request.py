@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from channels.db import database_sync_to_async as in_thread
 
+from tests.support.gated_calls import DECIDE, QUESTION
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 
@@ -66,3 +68,13 @@ def test_no_one_to_ask_means_a_denial(source: Any, policy: Any) -> None:
     policy(ASK)
     decision = gate.decide(source, build_request(can_wait=False))
     assert (decision["decision"], decision["by"]["kind"]) == ("deny", "no_approver")
+
+
+async def test_an_idempotency_key_belongs_to_one_call(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)(ASK)
+    decision = QUESTION | {"idempotency_key": "k"}
+    _, first, _ = await call("POST", DECIDE, decision)
+    assert (await call("POST", DECIDE, decision))[1]["approval"]["id"] == first["approval"]["id"]
+    status, answer, _ = await call("POST", DECIDE, decision | {"call_id": "d", "args": {"command": "git push --force"}})
+    assert (status, answer["error"]["code"]) == (409, "key_reuse")
+    assert (await call("POST", DECIDE, decision | {"run": "another"}))[0] == 200

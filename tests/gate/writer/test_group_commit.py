@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, get_args
 
 import pytest
-from django.db import transaction
+from django.db import connections, transaction
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -217,3 +217,59 @@ async def test_a_commit_wakes_each_event_loop_once_and_notifies_in_the_order_of_
         del loop.call_soon_threadsafe  # type: ignore[method-assign]
     assert notified == [0, 1, 3, 4]  # a failing notification keeps no other sender waiting
     assert len(wakes) == 1
+
+
+def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: Any) -> None:
+    run = a_run("good")
+
+    class Broken:
+        urgent, error = True, None
+
+        def mark_dequeued(self) -> None:
+            pass
+
+        def run_keys(self) -> list[Any]:
+            return []
+
+        list_approvals = run_keys
+
+        def apply(self, tx: Any) -> None:
+            raise RuntimeError("broken")
+
+        def finish(self, error: Exception | None) -> None:
+            self.error = error
+
+    broken, good = Broken(), gate.agents.run_commands.RecordHeartbeat(source, "good")
+    group_commit.commit([broken, good])
+    assert isinstance(broken.error, RuntimeError)
+    assert good.error is None
+    assert Run.objects.get(pk=run.pk).alive_until
+
+
+class Hesitant(group_commit.Writer):
+    """A writer whose thread is held up after each thing that it notes, so that others can look at it half-way."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if threading.current_thread().name == "journal":
+            time.sleep(0.05)
+
+
+class Note(Command):
+    """A piece of work that writes nothing."""
+
+    over = False
+
+    def apply(self, tx: Any) -> None:
+        pass
+
+    def finish(self, error: Exception | None) -> None:
+        connections.close_all()  # of a thread that gets no more work
+        self.over = True
+
+
+def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -> None:
+    writer, work = Hesitant(), Note()
+    writer.enqueue(work)
+    writer.drain(PATIENCE)
+    assert work.over
