@@ -50,11 +50,11 @@ def consult() -> Iterator[Callable[[Callable[[], Any]], None]]:
 
 def test_a_decision_waits_for_plugins_and_is_then_that_of_policy(policy: Any, source: Source, consult: Any) -> None:
     policy({"rules": [DENY]})
-    seen: list[int] = []
-    consult(lambda: seen.append(ToolCall.objects.count()))
+    call_counts: list[int] = []
+    consult(lambda: call_counts.append(ToolCall.objects.count()))
     decision = gate.decide(source, REQUEST)
-    assert (decision["decision"], decision["reason"]["code"], seen) == ("deny", "rule_denied", [1])
-    assert gate.decide(source, REQUEST) == decision and seen == [1]  # it is decided
+    assert (decision["decision"], decision["reason"]["code"], call_counts) == ("deny", "rule_denied", [1])
+    assert gate.decide(source, REQUEST) == decision and call_counts == [1]  # it is decided
 
 
 async def test_a_caller_that_leaves_while_plugins_look_leaves_a_call_that_can_be_decided(
@@ -114,7 +114,7 @@ async def test_a_permit_is_claimed_once_with_its_arguments(policy: Any, source: 
     assert (await ToolCall.objects.aget()).state == "output-available"
 
 
-async def test_a_claim_that_policy_refuses_by_now_is_refused_and_the_refusal_is_recorded(
+async def test_a_claim_that_policy_refuses_in_the_meantime_is_refused_and_the_refusal_is_recorded(
     policy: Any, source: Source
 ) -> None:
     await sync_to_async(policy)({"default": "allow"})
@@ -134,8 +134,8 @@ async def test_an_approval_is_fetched_found_and_withdrawn_by_its_own_agent(
     decision = await gate.adecide(source, REQUEST)
     pk = decision["approval"]["id"]
     assert (await gate.aget_decision(source, pk))["decision"] == "ask"
-    found = await gate.afind_decision(source, "r", "bash", {"command": "git push"})
-    assert found is not None and found["approval"]["id"] == pk
+    match = await gate.afind_decision(source, "r", "bash", {"command": "git push"})
+    assert match is not None and match["approval"]["id"] == pk
     assert await gate.afind_decision(source, "r", "bash", {"command": "git pull"}) is None
     other = (await sync_to_async(AgentKey.objects.issue)("another agent"))[0].source
     for request in (gate.aget_decision, gate.awithdraw_approval):
@@ -183,20 +183,20 @@ async def test_a_delivery_is_claimed_and_released_through_the_doors(a_call: Any,
 
 
 async def test_a_key_is_held_renewed_answered_and_forgotten(source: Source) -> None:
-    held = await gate.areserve_key(source, "k", {"run": "r"})
-    assert isinstance(held, gate.HeldKey) and await gate.areserve_key(source, "k", {"run": "r"}) is None
+    held_key = await gate.areserve_key(source, "k", {"run": "r"})
+    assert isinstance(held_key, gate.HeldKey) and await gate.areserve_key(source, "k", {"run": "r"}) is None
     with pytest.raises(KeyReuse):
         await gate.areserve_key(source, "k", {"run": "another"})
-    await gate.arenew_key(held)
-    await gate.arelease_key(held, forget=False)
+    await gate.arenew_key(held_key)
+    await gate.arelease_key(held_key, forget=False)
     again = await gate.areserve_key(source, "k", {"run": "r"})
     assert isinstance(again, gate.HeldKey)
-    for lost in (gate.arenew_key(held), gate.astore_answer(held, "{}")):
+    for request in (gate.arenew_key(held_key), gate.astore_answer(held_key, "{}")):
         with pytest.raises(gate.RequestRefused):
-            await lost
+            await request
     await gate.astore_answer(again, '{"ok": 1}')
-    stored = await gate.areserve_key(source, "k", {"run": "r"})
-    assert isinstance(stored, gate.StoredAnswer) and stored.text == '{"ok": 1}'
+    answer = await gate.areserve_key(source, "k", {"run": "r"})
+    assert isinstance(answer, gate.StoredAnswer) and answer.text == '{"ok": 1}'
     other = await gate.areserve_key(source, "other", {})
     assert isinstance(other, gate.HeldKey)
     await gate.arelease_key(other, forget=True)

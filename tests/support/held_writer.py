@@ -47,8 +47,8 @@ class HeldWriter(group_commit.Writer):
         """Return a stream of this class, whose reports and failures are kept here."""
 
         async def build() -> Any:
-            given = {"protocol": "native", "on_commit": self.reports.append, "on_failure": self.failures.append}
-            return kind(source, run, **(given | options))
+            defaults = {"protocol": "native", "on_commit": self.reports.append, "on_failure": self.failures.append}
+            return kind(source, run, **(defaults | options))
 
         return self.loop.run_until_complete(build())
 

@@ -32,9 +32,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldWriter]:
-    held = hold_writer(monkeypatch)
-    yield held
-    held.loop.close()
+    held_writer = hold_writer(monkeypatch)
+    yield held_writer
+    held_writer.loop.close()
 
 
 def read_log(name: str = "r") -> list[Any]:
@@ -294,8 +294,8 @@ def test_people_answer_the_agents_questions_only_if_its_connection_takes_answers
     row, ask = Approval.objects.get(), ToolCall.objects.get().as_card().approval
     assert ask is not None and (ask.id, ask.votable, ask.args_sha256) == (row.pk, votable, digest({"command": "ls"}))
     assert row.channel == (channel if votable else "none")
-    asked = [part for report in writer.reports for part in report.approvals]
-    assert asked == [{"id": row.pk, "source_id": "q", "call_id": "c"}] * votable
+    requests = [part for report in writer.reports for part in report.approvals]
+    assert requests == [{"id": row.pk, "source_id": "q", "call_id": "c"}] * votable
 
 
 def test_a_local_question_can_be_answered_here_if_someone_may(
@@ -319,7 +319,7 @@ def test_a_stream_reports_the_cards_that_it_touched(writer: HeldWriter, source: 
     assert (stream.seq, stream.run_pk) == (Run.objects.get().seq, Run.objects.get().pk)
 
 
-def test_a_run_that_was_lost_goes_on_with_the_next_frames(writer: HeldWriter, source: Source) -> None:
+def test_a_run_that_was_lost_continues_with_the_next_frames(writer: HeldWriter, source: Source) -> None:
     stream = writer.open(source)
     push_all(stream, text("1"))
     stream.renew_lease(5.0)

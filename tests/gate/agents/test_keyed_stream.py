@@ -28,9 +28,9 @@ REQUEST = {"run": "r"}
 
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldWriter]:
-    held = hold_writer(monkeypatch)
-    yield held
-    held.loop.close()
+    held_writer = hold_writer(monkeypatch)
+    yield held_writer
+    held_writer.loop.close()
     hooks.clear()
 
 
@@ -155,9 +155,9 @@ def test_the_report_of_earlier_requests_has_their_decisions_and_approvals(
     policy({"default": "allow"})
     first = Body(writer, source, mode="gate", channel="watch")
     first.send("aC")
-    asked = [f.ApprovalRequested("c", source_id="question", votable=True)]
+    request = [f.ApprovalRequested("c", source_id="question", votable=True)]
     first.key.mark("?")
-    first.stream.push(asked)
+    first.stream.push(request)
     writer.write_all()
     first.release()
     report = Body(writer, source, mode="gate", channel="watch").stream.earlier_report

@@ -31,9 +31,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldWriter]:
-    held = hold_writer(monkeypatch)
-    yield held
-    held.loop.close()
+    held_writer = hold_writer(monkeypatch)
+    yield held_writer
+    held_writer.loop.close()
 
 
 class Notes(StreamQueue):
@@ -69,10 +69,10 @@ def test_frames_are_written_once_and_in_order_however_commits_cut_them(
         stream = writer.open(source, kind=Notes)
         stream.share = share
         frames = [text(number) for number in range(sum(pushes))]
-        left = iter(frames)
+        remaining = iter(frames)
         for count in pushes:
             for _ in range(count):
-                stream.push(next(left))
+                stream.push(next(remaining))
             writer.write()
         writer.write_all()
         writer.wait(stream)
@@ -204,7 +204,7 @@ def test_a_failed_stream_reports_it_once_and_takes_nothing_more(writer: HeldWrit
         writer.wait(stream)
 
 
-def test_whoever_waits_for_a_lease_hears_of_an_error_of_the_body(writer: HeldWriter, source: Source) -> None:
+def test_a_sender_that_waits_for_a_lease_hears_of_an_error_of_the_body(writer: HeldWriter, source: Source) -> None:
     stream = writer.open(source, kind=Notes)
     stream.renew_lease(5.0)
     waiting = writer.loop.create_task(stream.wait_until_committed())
@@ -247,7 +247,7 @@ def guard(policy: Any) -> Iterator[Guard]:
     hooks.clear()
 
 
-def test_a_stream_on_hold_waits_for_its_plugins_and_then_goes_on_where_it_stopped(
+def test_a_stream_on_hold_waits_for_its_plugins_and_then_continues_where_it_stopped(
     writer: HeldWriter, source: Source, guard: Guard
 ) -> None:
     stream, other = writer.open(source, mode="gate"), writer.open(source, "other")

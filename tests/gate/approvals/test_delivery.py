@@ -25,19 +25,19 @@ READY = f.InputReady("c", "bash", {"command": "git push"}, True)
 
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch, an_approver: Any) -> Iterator[HeldWriter]:
-    held = hold_writer(monkeypatch)
-    yield held
-    held.loop.close()
+    held_writer = hold_writer(monkeypatch)
+    yield held_writer
+    held_writer.loop.close()
 
 
 @pytest.fixture
 def stream(writer: HeldWriter, policy: Any, source: Source) -> Any:
     """A gate stream with a call that waits for a person."""
     policy({"rules": [ASK]})
-    opened = writer.open(source, mode="gate", channel="socket")
-    opened.push([READY])
+    gate_stream = writer.open(source, mode="gate", channel="socket")
+    gate_stream.push([READY])
     writer.write_all()
-    return opened
+    return gate_stream
 
 
 def answer(person: Any, decision: str = "approve") -> str:
@@ -105,7 +105,7 @@ def test_an_approval_whose_time_is_over_is_delivered_as_expired(stream: Any, an_
     assert read_states(pk)[:3] == ("expired", "expired", True)
 
 
-def test_an_approval_that_policy_denies_by_now_is_delivered_as_a_denial(
+def test_an_approval_that_policy_denies_in_the_meantime_is_delivered_as_a_denial(
     stream: Any, an_approver: Any, policy: Any
 ) -> None:
     pk = answer(an_approver)
@@ -120,8 +120,8 @@ def test_a_stricter_policy_asks_again_where_the_agent_can_wait(
     channel: str, effect: str | None, writer: HeldWriter, policy: Any, source: Source, an_approver: Any, a_person: Any
 ) -> None:
     policy({"rules": [ASK]})
-    opened = writer.open(source, channel, mode="gate", channel=channel)
-    opened.push([READY])
+    gate_stream = writer.open(source, channel, mode="gate", channel=channel)
+    gate_stream.push([READY])
     writer.write_all()
     pk = answer(an_approver)
     a_person("approver", "ben")
@@ -224,7 +224,7 @@ def test_a_protocol_that_answers_together_gets_all_answers_of_the_run(requests: 
     assert claim(first)["resume"] == decision["resume"]
 
 
-def test_a_protocol_that_is_unknown_by_now_gets_no_reply(requests: Any, an_approver: Any) -> None:
+def test_a_protocol_that_is_not_known_any_more_gets_no_reply(requests: Any, an_approver: Any) -> None:
     (pk,) = requests("native", "c")
     vote_on(pk, an_approver, "approve")
     with allow_log_writes():

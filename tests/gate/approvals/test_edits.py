@@ -102,8 +102,8 @@ def test_a_part_that_may_not_be_edited_cannot_be_removed(edit: Any) -> None:
     (INPUT | {"n": 2**53 + 1}, "The edited input cannot be used: "),
     (INPUT | {"command": "\ud800"}, "The edited input cannot be used: "),
     (INPUT | {"command": "git push --force"}, "The policy denies the edited call."),
-    (INPUT | {"command": "‹secret github-token 40 · 3f9a›"}, "A masked value cannot be moved to another place."),
-    (INPUT | {"‹secret github-token 40 · 3f9a›": 1}, "A masked value cannot be moved to another place."),
+    (INPUT | {"command": "‹secret github-token 40 · 3f9a›"}, "A masked_input value cannot be moved to another place."),
+    (INPUT | {"‹secret github-token 40 · 3f9a›": 1}, "A masked_input value cannot be moved to another place."),
 ])  # fmt: skip
 def test_an_edit_that_cannot_run_is_refused(value: Any, message: str, edit: Any) -> None:
     code, text, _ = edit(value, "")
@@ -111,8 +111,8 @@ def test_an_edit_that_cannot_run_is_refused(value: Any, message: str, edit: Any)
 
 
 def test_a_mask_that_the_agent_itself_sent_may_stay(edit: Any) -> None:
-    masked = {"command": "echo ‹secret github-token 40 · 3f9a›"}
-    assert edit(masked | {"n": 1}, "/n", input=masked) == masked | {"n": 1}
+    masked_input = {"command": "echo ‹secret github-token 40 · 3f9a›"}
+    assert edit(masked_input | {"n": 1}, "/n", input=masked_input) == masked_input | {"n": 1}
 
 
 def test_an_edited_input_has_to_match_the_schema_that_the_run_announced(edit: Any, a_run: Callable[..., Run]) -> None:

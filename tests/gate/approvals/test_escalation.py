@@ -14,11 +14,12 @@ from tests.support.gated_calls import ASK
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
 from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
 from toolcards.gate.approvals import escalation
 from toolcards.gate.approvals.escalation import EscalateApproval
 from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.models import Approval, Source, ToolCall
+from toolcards.models import Approval, Event, Source, ToolCall
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import dispatcher, formats, subscriptions
@@ -147,7 +148,7 @@ def open_approval(policy: Any, source: Source, terms: Any, call: str = "c") -> s
 
 
 def list_escalated(pk: str) -> list[str]:
-    """Return whom the row and the card name, which must be the same people."""
+    """Return the people that the row and the card name, which must be the same."""
     row = Approval.objects.select_related("call").get(pk=pk)
     ask = row.call.as_card().approval
     names = [name for _, name in load_terms(row).escalated]
@@ -190,6 +191,7 @@ def test_a_person_named_twice_is_added_once(source: Source, policy: Any, an_appr
         group_commit.execute(EscalateApproval(pk))
     assert list_escalated(pk) == ["bob", "bob"]
     assert AuditRow.objects.filter(act="approval.escalated").count() == 1
+    assert [event.decoded_fact.type for event in Event.objects.all()].count(f.ApprovalEscalated.type) == 1
 
 
 def test_an_approval_that_does_not_escalate_or_was_asked_by_the_agent_is_never_due(

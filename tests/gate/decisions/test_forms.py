@@ -20,14 +20,14 @@ FORM = {
 
 def require_answer(decision: PolicyDecision, form: Any = FORM, *, source: str = "git", voters: int = 1) -> Any:
     """Return the decision about a form, and the terms under which voters were counted."""
-    counted: list[AskTerms] = []
+    counts: list[AskTerms] = []
 
     def count(terms: AskTerms) -> int:
-        counted.append(terms)
+        counts.append(terms)
         return voters
 
     request = PolicyRequest.for_tool("elicitation", source=source, input=form)
-    return forms.require_answer(decision, request, form, count), counted
+    return forms.require_answer(decision, request, form, count), counts
 
 
 def decide(effect: str, **more: Any) -> PolicyDecision:
@@ -38,26 +38,26 @@ def decide(effect: str, **more: Any) -> PolicyDecision:
 
 @loop_over("source, reason", [("git", forms.REASON), ("", forms.REASON_OF_AGENT)])
 def test_what_a_rule_allows_is_asked_under_the_terms_of_forms(source: str, reason: str) -> None:
-    decision, counted = require_answer(decide("allow"), source=source)
+    decision, counts = require_answer(decide("allow"), source=source)
     assert (decision.effect, decision.code, decision.reason) == (Effect.ASK, "question", reason)
     assert (decision.rule, decision.rules, decision.grants, decision.by) == ("", (), (), Actor("default"))
-    assert decision.ask == forms.TERMS and counted == [forms.TERMS]
+    assert decision.ask == forms.TERMS and counts == [forms.TERMS]
     assert decision.ask.allow_requester and decision.ask.grants == ("once",) and decision.ask.editable == ()
     assert decision.version == 7
 
 
 def test_what_the_default_asks_is_asked_under_the_terms_of_forms_too() -> None:
-    asked = find_effect(policy(default="ask"), "elicitation", input=FORM)
-    assert asked.effect is Effect.ASK and not asked.rules
-    decision, _ = require_answer(asked)
+    question = find_effect(policy(default="ask"), "elicitation", input=FORM)
+    assert question.effect is Effect.ASK and not question.rules
+    decision, _ = require_answer(question)
     assert (decision.code, decision.ask) == ("question", forms.TERMS)
 
 
 def test_the_terms_of_a_rule_that_asks_stay() -> None:
-    asked = decide("ask", ask={"quorum": 2})
-    decision, counted = require_answer(asked, voters=2)
-    assert decision == asked and decision.ask is not None and decision.ask.quorum == 2
-    assert [terms.quorum for terms in counted] == [2]
+    question = decide("ask", ask={"quorum": 2})
+    decision, counts = require_answer(question, voters=2)
+    assert decision == question and decision.ask is not None and decision.ask.quorum == 2
+    assert [terms.quorum for terms in counts] == [2]
 
 
 def test_a_form_that_no_one_may_answer_is_denied() -> None:
@@ -71,6 +71,6 @@ def test_a_form_that_no_one_may_answer_is_denied() -> None:
 ])  # fmt: skip
 def test_a_form_that_cannot_be_shown_is_refused_whatever_policy_says(form: Any) -> None:
     for effect in ("allow", "ask"):
-        decision, counted = require_answer(decide(effect), form)
-        assert (decision.effect, decision.code, decision.ask, counted) == (Effect.DENY, "invalid_args", None, [])
+        decision, counts = require_answer(decide(effect), form)
+        assert (decision.effect, decision.code, decision.ask, counts) == (Effect.DENY, "invalid_args", None, [])
         assert (decision.by, decision.reason) == (Actor("validation"), forms.UNREADABLE)

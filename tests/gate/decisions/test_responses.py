@@ -56,8 +56,10 @@ def ask(state: str = "pending", opener: str = "gate", **more: Any) -> CardApprov
 REQUESTED = make_card(S.APPROVAL_REQUESTED, decision=ASK, approval=ask())
 APPROVED = make_card(S.APPROVAL_RESPONDED, decision=ASK, approval=ask("approved", by=ANN))
 DENIED = make_card(S.OUTPUT_DENIED, decision=ASK, approval=ask("denied", by=ANN), denied="no", denied_by=ANN)
-LOST = make_card(S.OUTPUT_ERROR, decision=ASK, approval=ask("unknown", by=ANN), soft=True, cause="truncated")
-STOPPED = make_card(S.OUTPUT_ERROR, error=CardError("Not JSON.", "invalid_input", phase="validate", authority="model"))
+LOST_CARD = make_card(S.OUTPUT_ERROR, decision=ASK, approval=ask("unknown", by=ANN), soft=True, cause="truncated")
+STOPPED_CARD = make_card(
+    S.OUTPUT_ERROR, error=CardError("Not JSON.", "invalid_input", phase="validate", authority="model")
+)
 
 
 # ---------------------------------------------------------------- effect
@@ -67,9 +69,9 @@ STOPPED = make_card(S.OUTPUT_ERROR, error=CardError("Not JSON.", "invalid_input"
     (make_card(decision=ALLOW), "allow"),
     (make_card(decision=DENY), "deny"),
     (make_card(), "deny"),  # nothing was decided
-    (REQUESTED, "ask"), (APPROVED, "allow"), (DENIED, "deny"), (LOST, "deny"), (STOPPED, "deny"),
-    (LOST.replace(by_hand=CardManualOutcome("succeeded")), "allow"),
-    (LOST.replace(soft=False), "allow"),  # a result followed
+    (REQUESTED, "ask"), (APPROVED, "allow"), (DENIED, "deny"), (LOST_CARD, "deny"), (STOPPED_CARD, "deny"),
+    (LOST_CARD.replace(by_hand=CardManualOutcome("succeeded")), "allow"),
+    (LOST_CARD.replace(soft=False), "allow"),  # a result followed
     (REQUESTED.replace(state=S.OUTPUT_ERROR, soft=True), "deny"),
     (APPROVED.replace(state=S.OUTPUT_AVAILABLE, approval=ask("succeeded")), "allow"),
     *((APPROVED.replace(approval=ask(state)), "allow") for state in ("approved", "claimed", "failed")),
@@ -110,20 +112,20 @@ def test_an_approval_that_is_missing_allows_nothing() -> None:
      ("timeout", "", "approval_expired", TEXTS["approval_expired"])),
     (DENIED.replace(approval=ask("denied", by=Actor("kill_switch", "ann"))),
      ("kill_switch", "ann", "kill_switch", TEXTS["kill_switch"])),
-    (LOST, ("human", "ann", "lost", TEXTS["lost"])),
-    (LOST.replace(approval=ask("expired", by=ANN)), ("timeout", "", "permit_expired", TEXTS["permit_expired"])),
-    (LOST.replace(approval=ask("cancelled")), ("rule", "no-rm", "run_ended", TEXTS["run_ended"])),
-    (LOST.replace(approval=ask("cancelled"), soft=False), ("rule", "no-rm", "used", TEXTS["used"])),
-    (LOST.replace(approval=ask("superseded")), ("rule", "no-rm", "superseded", TEXTS["superseded"])),
-    (LOST.replace(approval=ask("cancelled"), cause="superseded"),
+    (LOST_CARD, ("human", "ann", "lost", TEXTS["lost"])),
+    (LOST_CARD.replace(approval=ask("expired", by=ANN)), ("timeout", "", "permit_expired", TEXTS["permit_expired"])),
+    (LOST_CARD.replace(approval=ask("cancelled")), ("rule", "no-rm", "run_ended", TEXTS["run_ended"])),
+    (LOST_CARD.replace(approval=ask("cancelled"), soft=False), ("rule", "no-rm", "used", TEXTS["used"])),
+    (LOST_CARD.replace(approval=ask("superseded")), ("rule", "no-rm", "superseded", TEXTS["superseded"])),
+    (LOST_CARD.replace(approval=ask("cancelled"), cause="superseded"),
      ("rule", "no-rm", "superseded", TEXTS["superseded"])),
     (make_card(decision=ALLOW, permit=CardPermit("p", "expired")),
      ("rule", "no-rm", "permit_expired", TEXTS["permit_expired"])),
     (make_card(decision=ALLOW, permit=CardPermit("p", "void")),
      ("rule", "no-rm", "run_ended", TEXTS["run_ended"])),
     (make_card(S.OUTPUT_DENIED, decision=DENY, denied_by=RULE), ("rule", "no-rm", "rule", "Because: deny.")),
-    (STOPPED, ("validation", "", "invalid_input", "Not JSON.")),
-    (STOPPED.replace(error=CardError("Veto.", "plugin_veto", authority="plugin", phase="before")),
+    (STOPPED_CARD, ("validation", "", "invalid_input", "Not JSON.")),
+    (STOPPED_CARD.replace(error=CardError("Veto.", "plugin_veto", authority="plugin", phase="before")),
      ("plugin", "", "plugin_veto", "Veto.")),
 ])  # fmt: skip
 def test_a_response_names_who_decided_and_the_reason(card: Card, expected: tuple[str, str, str, str]) -> None:
@@ -135,7 +137,7 @@ def test_a_response_names_who_decided_and_the_reason(card: Card, expected: tuple
 
 @loop_over("card, suggestion", [
     (make_card(decision=DENY), "Try ls."), (REQUESTED, "Try ls."), (make_card(decision=ALLOW), ""), (APPROVED, ""),
-    (STOPPED, ""),
+    (STOPPED_CARD, ""),
 ])  # fmt: skip
 def test_a_suggestion_is_for_calls_that_may_not_run_now(card: Card, suggestion: str) -> None:
     assert responses.build_decision(MEMORY, card)["reason"]["suggest"] == suggestion
@@ -181,8 +183,8 @@ def test_repaired_arguments_are_given_only_to_a_call_that_may_run(card: Card, ex
 
 
 def test_only_a_refused_input_lists_its_places() -> None:
-    assert responses.build_decision(MEMORY, STOPPED)["places"] == []  # no tool was announced, so nothing is found
-    for card in (APPROVED, STOPPED.replace(error=CardError("Veto.", "plugin_veto", phase="before"))):
+    assert responses.build_decision(MEMORY, STOPPED_CARD)["places"] == []  # no tool was announced, so nothing is found
+    for card in (APPROVED, STOPPED_CARD.replace(error=CardError("Veto.", "plugin_veto", phase="before"))):
         assert "places" not in responses.build_decision(MEMORY, card)
 
 

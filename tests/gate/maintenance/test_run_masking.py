@@ -1,4 +1,4 @@
-"""Secrets of ended runs are masked permanently, in the log and in all texts that belong to it; the rest stays."""
+"""Secrets of ended runs are masked_text permanently, in the log and in all texts that belong to it; the rest stays."""
 
 from __future__ import annotations
 
@@ -201,7 +201,9 @@ def test_answers_stored_while_the_run_was_open_are_masked_and_others_stay(leaky:
         Run.objects.update(started_at=leaky.started_at - timedelta(hours=1))
     for key, minutes in (("before", -61), ("first", -60), ("last", 0), ("after", 1)):
         receipt = group_commit.execute(ReserveKey(source, key, {}))
-        group_commit.execute(UpdateKey(lambda tx, held=receipt: held.answer(json.dumps({"password": WORD}))))
+        group_commit.execute(
+            UpdateKey(lambda tx, reserved_key=receipt: reserved_key.answer(json.dumps({"password": WORD})))
+        )
         Receipt.objects.filter(key=key).update(created_at=leaky.started_at + timedelta(minutes=minutes))
     gate.run_retention()
     masked_keys = {row.key for row in Receipt.objects.all() if has_mask(json.loads(row.answer))}
@@ -217,6 +219,6 @@ def test_a_text_without_a_secret_stays_and_fits_every_database(text: str, expect
 
 
 def test_a_secret_is_masked_where_its_json_shows_it() -> None:
-    masked = run_masking._mask_text(encryption.get_redactor(), json.dumps({"password": WORD, "rest": [1, None]}))
-    assert has_mask(json.loads(masked)["password"]) and json.loads(masked)["rest"] == [1, None]
+    masked_text = run_masking._mask_text(encryption.get_redactor(), json.dumps({"password": WORD, "rest": [1, None]}))
+    assert has_mask(json.loads(masked_text)["password"]) and json.loads(masked_text)["rest"] == [1, None]
     assert has_mask(run_masking._mask_text(encryption.get_redactor(), f"it is {GITHUB}"))

@@ -98,18 +98,18 @@ def test_an_approval_is_open_on_its_own_card_while_that_waits(row: Approval, mem
 
 
 def test_a_new_row_has_the_given_columns_and_the_defaults_of_the_model(row: Approval, memory: RunMemory) -> None:
-    given = {"channel": "socket", "terms": '{"quorum": 2}', "note": "for Ann", "requested_at": 5.0, "permit": "prm_9"}
+    columns = {"channel": "socket", "terms": '{"quorum": 2}', "note": "for Ann", "requested_at": 5.0, "permit": "prm_9"}
     few = {"state": "approved", "requested_at": 6.0}
-    new_rows = [NewApproval("one", row.run_id, 1, given), NewApproval("two", row.run_id, 1, few)]
+    new_rows = [NewApproval("one", row.run_id, 1, columns), NewApproval("two", row.run_id, 1, few)]
     approval_rows.insert_approvals(new_rows)
     one, two = Approval.objects.get(pk="one"), Approval.objects.get(pk="two")
-    expected = Approval(pk="one", run_id=row.run_id, call_id=row.call_id, **given)
+    expected = Approval(pk="one", run_id=row.run_id, call_id=row.call_id, **columns)
     for field in Approval._meta.concrete_fields:
         assert getattr(one, field.attname) == getattr(expected, field.attname), field.attname
     assert (two.state, two.channel, two.call_id) == ("approved", Approval(pk="two").channel, row.call_id)
     approval_rows.insert_approvals(
         [NewApproval("one", row.run_id, 1, {"channel": "http", "requested_at": 6.0})]
-    )  # the same row once more
+    )  # the same row again
     one.refresh_from_db()
     assert (one.channel, one.terms, one.note) == ("http", '{"quorum": 2}', "for Ann")
 

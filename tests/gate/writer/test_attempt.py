@@ -186,15 +186,15 @@ AWAY = OperationalError("disk I/O error")
 
 @pytest.mark.django_db(transaction=True)
 def test_a_commit_whose_reply_was_lost_counts_and_its_callbacks_run(source: Source, lost_reply: Any) -> None:
-    heard: list[str] = []
+    notes: list[str] = []
 
     def listen(tx: Any) -> None:
         transaction.on_commit(lambda: 1 / 0, robust=True)
-        transaction.on_commit(lambda: heard.append("committed"), robust=True)
+        transaction.on_commit(lambda: notes.append("committed"), robust=True)
 
     lost_reply(True, AWAY)
     result = attempt([Work(record(source, "r", "1"), listen)])
-    assert (result.error, heard, read_texts()) == (None, ["committed"], ["1"])
+    assert (result.error, notes, read_texts()) == (None, ["committed"], ["1"])
     assert attempt([Work(record(source, "r", "2"))]).error is None  # the cached run is right
     assert read_texts() == ["1", "2"]
 
@@ -207,11 +207,11 @@ def test_a_commit_whose_reply_was_lost_counts_and_its_callbacks_run(source: Sour
 def test_a_commit_that_did_not_happen_or_is_unknown_fails_and_is_forgotten(
     source: Source, lost_reply: Any, is_committed: bool | None, error: Exception, expected: type[Exception]
 ) -> None:
-    heard: list[str] = []
+    notes: list[str] = []
     lost_reply(is_committed, error)
-    hook = lambda tx: transaction.on_commit(lambda: heard.append("committed"))  # noqa: E731
+    hook = lambda tx: transaction.on_commit(lambda: notes.append("committed"))  # noqa: E731
     result = attempt([Work(record(source, "r", "1"), hook)])
-    assert (type(result.error), result.culprit, heard) == (expected, -1, [])
+    assert (type(result.error), result.culprit, notes) == (expected, -1, [])
     assert run_cache.find_pk(source.pk, "r") is None
     assert attempt([Work(record(source, "r", "1"))]).error is None
     assert read_texts() == ["1"]

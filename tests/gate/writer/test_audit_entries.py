@@ -1,4 +1,4 @@
-"""Each fact that decides, opens, ends or claims leaves one entry in the audit trail, under whoever did it."""
+"""Each fact that decides, opens, ends or claims leaves one entry in the audit trail, under the name of the actor."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from toolcards.gate.writer import audit_entries
 from toolcards.models import Run, Source
 
 ANN = f.Actor("human", "ann")
-CHANGED, ANSWERED = f.ApprovalChanged("c", "claimed", at=5.0), f.ApprovalAnswered("c", True, by=ANN, at=5.0)
-CLOSED = f.CallClosed("c", "expired", reason="No one answered.", at=5.0)
+CHANGED, ANSWER = f.ApprovalChanged("c", "claimed", at=5.0), f.ApprovalAnswered("c", True, by=ANN, at=5.0)
+END = f.CallClosed("c", "expired", reason="No one answered.", at=5.0)
 
 
 class Memory:
@@ -54,10 +54,10 @@ def test_a_decision_is_entered_with_all_that_it_rests_on() -> None:
 
 
 @loop_over("fact, state, expected", [
-    (ANSWERED, "approved", ("approval.approved", "human", "ann")),
+    (ANSWER, "approved", ("approval.approved", "human", "ann")),
     (f.ApprovalAnswered("c", False, by=ANN, at=5.0), "denied", ("approval.denied", "human", "ann")),
     (f.ApprovalAnswered("c", False, by=None, at=5.0), "denied", ("approval.denied", "gate", "")),
-    (CLOSED, "expired", ("approval.expired", "timeout", "")),
+    (END, "expired", ("approval.expired", "timeout", "")),
     (f.ApprovalChanged("c", "expired", at=5.0), "expired", ("approval.expired", "timeout", "")),
     (f.CallClosed("c", "cancelled", at=5.0), "cancelled", ("approval.cancelled", "gate", "")),
     (f.CallClosed("c", "superseded", at=5.0), "superseded", ("approval.superseded", "gate", "")),
@@ -88,8 +88,8 @@ def test_the_reason_is_that_of_the_approval_else_that_of_the_fact() -> None:
         (act,) = audit_entries.build_acts(MEMORY, fact, make_card(ask()), make_card(approval))
         return act.detail.get("reason"), act.detail["args_sha256"]
 
-    assert get_reason(ask("expired"), CLOSED) == ("No one answered.", "0f")
-    assert get_reason(ask("expired", reason="Own."), CLOSED) == ("Own.", "0f")
+    assert get_reason(ask("expired"), END) == ("No one answered.", "0f")
+    assert get_reason(ask("expired", reason="Own."), END) == ("Own.", "0f")
     assert get_reason(ask("claimed"), CHANGED) == (None, "0f")  # empty details are left out
 
 
@@ -103,7 +103,7 @@ def test_a_second_approval_of_a_call_supersedes_a_pending_first_one(state: str, 
     acts = audit_entries.build_acts(MEMORY, fact, before, after)
     assert [act.detail["by_approval"] for act in acts] == ["apr_2"] * len(expected)
     again = make_card(ask("approved", "apr_2", by=ANN))  # approved at once, by a rule of the agent
-    assert build(ANSWERED, before, again)[len(expected) :] == [("approval.approved", "human", "ann", "apr_2")]
+    assert build(ANSWER, before, again)[len(expected) :] == [("approval.approved", "human", "ann", "apr_2")]
 
 
 def test_an_approval_that_is_gone_is_entered_nowhere() -> None:

@@ -130,10 +130,12 @@ def test_events_are_sealed_and_read_back_in_order(empty_run: Run) -> None:
     events = list(Event.objects.after(empty_run, 0))
     assert [(e.seq, e.at, e.ordinal, e.fact, e.applied) for e in events] == [tuple(row)[1:] for row in rows]
     with allow_log_writes(), allow_event_changes(), connection.cursor() as cursor:
-        masked = f.dump(f.TextDelta(text="masked"))
-        bulk_sql.update_facts(cursor, [FactUpdate(masked, True, empty_run.pk, 2), FactUpdate(masked, True, -1, 3)])
+        masked_fact = f.dump(f.TextDelta(text="masked"))
+        bulk_sql.update_facts(
+            cursor, [FactUpdate(masked_fact, True, empty_run.pk, 2), FactUpdate(masked_fact, True, -1, 3)]
+        )
     assert [(e.fact, e.applied) for e in Event.objects.after(empty_run, 0)] == [
-        (facts[0], True), (masked, True), (facts[2], True),
+        (facts[0], True), (masked_fact, True), (facts[2], True),
     ]  # fmt: skip
     assert encryption.MARK in select("fact", "event")[1][0]
 

@@ -101,13 +101,13 @@ def test_an_error_is_described_without_secrets_also_when_it_corrects_an_outcome(
 
 def test_an_approval_is_described_with_its_reason_in_short_and_without_secrets() -> None:
     ask = CardApproval("apr_1", terms={"severity": "high"}, expires_at=9.0, request_reason=f"{SECRET} {'x' * 600}")
-    asked = CARD.replace(state=S.APPROVAL_REQUESTED, approval=ask)
-    payload = build(h.APPROVAL_REQUESTED, asked)
+    waiting_card = CARD.replace(state=S.APPROVAL_REQUESTED, approval=ask)
+    payload = build(h.APPROVAL_REQUESTED, waiting_card)
     assert payload["approval"] == {"id": "apr_1", "state": "pending", "expires_at": "1970-01-01T00:00:09.000Z"}
     assert (payload["severity"], payload["url"], "escalated_to" in payload) == ("high", "/approvals/", False)
     assert SECRET not in payload["reason"] and payload["reason"].endswith("x" * 400)
-    escalated = asked.replace(approval=CardApproval("apr_1", escalated=(("bob", 1.0), ("eve", 2.0))))
-    before = asked.replace(approval=CardApproval("apr_1", escalated=(("bob", 1.0),)))
+    escalated = waiting_card.replace(approval=CardApproval("apr_1", escalated=(("bob", 1.0), ("eve", 2.0))))
+    before = waiting_card.replace(approval=CardApproval("apr_1", escalated=(("bob", 1.0),)))
     payload = build(h.APPROVAL_ESCALATED, escalated, before)
     assert (payload["escalated_to"], payload["severity"]) == (["eve"], "medium")
 

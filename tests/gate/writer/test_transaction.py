@@ -90,7 +90,7 @@ def test_a_lease_that_another_process_renewed_is_taken_over_without_reading_the_
         assert cached is not None and (cached.row.alive_until, cached.row.beats) == (77.0, True)
 
 
-def test_a_run_that_was_deleted_elsewhere_begins_anew(a_run: Any, source: Source) -> None:
+def test_a_run_that_was_deleted_elsewhere_begins_again(a_run: Any, source: Source) -> None:
     run = a_run("r", READY)
     cached = run_cache.get(run.pk)
     with allow_log_writes(), allow_event_changes():

@@ -118,9 +118,9 @@ def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
 
 
 def void_permits(tx: Transaction, memory: RunMemory) -> None:
-    """Void the permits of a run that has ended, or of the calls that ended with a part of it.
+    """Void the permits of a run that has ended.
 
-    Claimed permits get an unknown outcome.
+    If only a part of the run has ended, those of the calls that ended with it. Claimed permits get an unknown outcome.
     """
     has_ended = bool(memory.board.context.ended)
     for card in list(memory.board.cards.values()):

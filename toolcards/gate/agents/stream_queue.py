@@ -214,11 +214,11 @@ class StreamQueue:
         is_first = self.error is None
         self.error = self.error or error
         self._leases.clear()
-        dropped, self._batch = len(self._batch), []
+        drop_count, self._batch = len(self._batch), []
         while self._pending:
             self._pending.popleft()
-            dropped += 1
-        group_commit.WRITER.frames_committed += dropped
+            drop_count += 1
+        group_commit.WRITER.frames_committed += drop_count
         group_commit.call_on_loop(self._loop, self._notify_failure if is_first else self._progress.set)
 
     def _consult_plugins(self) -> None:

@@ -46,9 +46,9 @@ class MaskResult(Enum):
 
 
 def take_unrefused(runs: Any, count: int) -> list[Run]:
-    """Return the first `count` of the runs, without those that were refused and have not changed.
+    """Return the first `count` runs, without those that were refused.
 
-    Thousands of runs can be refused, if a key is lost: too many to name each in a query.
+    A run that has changed since then counts again. If a key is lost, thousands are refused: too many for one query.
     """
     if not _refused_runs:
         return list(runs[:count])
