@@ -69,6 +69,10 @@ async def test_a_caller_that_leaves_while_plugins_look_leaves_a_call_that_can_be
     with pytest.raises(asyncio.CancelledError):
         await task
     again = asyncio.create_task(gate.adecide(source, REQUEST))
+    await asyncio.sleep(0)  # it joins the inquiry of the first
+    assert await asyncio.to_thread(gate.drain, PATIENCE)
+    for _ in range(3):
+        await asyncio.sleep(0)
     release.set()
     assert (await asyncio.wait_for(again, PATIENCE))["decision"] == "deny"
 

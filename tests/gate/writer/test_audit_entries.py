@@ -71,6 +71,13 @@ def test_a_new_state_of_an_approval_is_entered_once(fact: Any, state: str, expec
     assert build(fact, after, after) == []
 
 
+def test_a_revocation_is_the_gates_because_the_entry_before_it_names_the_person() -> None:
+    before, after = make_card(ask("approved", by=ANN)), make_card(ask("revoked", by=ANN))
+    assert build(f.ApprovalChanged("c", "revoked", at=5.0), before, after) == [
+        ("approval.revoked", "gate", "", "apr_1")
+    ]
+
+
 @loop_over("state", ["pending", "succeeded", "failed", "unknown"])
 def test_a_state_that_reports_what_the_tool_did_is_no_act_of_the_gate(state: str) -> None:
     assert build(CHANGED, make_card(ask("claimed")), make_card(ask(state))) == []

@@ -168,7 +168,8 @@ def test_the_pieces_of_a_streaming_text_are_written_when_it_has_grown_enough(sou
         return len(row.text), row.seq - row.text_seq, row.rev
 
     group_commit.execute(RecordFacts(source, "r", [f.InputStarted("c", "bash")]))
-    assert stream(transaction.SMALL_TEXT)[:2] == (4096, 0)
+    assert (stream(100)[:2], stream(1)[:2]) == ((100, 0), (101, 0))  # a small text is always written
+    assert stream(transaction.SMALL_TEXT - 101)[:2] == (4096, 0)
     assert stream(400)[:2] == (4096, 1)  # not a quarter more
     length, behind, rev = stream(700)
     assert (length, behind) == (5196, 0)
