@@ -102,8 +102,8 @@ def test_a_part_that_may_not_be_edited_cannot_be_removed(edit: Any) -> None:
     (INPUT | {"n": 2**53 + 1}, "The edited input cannot be used: "),
     (INPUT | {"command": "\ud800"}, "The edited input cannot be used: "),
     (INPUT | {"command": "git push --force"}, "The policy denies the edited call."),
-    (INPUT | {"command": "‹secret github-token 40 · 3f9a›"}, "A masked_input value cannot be moved to another place."),
-    (INPUT | {"‹secret github-token 40 · 3f9a›": 1}, "A masked_input value cannot be moved to another place."),
+    (INPUT | {"command": "‹secret github-token 40 · 3f9a›"}, "A masked value cannot be moved to another place."),
+    (INPUT | {"‹secret github-token 40 · 3f9a›": 1}, "A masked value cannot be moved to another place."),
 ])  # fmt: skip
 def test_an_edit_that_cannot_run_is_refused(value: Any, message: str, edit: Any) -> None:
     code, text, _ = edit(value, "")

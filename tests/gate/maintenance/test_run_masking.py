@@ -1,4 +1,4 @@
-"""Secrets of ended runs are masked_text permanently, in the log and in all texts that belong to it; the rest stays."""
+"""Secrets of ended runs are masked permanently, in the log and in all texts that belong to it; the rest stays."""
 
 from __future__ import annotations
 
