@@ -28,6 +28,7 @@ __all__ = ["gated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 EXIT_PATIENCE = 2.0  # seconds that the end of the process waits to report the end of its run
 
 
@@ -264,12 +265,15 @@ def _bind_edited(signature: inspect.Signature, edited_args: Any) -> inspect.Boun
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD or name not in remaining:
-            continue
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            positional += remaining.pop(name)
-        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            more = remaining.pop(name, [])
+            if not isinstance(more, list):
+                raise TypeError(f"the edited argument {name!r} is not a list")
+            positional += more
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY and name in remaining:
             keywords[name] = remaining.pop(name)
-        else:
-            positional.append(remaining.pop(name))
+        elif parameter.kind in _BY_POSITION:
+            if name not in remaining and parameter.default is parameter.empty:
+                raise TypeError(f"the edited arguments have no {name!r}")
+            positional.append(remaining.pop(name, parameter.default))  # a gap would move the arguments after it
     return signature.bind(*positional, **keywords, **remaining)
