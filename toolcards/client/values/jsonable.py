@@ -14,24 +14,37 @@ __all__ = ["shorten", "to_jsonable"]
 MAX_DEPTH = 24
 LONGEST = 400_000  # characters of one value as JSON in ASCII; the server takes frames of 1 MiB
 PREVIEW = 100_000
+LARGEST_BITS = 2_000  # of an integer: Python refuses to write much longer ones
 
 
-def to_jsonable(value: Any, depth: int = 0) -> Any:
+def to_jsonable(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """Return the value as JSON; what JSON cannot express becomes text.
 
-    Never raises.
+    Never raises. A value that contains itself is text where it comes again. `inside`: the values around this one.
     """
-    if value is None or isinstance(value, (bool, int, str)):
-        return value if type(value) in {type(None), bool, int, str} else _plain(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else repr(value)
-    if depth > MAX_DEPTH:
+    try:
+        return _convert(value, inside)
+    except Exception:  # a foreign class, or a container that another thread changes
         return _text(value)
+
+
+def _convert(value: Any, inside: tuple[int, ...]) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value if type(value) in {type(None), bool, str} else str.__str__(value)
+    if isinstance(value, int):
+        number = int.__int__(value)  # an enum, for example, is its number
+        return number if number.bit_length() <= LARGEST_BITS else f"(an integer of {number.bit_length()} bits)"
+    if isinstance(value, float):
+        return value if math.isfinite(value) else float.__repr__(value)
+    if len(inside) > MAX_DEPTH or id(value) in inside:
+        return _text(value)
+    within = (*inside, id(value))
     if isinstance(value, Mapping):
-        return {_key(key): to_jsonable(item, depth + 1) for key, item in value.items()}
+        members = {_key(key): to_jsonable(item, within) for key, item in value.items()}
+        return members if len(members) == len(value) else _text(value)  # of two equal keys, one would hide the other
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_jsonable(item, depth + 1) for item in value]
-    return _object(value, depth)
+        return [to_jsonable(item, within) for item in value]
+    return _object(value, within)
 
 
 def shorten(value: Any) -> Any:
@@ -50,26 +63,16 @@ def shorten(value: Any) -> Any:
     return f"{preview}… ({len(text)} characters in all)"
 
 
-def _object(value: Any, depth: int) -> Any:
+def _object(value: Any, within: tuple[int, ...]) -> Any:
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
     if isinstance(value, enum.Enum):
-        return to_jsonable(value.value, depth + 1)
-    try:
-        if callable(getattr(value, "model_dump", None)) and not isinstance(value, type):
-            return to_jsonable(value.model_dump(mode="json"), depth + 1)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {
-                field.name: to_jsonable(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)
-            }
-    except Exception:  # a foreign class
-        return _text(value)
+        return to_jsonable(value.value, within)
+    if callable(getattr(value, "model_dump", None)) and not isinstance(value, type):
+        return to_jsonable(value.model_dump(mode="json"), within)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_jsonable(getattr(value, field.name), within) for field in dataclasses.fields(value)}
     return _text(value)
-
-
-def _plain(value: Any) -> Any:
-    """Return a subclass of str or int, for example an enum, as its base type."""
-    return str.__str__(value) if isinstance(value, str) else int(value)
 
 
 def _key(key: Any) -> str:

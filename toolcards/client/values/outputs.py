@@ -52,7 +52,10 @@ def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
         return ""
     if id(value) in inside:
         return f"a {type(value).__name__} that contains itself"
-    members = _list_members(value)
+    try:
+        members = _list_members(value)
+    except Exception:  # a foreign class
+        members = None
     if members is None:
         return "" if _has_text(value) else f"a {type(value).__name__}"
     if len(inside) > MAX_DEPTH:
