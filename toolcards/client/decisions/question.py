@@ -87,7 +87,7 @@ class CallRequest:
 class SubmittedCalls:
     """The first call submitted for each (run, call id, attempt); a different call under that id is refused.
 
-    A bounded memory of one client; the server enforces the same rule permanently.
+    A bounded memory of one client, of the calls submitted last; the server enforces the same rule permanently.
     """
 
     def __init__(self) -> None:
@@ -103,8 +103,10 @@ class SubmittedCalls:
         key = (question.run, question.call_id, question.attempt)
         with self._lock:
             first = self._identities.setdefault(key, question.call_sha256)
+            self._identities.move_to_end(key)
             if first == question.call_sha256:
-                self._latest[question.run, question.call_id] = question.attempt
+                self._latest[key[:2]] = question.attempt
+                self._latest.move_to_end(key[:2])
             for memory in (self._identities, self._latest):
                 if len(memory) > MAX_CALLS:
                     memory.popitem(last=False)
