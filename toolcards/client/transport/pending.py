@@ -72,8 +72,8 @@ class PendingQuestions:
         self._by_id.pop(pending.question.call_id, None)
 
     def frames(self) -> Iterator[dict[str, Any]]:
-        """Yield the frames that ask every question again."""
-        yield from [pending.frame for pending in self._by_id.values()]
+        """Yield the frames that ask every open question again."""
+        yield from [pending.frame for pending in self._by_id.values() if not pending.answer.done()]
 
     def receive(self, message: dict[str, Any]) -> bool:
         """Pass on a decision of the server.
