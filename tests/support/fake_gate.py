@@ -62,6 +62,7 @@ class Call:
     approval: str = ""
     edited: Any = None
     claim_holder: str = ""  # by the claim of this id
+    schema_sha256: str = ""
 
     @property
     def runs(self) -> Any:
@@ -74,8 +75,11 @@ class Call:
         return {
             "run": self.run, "call_id": self.call_id, "attempt": self.attempt, "args_sha256": digest(self.runs),
             "tool": {"name": self.tool, "source": self.source},
-            "call_sha256": call_digest(self.runs, name=self.tool, source=self.source),
+            "call_sha256": self._digest(self.runs),
         }  # fmt: skip
+
+    def _digest(self, args: Any) -> str:
+        return call_digest(args, name=self.tool, source=self.source, schema_sha256=self.schema_sha256)
 
     def decision(self, effect: str = "") -> Json:
         """The decision object."""
@@ -84,7 +88,7 @@ class Call:
         value = self.binding
         if effect == "ask":
             value["args_sha256"] = digest(self.args)
-            value["call_sha256"] = call_digest(self.args, name=self.tool, source=self.source)
+            value["call_sha256"] = self._digest(self.args)
         return {
             "v": 1, "decision": effect, **value, "by": {"kind": "rule"},
             "reason": {"code": f"rule_{effect}", "text": f"The test says {effect}."},
@@ -239,6 +243,7 @@ class Gate:
                 return call
         number, effect = len(self.calls) + 1, self.effects.get(tool, "allow")
         call = Call(body["run"], body["call_id"], attempt, tool, source, body.get("args", {}), effect, f"prm_{number}")
+        call.schema_sha256 = "" if isinstance(value, str) else value.get("schema_sha256", "")
         if effect == "ask":
             call.approval, call.edited = f"apr_{number}", self.edited
         self.calls.append(call)

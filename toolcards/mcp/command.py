@@ -20,6 +20,13 @@ from toolcards.mcp.stdio.relay import StdioRelay
 ABOUT = "Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision."
 NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."
 RUNNERS = {"npx", "bunx", "pnpx", "uvx", "uv", "pipx", "node", "deno", "bun", "python", "python3", "docker", "podman"}
+CONTAINER_RUNNERS = {"docker", "podman"}
+# Their options that take the next word as a value.
+CONTAINER_OPTIONS = frozenset({
+    "-e", "--env", "--env-file", "-v", "--volume", "--mount", "-p", "--publish", "--name", "--network", "--net", "-w",
+    "--workdir", "-u", "--user", "--entrypoint", "--platform", "-l", "--label", "-h", "--hostname", "--add-host",
+})  # fmt: skip
+MAX_PORT = 65_535
 SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
 
 
@@ -72,20 +79,24 @@ def derive_name(command: Sequence[str]) -> str:
 
     It is the package or script after `npx`, `uvx`, `python` and the like.
     """
-    words = [word for word in command if not word.startswith("-") and word not in SUBCOMMANDS]
-    if PurePath(words[0]).name in RUNNERS and len(words) > 1:
-        words = words[1:]
-    name = PurePath(words[0]).name
+    program = PurePath(command[0]).name
+    takes_value = CONTAINER_OPTIONS if program in CONTAINER_RUNNERS else frozenset[str]()
+    words = [
+        word
+        for before, word in zip(command, command[1:], strict=False)
+        if not word.startswith("-") and word not in SUBCOMMANDS and before not in takes_value
+    ]
+    name = PurePath(words[0]).name if program in RUNNERS and words else program
     version = name.rfind("@")
     return (name[:version] if version > 0 else name).removesuffix(".py").removesuffix(".js") or "mcp"
 
 
 def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, cards: Toolcards) -> int:
-    upstream = urlsplit(options.upstream)
-    if upstream.scheme not in {"http", "https"} or not upstream.hostname:
+    host_name = _read_host_name(options.upstream)
+    if not host_name:
         parser.error("--upstream must be an address such as https://example.com/mcp")
     host, _, port = options.listen.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
         parser.error("--listen must be host:port")
     headers: dict[str, str] = {}
     for each in options.header:
@@ -93,6 +104,15 @@ def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, ca
         if not name or not os.environ.get(variable):
             parser.error(f"--header {name}: the environment variable {variable!r} is not set")
         headers[name] = os.environ[variable]
-    server = options.server or upstream.hostname
+    server = options.server or host_name
     sessions = GatewaySessions(cards, server, options.agent, options.elicitation)
     return serve(sessions, options.upstream, (host.strip("[]"), int(port)), headers)
+
+
+def _read_host_name(address: str) -> str:
+    """Return the host of an address of HTTP, "" if it is none."""
+    try:
+        parts = urlsplit(address)
+        return (parts.hostname or "") if parts.scheme in {"http", "https"} and parts.port != 0 else ""
+    except ValueError:  # a port or an IPv6 address that is none
+        return ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,9 +58,12 @@ class Reports:
     def close(self) -> None:
         """Send the queued reports and the end, within LINGER seconds."""
         self._closing.set()
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(LINGER)
+        if self._thread is None:
+            return
+        deadline = time.monotonic() + LINGER
+        with contextlib.suppress(queue.Full):  # the server is down: the run ends by its silence
+            self._queue.put(None, timeout=LINGER)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _send_all(self) -> None:
         while True:

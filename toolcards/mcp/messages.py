@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 Message = dict[str, Any]
@@ -16,7 +17,8 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"  # in `_meta` of requests, from protocol 2026-07-28 on
 _MESSAGE_NAMES = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL_NAMES = frozenset({"name", "arguments"})
-DEEPEST = 200  # nested values; a deeper message is refused
+DEEPEST = 200  # levels of nested values; a deeper message is refused
+TOO_DEEP = "The message is nested too deeply."
 
 
 def parse(data: bytes) -> Any:
@@ -26,9 +28,16 @@ def parse(data: bytes) -> Any:
     some take `Method` for `method` (Go's `encoding/json`).
     """
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_build_object,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_float,
+        )
     except RecursionError as error:
-        raise ValueError("The message is nested too deeply.") from error
+        raise ValueError(TOO_DEEP) from error
+    if _is_deeper(value, DEEPEST):
+        raise ValueError(TOO_DEEP)
     for message in value if isinstance(value, list) else [value]:
         _check_names(message, _MESSAGE_NAMES)
         _check_names(get_object(message, "params"), _CALL_NAMES)
@@ -121,3 +130,21 @@ def _build_object(pairs: list[tuple[str, Any]]) -> Message:
 
 def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON.")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"The number {text[:40]} is too large.")
+    return number
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    """Return whether the value has more than so many levels of objects and arrays."""
+    level = [value]
+    for _ in range(limit + 1):
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        if not containers:
+            return False
+        level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+    return True

@@ -180,7 +180,8 @@ class Session:
         """Read results of calls, and tools, from a message of the server."""
         if isinstance(message, list):
             for each in message:
-                self.note_message(each)
+                if not isinstance(each, list):  # batches are not nested
+                    self.note_message(each)
         elif is_response(message):
             self._note_response(message)
         elif isinstance(message, dict) and message.get("method") == LIST_CHANGED:
@@ -256,7 +257,9 @@ class Session:
         )
         call.decision = decision
         decision = wait_for_answer(self._cards, decision, lambda: call.is_cancelled)
-        return self._cards.claim(decision) if decision.allowed and not call.is_cancelled else decision
+        if decision.allowed and not call.is_cancelled:
+            call.decision = decision = self._cards.claim(decision)
+        return decision
 
     def _withdraw(self, call: HeldCall, decision: Decision) -> None:
         """Withdraw the approval of a canceled call, or report the permit that was claimed for it as unused."""

@@ -24,12 +24,17 @@ class ToolList:
         self.is_stale = True  # the server says that its list has changed, or it was never read to its end
 
     def add_page(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Take one page: `params` of the request, `result` of the response."""
+        """Take one page: `params` of the request, `result` of the response.
+
+        A response without a list, such as an error, changes nothing.
+        """
         tools = result.get("tools")
+        if not isinstance(tools, list):
+            return
         with self._lock:
             if not params.get("cursor"):
                 self._listed = set()
-            for tool in tools if isinstance(tools, list) else []:
+            for tool in tools:
                 name = get_text(tool, "name")
                 if name and (name in self._definitions or len(self._definitions) < MAX_TOOLS):
                     self._definitions[name] = tool

@@ -118,13 +118,6 @@ def test_a_call_runs_with_the_arguments_that_a_person_put_in_place(gate: Gate, c
     assert client.executed == [("mail", {"to": "you"})]
 
 
-def test_an_error_of_the_server_is_reported_as_one(gate: Gate, client: Client) -> None:
-    client.call(1, "read", error=True)
-    assert client.read_answer(1)["error"]["message"] == "unusable"
-    (result,) = until(lambda: [body for stage, body in gate.requests if stage == "result"])
-    assert (result["outcome"], result["error"]["code"]) == ("error", "invalid_input")
-
-
 HOSTILE = {
     "two methods": b'{"jsonrpc":"2.0","id":9,"method":"tools/call","method":"ping","params":{"name":"remove"}}',
     "two methods, the call last": b'{"jsonrpc":"2.0","id":9,"method":"ping","method":"tools/call","params":{}}',
@@ -216,14 +209,6 @@ def test_a_call_that_the_server_continues_is_judged_once_and_its_state_works_onc
         client.write(make_call(number, "read", args, **retry))
         assert client.read_answer(number)["result"]["isError"]
     assert len(client.executed) == 2
-
-
-def test_a_state_is_no_permission_for_other_arguments(gate: Gate, client: Client) -> None:
-    client.call(1, "read", wants_input=True)
-    state = client.read_answer(1)["result"]["requestState"]
-    gate.effects["read"] = "deny"
-    client.write(make_call(2, "read", {"wants_input": True, "path": "/etc"}, requestState=state))
-    assert client.read_answer(2)["result"]["isError"] and len(client.executed) == 1
 
 
 def test_the_gateway_ends_with_its_server_and_reports_the_open_call(gate: Gate, client: Client) -> None:
