@@ -24,9 +24,8 @@ class GatewaySessions:
     def get(self, number: str) -> Session:
         """Return the session, beginning it on first use."""
         with self._lock:
-            session = self._sessions.get(number)
-            if session is None:
-                session = self._sessions[number] = self.begin()
+            session = self._sessions.pop(number, None) or self.begin()
+            self._sessions[number] = session  # the last one is the one used last
             oldest = next(iter(self._sessions)) if len(self._sessions) > MAX_SESSIONS else None
         if oldest is not None:
             self.end(oldest)
