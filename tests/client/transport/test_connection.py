@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection
 
+from tests.support.fake_gate import GUID
 from tests.support.scripted_socket import Script, ack_all, decide, serve_script
 from tests.support.server import PATIENCE
 from tests.support.tables import loop_over
@@ -129,19 +132,23 @@ async def test_a_server_that_is_not_there_is_tried_until_it_is() -> None:
 
 async def test_a_server_that_stops_responding_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps the connection open, and answers no ping."""
-    monkeypatch.setattr(connection, "PATIENCE", 0.05)
-
+    monkeypatch.setattr(connection, "PATIENCE", 0.02)
     is_over = asyncio.Event()
 
-    async def freeze(script: Script, socket: ServerConnection) -> None:
-        socket.transport.pause_reading()
+    async def open_and_freeze(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        key = next(line for line in head.splitlines() if line.startswith("Sec-WebSocket-Key")).partition(": ")[2]
+        accept = base64.b64encode(hashlib.sha1(f"{key}{GUID}".encode()).digest()).decode()
+        upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}"
+        writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{upgrade}\r\n\r\n".encode())
         await is_over.wait()
-        socket.transport.abort()
+        writer.close()
 
-    async with serve_script(script := Script(freeze, ack_all)) as url, linked(url) as link:
-        link.add("a")
-        await link.flush()
-        assert link.connection.count == 2 and script.connection_count == 2
+    async with await asyncio.start_server(open_and_freeze, "127.0.0.1", 0) as server:
+        async with linked(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as link:
+            while link.connection.count < 2:
+                await asyncio.sleep(0.001)
+            assert link.connection.trouble == "the server stopped responding"
         is_over.set()
 
 

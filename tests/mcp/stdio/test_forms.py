@@ -1,0 +1,198 @@
+"""Forms of a server over stdio: which messages the gateway takes, and what both sides get."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.mcp_forms import ACCEPTED, ANSWERED, make_call, make_form, make_input_request, make_result
+from tests.support.server import PATIENCE, until
+from toolcards.client import Toolcards, gate_client
+from toolcards.mcp.elicitation import CAPABILITIES
+from toolcards.mcp.session import Session
+from toolcards.mcp.stdio import forms as forms_module
+from toolcards.mcp.stdio.forms import StdioForms
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_client, "PAUSE", 0.01)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with Gate({"elicitation/create": "ask"}, edited=ANSWERED) as running:
+        yield running
+
+
+class Ends:
+    """The forms of one server, and what was written to both sides."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.session = Session(Toolcards(gate.url, "key", timeout=PATIENCE), server="shop")
+        self.to_server, self.to_client = list[Any](), list[Any]()
+        self.forms = StdioForms(
+            self.session, lambda message: not self.to_server.append(message), self.to_client.append, itertools.count(1)
+        )
+
+    def call(self, number: Any, **meta: Any) -> Any:
+        """Let the client call a tool; return the request as the server gets it."""
+        request = make_call(number, **meta)
+        call = self.session.begin_call(request)
+        assert call is not None
+        self.session.decide(call, request)
+        return self.forms.declare(request)
+
+    def wait_for_server(self, count: int = 1) -> list[Any]:
+        return until(lambda: self.to_server if len(self.to_server) >= count else None)
+
+
+@pytest.fixture
+def ends(gate: Gate) -> Iterator[Ends]:
+    created = Ends(gate)
+    yield created
+    created.session.end()
+
+
+def initialize(ends: Ends, **capabilities: Any) -> Any:
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": capabilities}}
+    return ends.forms.declare(message)
+
+
+def keep_waiting(stage: str, honest: Any) -> Answer | None:
+    return plain({**honest, "decision": "ask"}) if stage == "poll" else None
+
+
+def make_cancellation(number: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+
+
+# ---------------------------------------------------------------- forms as requests
+def test_a_form_is_answered_to_the_server_and_not_shown(ends: Ends) -> None:
+    assert initialize(ends)["params"]["capabilities"] == {"elicitation": {"form": {}}}
+    assert ends.forms.take(make_form("f1"))
+    assert ends.wait_for_server() == [{"jsonrpc": "2.0", "id": "f1", "result": ACCEPTED}] and ends.to_client == []
+
+
+@pytest.mark.parametrize("message", [
+    make_form("f1", mode="url"), {"id": 1, "method": "sampling/createMessage"}, {"method": "elicitation/create"}, make_result(1),
+    make_cancellation("f1"), None, [make_form("f1")], "text", 5,
+])  # fmt: skip
+def test_other_messages_are_the_clients(ends: Ends, message: Any) -> None:
+    initialize(ends)
+    assert not ends.forms.take(message) and ends.to_server == []
+
+
+def test_a_client_that_shows_forms_itself_gets_them(ends: Ends) -> None:
+    assert initialize(ends, elicitation={})["params"]["capabilities"] == {"elicitation": {}}
+    assert not ends.forms.take(make_form("f1"))
+
+
+def test_a_form_that_the_server_cancels_is_withdrawn_and_its_cancellation_not_shown(ends: Ends, gate: Gate) -> None:
+    gate.tamper = keep_waiting
+    initialize(ends)
+    ends.forms.take(make_form("f1"))
+    until(lambda: "poll" in gate.stages())
+    assert ends.forms.take(make_cancellation("f1")) and not ends.forms.take(make_cancellation("f2"))
+    assert ends.wait_for_server()[0]["result"] == {"action": "cancel"} and "withdraw" in gate.stages()
+
+
+# ---------------------------------------------------------------- forms in a response
+def test_a_request_is_repeated_with_the_answers_and_its_result_gets_the_clients_id(ends: Ends) -> None:
+    declared = ends.call("c")
+    assert declared["params"]["_meta"][CAPABILITIES] == {"elicitation": {"form": {}}}
+    assert ends.forms.take(make_input_request("c", "f", "g"))
+    (again,) = ends.wait_for_server()
+    assert again["id"] == "toolcards-1" and again["params"]["requestState"] == "s1"
+    assert again["params"]["inputResponses"] == {"f": ACCEPTED, "g": ACCEPTED}
+    assert again["params"]["arguments"] == {"a": 1} and again["method"] == "tools/call"
+    result = make_result("toolcards-1")
+    restored = ends.forms.restore_id(result)
+    assert restored == make_result("c") and not ends.forms.take(restored)
+    assert ends.forms.restore_id(result) is result  # an id is restored once
+
+
+def test_a_request_may_be_repeated_again_but_not_for_ever(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms_module, "MAX_ROUNDS", 3)
+    ends.call("c")
+    response: Any = make_input_request("c")
+    for count in (1, 2, 3):
+        assert ends.forms.take(ends.forms.restore_id(response))
+        assert ends.wait_for_server(count)[-1]["id"] == f"toolcards-{count}"
+        response = make_input_request(f"toolcards-{count}")
+    assert not ends.forms.take(ends.forms.restore_id(response))  # the client decides
+    assert not ends.forms.take(make_input_request("c")) and len(ends.to_server) == 3
+
+
+@pytest.mark.parametrize("response", [
+    make_result("c"), make_input_request("c", mode="url"), make_input_request("d"), {"id": "c", "error": {}},
+    {"id": "c", "result": {"resultType": "input_required", "inputRequests": {}}},
+])  # fmt: skip
+def test_a_response_without_forms_for_the_inbox_is_the_clients(ends: Ends, response: Any) -> None:
+    ends.call("c")
+    assert ends.forms.restore_id(response) is response and not ends.forms.take(response)
+
+
+def test_a_response_ends_what_the_gateway_remembers_of_its_request(ends: Ends) -> None:
+    """An id may come again, then without the capability."""
+    ends.call("c")
+    assert not ends.forms.take(make_result("c"))
+    assert not ends.forms.take(make_input_request("c"))
+
+
+# ---------------------------------------------------------------- cancellation by the client
+def test_a_request_that_the_client_cancels_is_not_repeated(ends: Ends, gate: Gate) -> None:
+    gate.tamper = keep_waiting
+    ends.call("c")
+    ends.forms.take(make_input_request("c"))
+    until(lambda: "poll" in gate.stages())
+    assert ends.session.cancel("c")
+    assert ends.forms.cancel(make_cancellation("c")) == make_cancellation("c")
+    until(lambda: "withdraw" in gate.stages() and not ends.session.elicitations._open)
+    ends.session.end()
+    assert ends.to_server == []
+
+
+def test_a_cancellation_of_a_repeated_request_names_the_servers_id(ends: Ends) -> None:
+    ends.call("c")
+    ends.forms.take(make_input_request("c"))
+    ends.wait_for_server()
+    assert ends.forms.cancel(make_cancellation("c")) == make_cancellation("toolcards-1")
+    assert ends.forms.cancel(make_cancellation("other")) == make_cancellation("other")
+
+
+def test_forms_stop_only_with_the_last_call_that_the_server_runs(ends: Ends, gate: Gate) -> None:
+    gate.tamper = keep_waiting
+    initialize(ends)
+    ends.call(1)
+    ends.call(2)
+    ends.forms.take(make_form("f1"))
+    until(lambda: "poll" in gate.stages())
+    ends.session.cancel(1)
+    ends.forms.cancel(make_cancellation(1))
+    assert ends.session.elicitations._open and ends.to_server == []
+    ends.session.cancel(2)
+    ends.forms.cancel(make_cancellation(2))
+    assert ends.wait_for_server()[0]["result"] == {"action": "cancel"}
+
+
+# ---------------------------------------------------------------- progress
+def test_calls_behind_a_form_report_progress_until_it_is_answered(
+    ends: Ends, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms_module, "PROGRESS", 0.01)
+    gate.tamper = keep_waiting
+    initialize(ends)
+    ends.call(1, progressToken="t")
+    ends.call(2)
+    ends.forms.take(make_form("f1"))
+    until(lambda: len(ends.to_client) >= 2)
+    gate.tamper = lambda stage, honest: None
+    ends.wait_for_server()
+    assert {message["params"]["progressToken"] for message in ends.to_client} == {"t"}
+    values = [message["params"]["progress"] for message in ends.to_client]
+    assert values == sorted(set(values))
