@@ -17,7 +17,6 @@ from tests.support.tables import loop_over
 from toolcards.acp.permission_requests import PermissionRequests, select_option
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client
-from toolcards.client.common.canonical_json import digest
 from toolcards.client.decisions import approval_wait
 
 OPTIONS = [
@@ -191,45 +190,6 @@ def test_a_second_request_with_the_id_of_an_open_one_is_refused(agent: Agent, ga
 def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
     agent.ask(1, "", title="lookup")
     assert agent.answer() == (1, "no") and list_calls(gate) == []
-
-
-# ---------------------------------------------------------------- a mirror: the dashboard's word
-def build_answer(**other: Any) -> dict[str, Any]:
-    """What the server says once a person has approved."""
-    args = {"command": "ls"}
-    outcome = {"outcome": "selected", "optionId": "yes"}
-    fields = {
-        "decision": "deny", "run": "r1", "call_id": "c1", "args_sha256": digest(args),
-        "approval": {"id": "apr_1", "state": "approved"}, "reply": {"id": 1, "result": {"outcome": outcome}},
-    }  # fmt: skip
-    return fields | other
-
-
-def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
-    return {"id": 1, "result": {"outcome": {"outcome": outcome, **({"optionId": option} if option else {})}}}
-
-
-@pytest.mark.parametrize(("value", "option"), [
-    ({}, "yes"),
-    ({"approval": {"state": "denied"}, "reply": reply("no")}, "no"),
-    ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit counts as a denial
-    ({"reply": reply("", "cancelled")}, "cancelled"),
-    ({"run": "r2"}, None), ({"call_id": "c2"}, None), ({"args_sha256": digest({"command": "rm"})}, None),
-    ({"args_sha256": None}, None), ({"approval": {"state": "denied"}}, None),
-    ({"approval": {"state": "pending"}}, None),
-    ({"approval": None}, None), ({"reply": reply("always")}, None), ({"reply": reply("other")}, None),
-    ({"reply": {"id": 1}}, None), ({"reply": reply("yes", "cancelled")}, None),
-    ({"reply": {"id": 1, "result": []}}, None),
-])  # fmt: skip
-def test_only_an_answer_to_the_same_request_is_passed_on(agent: Agent, value: Any, option: str | None) -> None:
-    agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
-    agent.sessions.copy_agent_message(agent.request(1, "c1"))
-    result = agent.sessions.check_vote("1", build_answer(**value))
-    assert (None if result is None else _option(result)) == option
-
-
-def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:
-    assert agent.sessions.check_vote("1", build_answer()) is None
 
 
 @pytest.mark.parametrize(

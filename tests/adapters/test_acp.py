@@ -88,6 +88,21 @@ def test_a_message_of_the_editor_tells(msg: dict[str, Any], more: dict[str, Any]
     assert decode(">", msg, **more) == facts
 
 
+@loop_over(("kind", "option", "approved"), [
+    ("allow_once", "n", True), ("allow_always", "no", True), ("reject_once", "yes", False), ("reject_always", "always", False),
+    ("", "allow", True), ("", "once", True), ("", "always", True), ("", "yes", True), ("", "proceed_once", True), ("", "allowOnce", True),
+    ("", "ALLOW-ALWAYS", True), ("", "approved-for-session", True), ("", "approve_now", True), ("", "accept", True),
+    ("", "reject", False), ("", "no", False), ("", "No", False), ("", "deny", False), ("", "denied", False), ("", "cancel", False), ("", "abort", False),
+    ("", "never", False), ("", "decline", False),
+    ("", "always_reject", False), ("", "once-deny", False), ("", "alwaysReject", False), ("", "disallow", False),  # and not as they begin
+    ("", "allow_no_network", None), ("", "notify", None), ("", "o-1", None), ("", "", None), ("odd", "xyz", None), ("odd", "yes", True),
+])  # fmt: skip
+def test_an_option_is_read_by_its_kind_else_by_its_words(kind: str, option: str, approved: bool | None) -> None:
+    selected = {"id": 7, "result": {"outcome": {"outcome": "selected", "optionId": option}}}
+    answers = decode(">", selected, **({"kind": kind} if kind else {}))
+    assert [each.approved for each in answers] == ([] if approved is None else [approved])
+
+
 QUIET_METHODS = (
     "initialize authenticate logout session/new session/load session/list session/resume session/fork session/close "
     "session/delete session/set_mode session/set_model session/set_config_option fs/read_text_file terminal/create "

@@ -155,7 +155,8 @@ class Sessions:
             call_fields["input"] = update["rawInput"]
         if update.get("kind"):
             call_fields["kind"] = update["kind"]
-        call_fields["ended"] = update.get("status") in FINAL_STATUSES
+        if update.get("status") in FINAL_STATUSES:  # what is left says only that the id may come again
+            self.calls[key] = {"is_ambiguous": call_fields.get("is_ambiguous", False), "ended": True}
 
     def call(self, session: str, requested_call: Message) -> RequestedCall:
         """Return the call that a permission request is about.

@@ -22,8 +22,9 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 Payload = dict[str, Any]
 HOST = f.Actor("host", "editor")
 ALLOWING_KINDS, REFUSING_KINDS = ("allow_once", "allow_always"), ("reject_once", "reject_always")
-_YES = re.compile(r"(allow|once|always|yes|approve|proceed)", re.IGNORECASE)
-_NO = re.compile(r"(reject|deny|no|never|cancel|abort|refuse)", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of an option's id: allow_once, allowOnce, ALLOW-ONCE
+_YES, _YES_UNLESS_NO = ("allow", "approve", "accept", "proceed", "yes"), ("once", "always")
+_NO = ("reject", "deny", "denied", "never", "cancel", "abort", "refuse", "decline", "disallow", "disapprove")
 _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tried to call unavailable tool '([^']*)'")
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
@@ -89,7 +90,12 @@ def _is_approval(kind: str, option: str) -> bool | None:
     """Decide by the option's kind, else by its name; None if both are unclear."""
     if kind in ALLOWING_KINDS or kind in REFUSING_KINDS:
         return kind in ALLOWING_KINDS
-    return False if _NO.match(option) else True if _YES.match(option) else None
+    words = [word.lower() for word in _WORD.findall(option)]
+    refuses = "no" in words or any(word.startswith(_NO) for word in words)
+    allows = any(word.startswith(_YES) for word in words)
+    if refuses or allows:
+        return None if refuses and allows else allows
+    return True if any(word in _YES_UNLESS_NO for word in words) else None
 
 
 # ---------------------------------------------------------------- the agent's side
