@@ -28,7 +28,7 @@ def main() -> None:
     if name == "connect":
         raise SystemExit(run_connect(arguments))
     if name in {"--version", "version"}:
-        print(f"toolcards-client {metadata.version('toolcards-client')}")  # noqa: T201
+        print(f"toolcards-client {_find_version()}")  # noqa: T201
         return
     is_asked = name in {"", "help", "-h", "--help"}
     print(_HELP if is_asked else f"toolcards-client has no command {name!r}.\n\n{_HELP}")  # noqa: T201
@@ -48,6 +48,16 @@ def run_connect(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def _find_version() -> str:
+    """Return the version of the distribution; of the server's package where the command comes with it."""
+    try:
+        return metadata.version("toolcards-client")
+    except metadata.PackageNotFoundError:
+        import toolcards
+
+        return toolcards.__version__
 
 
 _HELP = f"""\

@@ -152,12 +152,12 @@ def test_a_plugin_that_takes_too_long_is_an_error_and_no_denial(
     monkeypatch.setattr(hooks, "LIMIT", 0.02)
     is_over = threading.Event()
     plugin.before = lambda call: is_over.wait(PATIENCE) and None
-    observed.delta('{"a": 1}')
+    observed.delta('{"a":1}')
     decision = observed.ask_now({"a": 1})
     is_over.set()
     assert (decision.effect, decision.code, observed.over) == ("deny", "plugin_timeout", True)
     *_, before, (kind, error) = list_frames(observed.call.run)
-    assert before == ("input.delta", '{"a": 1}')  # not written again
+    assert before == ("input.delta", '{"a":1}')  # not written again
     assert (kind, error["code"], error["authority"]) == ("output.error", "plugin_timeout", "plugin")
 
 

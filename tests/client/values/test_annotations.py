@@ -31,6 +31,10 @@ def unknown(a: Callable[..., int], b: tuple[int, str], c: set[int], d: bytes, e:
     """Take what has no schema here."""
 
 
+def odd(a: list[int, str], b: dict[str]) -> None:  # type: ignore[type-arg]
+    """Take types with too many parts, or too few."""
+
+
 def unnamed(a: int, /, *rest: int, b: int = 0, **more: str) -> None:
     """Take arguments without names too."""
 
@@ -50,6 +54,7 @@ def only_for_checkers(a: Secret, b: int) -> None:
         "e": {"anyOf": [{"type": "number"}, {"type": "null"}]}}),
     (literal, {"a": {"enum": ["x", 1, None, True]}, "b": {}}),
     (unknown, {"a": {}, "b": {}, "c": {}, "d": {}, "e": {}, "f": {}}),
+    (odd, {"a": {}, "b": {}}),
     (unnamed, {"a": {"type": "integer"}, "b": {"type": "integer"}}),
 ])  # fmt: skip
 def test_annotations_are_a_schema_of_the_named_parameters(function: Any, properties: dict[str, Any]) -> None:
