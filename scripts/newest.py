@@ -25,9 +25,7 @@ TESTS = ROOT / "tests" / "clients"
 SHARED = {
     "gemini-cli": "(test_command_hooks and gemini-cli)",
     "copilot": "(test_command_hooks and copilot)",
-    "pydantic-ai": "(test_python_frameworks and pydantic_ai)",
-    "langchain": "(test_python_frameworks and langchain)",
-    "openai-agents": "(test_python_frameworks and openai_agents)",
+    "langchain": "(test_langchain or test_langchain_pauses)",
 }
 
 

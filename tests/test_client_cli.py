@@ -46,15 +46,19 @@ def test_the_version_is_the_distributions_or_that_of_the_package_it_comes_with(
 
 
 @loop_over(("words", "program"), [
-    (("connect", "--help"), "toolcards-client connect"), (("acp", "--help"), "toolcards acp"), (("mcp", "--help"), "toolcards mcp"),
+    (("connect", "--help"), "toolcards-client connect"), (("acp", "--help"), "toolcards acp"),
+    (("mcp", "--help"), "toolcards mcp"),
 ])  # fmt: skip
-def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], program: str) -> None:
+def test_each_command_has_its_own_help(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], program: str
+) -> None:
     code, out, _ = run(capsys, *words)
     assert code == 0 and out.startswith(f"usage: {program}")
 
 
 @loop_over(("words", "message"), [
-    (("acp",), "name the agent's command"), (("mcp",), "name either the server's command"), (("acp", "--nonsense"), "unrecognized"),
+    (("acp",), "name the agent's command"), (("mcp",), "name either the server's command"),
+    (("acp", "--nonsense"), "unrecognized"),
 ])  # fmt: skip
 def test_a_command_gets_its_own_arguments_and_its_exit_code_counts(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str

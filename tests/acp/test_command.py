@@ -14,8 +14,10 @@ from toolcards.acp.command import main
 
 
 @loop_over(("argv", "words"), [
-    ((), "name the agent's command after --"), (("--",), "name the agent's command"), (("--gate",), "name the agent's command"),
-    (("--gate", "--mirror", "--", "ls"), "not allowed with argument"), (("--key", "tck_x", "--", "no-such-program-here"), "program not found"),
+    ((), "name the agent's command after --"), (("--",), "name the agent's command"),
+    (("--gate",), "name the agent's command"),
+    (("--gate", "--mirror", "--", "ls"), "not allowed with argument"),
+    (("--key", "tck_x", "--", "no-such-program-here"), "program not found"),
     (("--url", "no address", "--key", "tck_x", "--", "ls"), "address"), (("--nonsense", "--", "ls"), "unrecognized"),
 ])  # fmt: skip
 def test_a_mistake_ends_with_one_line(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], words: str) -> None:
@@ -24,7 +26,11 @@ def test_a_mistake_ends_with_one_line(capsys: pytest.CaptureFixture[str], argv: 
     assert raised.value.code == 2 and words in capsys.readouterr().err.strip().splitlines()[-1]
 
 
-AGENT = "import json, os, sys; print(json.dumps([sys.argv[1:], 'TOOLCARDS_AGENT_KEY' in os.environ, 'PATH' in os.environ])); sys.exit(7)"
+AGENT = """
+import json, os, sys
+print(json.dumps([sys.argv[1:], "TOOLCARDS_AGENT_KEY" in os.environ, "PATH" in os.environ]))
+sys.exit(7)
+"""
 
 
 @pytest.mark.parametrize("options", [("--",), ("--mirror", "--agent", "mine", "--"), ("--gate",)])

@@ -67,7 +67,8 @@ def test_messages_are_copied_with_their_direction(sessions: Sessions, gate: Gate
 
 
 @loop_over("msg", [
-    {"id": 1, "method": "initialize", "params": {"x": 1}}, {"id": 1, "method": "initialize", "params": [1]}, {"id": 1, "method": "initialize"},
+    {"id": 1, "method": "initialize", "params": {"x": 1}}, {"id": 1, "method": "initialize", "params": [1]},
+    {"id": 1, "method": "initialize"},
     {"id": 1, "result": {}}, {}, {"method": "session/update", "params": {"sessionId": ""}}, {"id": 9, "error": {}},
 ])  # fmt: skip
 def test_messages_of_no_session_are_not_copied(msg: Any) -> None:
@@ -77,7 +78,9 @@ def test_messages_of_no_session_are_not_copied(msg: Any) -> None:
     assert sessions._runs == {}
 
 
-def test_each_session_is_a_run_and_a_response_belongs_to_the_session_of_its_prompt(sessions: Sessions, gate: Gate) -> None:
+def test_each_session_is_a_run_and_a_response_belongs_to_the_session_of_its_prompt(
+    sessions: Sessions, gate: Gate
+) -> None:
     for number, session in ((1, "r1"), ("1", "r2")):
         sessions.copy_editor_message({"id": number, "method": "session/prompt", "params": {"sessionId": session}})
     sessions.copy_agent_message({"id": "1", "result": {}})
@@ -95,12 +98,28 @@ def test_what_comes_between_a_cancellation_and_the_end_of_its_turn_is_marked(ses
     update(sessions, "tool_call_update", "c1", status="failed")
     sessions.copy_agent_message({"id": 1, "result": {"stopReason": "cancelled"}})
     update(sessions, "tool_call", "c2")
-    assert [frame.get("cancelled", False) for frame in list_frames(sessions, gate)] == [False, False, True, True, False, False]
+    assert [frame.get("cancelled", False) for frame in list_frames(sessions, gate)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_long_message_is_copied_without_its_bulky_parts(sessions: Sessions, gate: Gate) -> None:
     long = "x" * LONGEST
-    update(sessions, "tool_call_update", "c1", status="completed", rawOutput=long, content=[long], rawInput={"a": long}, title="read")
+    update(
+        sessions,
+        "tool_call_update",
+        "c1",
+        status="completed",
+        rawOutput=long,
+        content=[long],
+        rawInput={"a": long},
+        title="read",
+    )
     sessions.copy_editor_message({"id": 1, "method": "session/prompt", "params": {"sessionId": "r1", "prompt": [long]}})
     short, prompt = list_frames(sessions, gate)
     body = short["msg"]["params"]["update"]
@@ -132,10 +151,15 @@ def test_what_the_request_says_counts(sessions: Sessions) -> None:
     assert sessions.call("r1", {"toolCallId": "new", "title": "a title"}).tool == {"name": "a title"}
 
 
-@loop_over("requested", [{"rawInput": [1]}, {"rawInput": "text"}, {"rawInput": None}, {"kind": 5}, {"kind": ["read"]}, {"name": 5}])
+@loop_over(
+    "requested",
+    [{"rawInput": [1]}, {"rawInput": "text"}, {"rawInput": None}, {"kind": 5}, {"kind": ["read"]}, {"name": 5}],
+)
 def test_an_odd_request_changes_nothing_of_what_was_reported(requested: Any) -> None:
     sessions = Sessions(Toolcards("http://127.0.0.1:9", "key"), agent="agent", on_vote=lambda vote: None)
-    sessions._remember("r1", {"update": {"sessionUpdate": "tool_call", "toolCallId": "c1", "name": "bash", "rawInput": {"a": 1}}})
+    sessions._remember(
+        "r1", {"update": {"sessionUpdate": "tool_call", "toolCallId": "c1", "name": "bash", "rawInput": {"a": 1}}}
+    )
     assert find(sessions, **requested) == RequestedCall("c1", {"name": "bash"}, {"a": 1})
 
 
@@ -169,8 +193,10 @@ def test_an_ended_call_says_nothing_of_a_later_one_and_its_input_is_forgotten(se
 
 
 @loop_over(("message", "name", "declared"), [
-    ({"name": "bash", "title": "t"}, "bash", "bash"), ({"title": "t", "_meta": {"claudeCode": {"toolName": "Bash"}}}, "Bash", "Bash"),
-    ({"title": "t"}, "t", ""), ({}, "tool", ""), ({"name": "", "title": ""}, "tool", ""), ({"name": 5, "title": []}, "tool", ""),
+    ({"name": "bash", "title": "t"}, "bash", "bash"),
+    ({"title": "t", "_meta": {"claudeCode": {"toolName": "Bash"}}}, "Bash", "Bash"),
+    ({"title": "t"}, "t", ""), ({}, "tool", ""), ({"name": "", "title": ""}, "tool", ""),
+    ({"name": 5, "title": []}, "tool", ""),
     ({"_meta": {"claudeCode": 5}}, "tool", ""), ({"_meta": "x"}, "tool", ""),
 ])  # fmt: skip
 def test_a_tool_has_its_declared_name_else_its_title(message: Any, name: str, declared: str) -> None:
@@ -192,7 +218,8 @@ def test_a_request_that_the_dashboard_answers_is_not_copied_again(sessions: Sess
 
 
 @loop_over(("options", "option"), [
-    (OPTIONS, "other"), ([*OPTIONS, {"optionId": "yes", "kind": "allow_always"}], "yes"), ([{"optionId": "yes"}], "yes"), (None, "yes"),
+    (OPTIONS, "other"), ([*OPTIONS, {"optionId": "yes", "kind": "allow_always"}], "yes"),
+    ([{"optionId": "yes"}], "yes"), (None, "yes"),
     ([{"optionId": None, "kind": "allow_once"}], None), ([{"optionId": "yes", "kind": 5}], "yes"), (["yes"], "yes"),
 ])  # fmt: skip
 def test_an_option_that_was_not_offered_once_has_no_kind(options: Any, option: Any) -> None:

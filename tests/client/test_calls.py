@@ -68,7 +68,11 @@ class Handle:
     """Nothing that anybody could read."""
 
 
-@loop_over("value", [Handle(), float("nan"), {1, 2}, b"x", {1: "a", "1": "b"}, 2**40_000, [[[Handle()]]], "\ud800", object], ids=type)
+@loop_over(
+    "value",
+    [Handle(), float("nan"), {1, 2}, b"x", {1: "a", "1": "b"}, 2**40_000, [[[Handle()]]], "\ud800", object],
+    ids=type,
+)
 def test_no_value_stops_a_report(value: Any) -> None:
     for method in ("available", "invalid", "partial", "output", "error"):
         assert report(method, value)["type"].startswith("tool.")
@@ -166,7 +170,10 @@ def test_a_form_is_no_tool_that_a_run_has_to_offer(run: Run, gate: Gate, decide:
     assert decide(run.call(FORM, "c1"), {"message": "Which?"}).allowed
 
 
-@loop_over(("args", "code"), [({"a": 2**53}, "invalid_args"), ({"a": object()}, "invalid_args"), ({"a": float("nan")}, "invalid_args")])
+@loop_over(
+    ("args", "code"),
+    [({"a": 2**53}, "invalid_args"), ({"a": object()}, "invalid_args"), ({"a": float("nan")}, "invalid_args")],
+)
 def test_arguments_that_cannot_be_judged_are_denied_and_shown(args: Any, code: str) -> None:
     with Gate() as gate, Toolcards(gate.url, "key").run("r1", linger=1) as run:
         decision = run.call("bash", "c1").decision_now(args)

@@ -18,7 +18,11 @@ from toolcards.client import Denied, Run, Toolcards, stream
 
 @contextlib.asynccontextmanager
 async def playing(script: Script, **options: Any) -> AsyncIterator[Run]:
-    async with serve_script(script) as url, asyncio.timeout(PATIENCE), Toolcards(url, "key").run("r1", **options) as run:
+    async with (
+        serve_script(script) as url,
+        asyncio.timeout(PATIENCE),
+        Toolcards(url, "key").run("r1", **options) as run,
+    ):
         yield run
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.server import Server
 
+pytest.register_assert_rewrite("tests.clients.framework_scenarios")
 _reported: set[str] = set()  # runs, so that one run fails one test
 
 

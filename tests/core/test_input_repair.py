@@ -13,13 +13,18 @@ from tests.support.tables import loop_over
 from toolcards.client.common.schema_errors import SchemaError
 from toolcards.core import input_repair
 
-OBJECT = {"type": "object", "properties": {"a/b": {"type": "integer"}}, "required": ["name"], "additionalProperties": False}
+OBJECT = {
+    "type": "object",
+    "properties": {"a/b": {"type": "integer"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
 
 
 def test_an_error_has_its_place_keyword_and_names() -> None:
     errors = input_repair.find_errors(OBJECT, {"a/b": "x", "Name": 1, "more": 2})
-    found = {(error.pointer, error.keyword, error.unexpected, error.missing) for error in errors}
-    assert found == {
+    places = {(error.pointer, error.keyword, error.unexpected, error.missing) for error in errors}
+    assert places == {
         ("/a~1b", "type", (), ()), ("", "required", (), ("name",)), ("", "additionalProperties", ("Name", "more"), ()),
     }  # fmt: skip
     assert input_repair.find_errors({**OBJECT, "additionalProperties": True}, {"name": 1, "a/b": 2}) == []
@@ -27,7 +32,7 @@ def test_an_error_has_its_place_keyword_and_names() -> None:
 
 def test_messages_hold_no_values_and_are_short() -> None:
     schema = {"properties": {"a": {"const": 1}, "b": {"pattern": "^x+$"}, "c": {"enum": ["y"]}, "d": {"maxLength": 3}}}
-    value = {name: "hunter2 is the password" for name in "abcd"}
+    value = dict.fromkeys("abcd", "hunter2 is the password")
     errors = input_repair.find_errors(schema, value)
     assert len(errors) == 4 and not any("hunter2" in error.message for error in errors)
     (error,) = input_repair.find_errors({"enum": ["x" * 10_000]}, 1)
@@ -35,7 +40,8 @@ def test_messages_hold_no_values_and_are_short() -> None:
 
 
 @loop_over("schema", [
-    {"type": "no such type"}, {"$ref": "https://example.invalid/x"}, {"$ref": "#/nowhere"}, {"pattern": "("}, ["no object"],
+    {"type": "no such type"}, {"$ref": "https://example.invalid/x"}, {"$ref": "#/nowhere"}, {"pattern": "("},
+    ["no object"],
     "text", None, 5, {}, True, {"type": {1, 2}}, {"minimum": math.nan}, {"description": "x" * 64_001, "type": "string"},
 ])  # fmt: skip
 def test_a_broken_distant_or_huge_schema_refuses_nothing(schema: Any) -> None:
@@ -73,7 +79,9 @@ def test_a_pattern_that_never_ends_is_given_up() -> None:
 @loop_over("value", [math.nan, math.inf, {1, 2}, object(), {1: 2}, b"x", 10**400])
 def test_a_value_that_is_not_json_does_no_harm(value: Any) -> None:
     assert all(isinstance(error, SchemaError) for error in input_repair.find_errors({"type": "string"}, value))
-    assert all(isinstance(error, SchemaError) for error in input_repair.find_errors({"items": {"type": "string"}}, [value]))
+    assert all(
+        isinstance(error, SchemaError) for error in input_repair.find_errors({"items": {"type": "string"}}, [value])
+    )
 
 
 def test_formats_are_not_checked() -> None:
@@ -83,7 +91,9 @@ def test_formats_are_not_checked() -> None:
 
 def test_check_and_repair_use_the_whole_of_json_schema() -> None:
     """The client leaves a pattern to the server."""
-    offers = input_repair.parse_offers([{"name": "a", "input_schema": {"properties": {"n": {"type": "integer"}, "c": {"pattern": "^x"}}}}])
+    offers = input_repair.parse_offers(
+        [{"name": "a", "input_schema": {"properties": {"n": {"type": "integer"}, "c": {"pattern": "^x"}}}}]
+    )
     trouble = input_repair.check("a", {"c": "y"}, offers)
     assert trouble is not None and trouble.findings[0].keyword == "pattern"
     result = input_repair.repair("a", {"n": "5", "c": "x"}, offers)

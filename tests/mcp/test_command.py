@@ -11,13 +11,18 @@ from toolcards.mcp.command import derive_name, main
 
 
 @loop_over(("command", "name"), [
-    ("npx -y @modelcontextprotocol/server-filesystem /home/me", "server-filesystem"), ("npx -y @scope/shop@1.2.3", "shop"),
-    ("npx shop@latest", "shop"), ("uvx mcp-server-git --repository /srv", "mcp-server-git"), ("pipx run shop-mcp", "shop-mcp"),
-    ("python -m mcp_server_fetch", "mcp_server_fetch"), ("/usr/bin/python3 /srv/weather.py", "weather"), ("node build/index.js", "index"),
+    ("npx -y @modelcontextprotocol/server-filesystem /home/me", "server-filesystem"),
+    ("npx -y @scope/shop@1.2.3", "shop"),
+    ("npx shop@latest", "shop"), ("uvx mcp-server-git --repository /srv", "mcp-server-git"),
+    ("pipx run shop-mcp", "shop-mcp"),
+    ("python -m mcp_server_fetch", "mcp_server_fetch"), ("/usr/bin/python3 /srv/weather.py", "weather"),
+    ("node build/index.js", "index"),
     ("uv --directory /srv/weather run server.py", "weather"), ("bunx dlx shop", "shop"),
     ("docker run -i --rm ghcr.io/github/github-mcp-server", "github-mcp-server"),
-    ("docker run -i --rm -e GITHUB_TOKEN --env A=1 -v /srv:/data mcp/fetch --flag", "fetch"), ("podman run --env=A=1 mcp/fetch", "fetch"),
-    ("/opt/shop/bin/shop-mcp --port 1", "shop-mcp"), ("./server.py", "server"), ("npx", "npx"), ("docker run", "docker"), ("run", "run"),
+    ("docker run -i --rm -e GITHUB_TOKEN --env A=1 -v /srv:/data mcp/fetch --flag", "fetch"),
+    ("podman run --env=A=1 mcp/fetch", "fetch"),
+    ("/opt/shop/bin/shop-mcp --port 1", "shop-mcp"), ("./server.py", "server"), ("npx", "npx"),
+    ("docker run", "docker"), ("run", "run"),
     ("tool exec", "tool"), ("@scope", "@scope"), ("shop -e KEY other", "shop"), ("npx -e KEY", "KEY"), (".py", "mcp"),
 ])  # fmt: skip
 def test_a_servers_name_comes_from_its_command(command: str, name: str) -> None:

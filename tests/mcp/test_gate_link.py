@@ -116,12 +116,12 @@ def test_the_end_of_a_session_is_not_held_up_by_a_server_that_says_nothing(monke
         reports = Reports(Toolcards(hole.url, "key", timeout=PATIENCE), "r1")
         reports.add("c1", output=1)
         until(lambda: hole.swallowed)  # the first report is on its way
-        for number in range(10):  # more than may wait: dropped, and nobody is held up
+        for number in range(10):  # more than may wait: dropped, and no one is held up
             reports.add(f"c{number}", output=number)
-        ended = threading.Event()
+        end = threading.Event()
         began = time.monotonic()
-        threading.Thread(target=lambda: (reports.close(), ended.set()), daemon=True).start()
-        assert ended.wait(PATIENCE / 2) and time.monotonic() - began < PATIENCE / 2
+        threading.Thread(target=lambda: (reports.close(), end.set()), daemon=True).start()
+        assert end.wait(PATIENCE / 2) and time.monotonic() - began < PATIENCE / 2
 
 
 def test_a_decision_that_is_not_waiting_needs_no_server() -> None:

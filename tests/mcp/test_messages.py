@@ -30,12 +30,16 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "r
 
 
 @loop_over(("data", "words"), [
-    (b"", "Expecting value"), (b"{", "Expecting property"), (b"{} {}", "Extra data"), (b"\xff{}", "utf-8"), ("{}".encode("utf-16"), "utf-8"),
-    (b'{"id":1,"id":2}', "duplicate"), (b'{"params":{"a":{"b":1,"b":2}}}', "duplicate"), (b'[{"id":1,"id":1}]', "duplicate"),
+    (b"", "Expecting value"), (b"{", "Expecting property"), (b"{} {}", "Extra data"), (b"\xff{}", "utf-8"),
+    ("{}".encode("utf-16"), "utf-8"),
+    (b'{"id":1,"id":2}', "duplicate"), (b'{"params":{"a":{"b":1,"b":2}}}', "duplicate"),
+    (b'[{"id":1,"id":1}]', "duplicate"),
     (b'{"x":NaN}', "NaN"), (b'{"x":[-Infinity]}', "-Infinity"), (b'{"x":1e400}', "1e400 is too large"),
     (b'{"params":{"arguments":{"x":-1e999}}}', "too large"), (b"9" * 5000, "digits"),
-    (b'{"Method":"tools/call"}', "'Method' differs from 'method'"), (b'{"ID":1}', "'ID'"), ('{"param\u017f":{}}'.encode(), "params"),
-    (b'{"params":{"Name":"x"}}', "'Name'"), (b'{"params":{"ARGUMENTS":{}}}', "'ARGUMENTS'"), (b'[{"id":1},{"METHOD":"x"}]', "'METHOD'"),
+    (b'{"Method":"tools/call"}', "'Method' differs from 'method'"), (b'{"ID":1}', "'ID'"),
+    ('{"param\u017f":{}}'.encode(), "params"),
+    (b'{"params":{"Name":"x"}}', "'Name'"), (b'{"params":{"ARGUMENTS":{}}}', "'ARGUMENTS'"),
+    (b'[{"id":1},{"METHOD":"x"}]', "'METHOD'"),
     (b"[" * 100_000, "nested too deeply"), (b'{"x":' * 100_000, "nested too deeply"),
 ])  # fmt: skip
 def test_what_parsers_read_differently_is_refused(data: bytes, words: str) -> None:
@@ -72,14 +76,18 @@ MESSAGES = st.recursive(
 @given(MESSAGES)
 def test_what_was_read_can_be_written_on_one_line_of_ascii(message: Any) -> None:
     data = serialize(message)
-    assert parse(data) == message and data.isascii() and not {b"\n", b"\r"} & {data[i : i + 1] for i in range(len(data))}
+    assert (
+        parse(data) == message and data.isascii() and not {b"\n", b"\r"} & {data[i : i + 1] for i in range(len(data))}
+    )
 
 
 @loop_over(("message", "request", "response"), [
     (CALL, True, False), ({"method": "ping", "id": 0}, True, False), ({"method": "ping", "id": ""}, True, False),
-    ({"method": "ping"}, False, False), ({"method": "ping", "id": None}, False, False), ({"method": 5, "id": 1}, False, False),
+    ({"method": "ping"}, False, False), ({"method": "ping", "id": None}, False, False),
+    ({"method": 5, "id": 1}, False, False),
     ({"id": 1, "result": {}}, False, True), ({"id": None, "error": {}}, False, True), ({"result": {}}, False, False),
-    ({"id": 1, "method": None}, False, False), ([CALL], False, False), ("tools/call", False, False), (None, False, False), (5, False, False),
+    ({"id": 1, "method": None}, False, False), ([CALL], False, False), ("tools/call", False, False),
+    (None, False, False), (5, False, False),
 ])  # fmt: skip
 def test_a_message_is_a_request_a_response_or_neither(message: Any, request: bool, response: bool) -> None:
     assert (is_request(message), is_response(message)) == (request, response)
@@ -87,8 +95,10 @@ def test_a_message_is_a_request_a_response_or_neither(message: Any, request: boo
 
 
 @loop_over(("message", "expected"), [
-    (CALL, True), ({"method": "tools/call"}, True), ([CALL], True), ([{"method": "ping"}, CALL], True), ([[CALL]], True), (["text"], True),
-    (5, True), (None, True), ("tools/call", True), ({"method": "ping"}, False), ([{"method": "ping"}, {"id": 1}], False), ([], False),
+    (CALL, True), ({"method": "tools/call"}, True), ([CALL], True), ([{"method": "ping"}, CALL], True),
+    ([[CALL]], True), (["text"], True),
+    (5, True), (None, True), ("tools/call", True), ({"method": "ping"}, False),
+    ([{"method": "ping"}, {"id": 1}], False), ([], False),
     ({"params": CALL}, False),
 ])  # fmt: skip
 def test_what_is_or_may_hold_a_call_is_found(message: Any, expected: bool) -> None:
@@ -100,7 +110,8 @@ def test_ids_of_different_types_differ() -> None:
 
 
 @loop_over(("value", "kept_object", "kept_text"), [
-    ({"a": {"b": 1}}, {"b": 1}, ""), ({"a": "x"}, {}, "x"), ({"a": [1]}, {}, ""), ({"a": None}, {}, ""), ({}, {}, ""), ([], {}, ""),
+    ({"a": {"b": 1}}, {"b": 1}, ""), ({"a": "x"}, {}, "x"), ({"a": [1]}, {}, ""), ({"a": None}, {}, ""), ({}, {}, ""),
+    ([], {}, ""),
     (None, {}, ""), ("a", {}, ""), ({"a": 5}, {}, ""),
 ])  # fmt: skip
 def test_a_member_of_another_type_is_empty(value: Any, kept_object: Any, kept_text: str) -> None:
@@ -116,5 +127,5 @@ def test_the_gateways_answers_have_the_forms_of_the_protocol() -> None:
 
 def test_progress_grows_and_stays_below_what_a_server_reports() -> None:
     values = [make_progress("t", count)["params"]["progress"] for count in range(1, 1000)]
-    assert values == sorted(set(values)) and 0 < values[0] and values[-1] < 0.01
+    assert values == sorted(set(values)) and values[0] > 0 and values[-1] < 0.01
     assert "id" not in make_progress("t", 1)

@@ -16,7 +16,12 @@ from toolcards.client.common.canonical_json import digest
 from toolcards.mcp import session as session_module
 from toolcards.mcp.session import HeldCall, HeldCallResult, Session
 
-SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
 READ = {"name": "read", "description": "Reads a file.", "inputSchema": SCHEMA}
 
 
@@ -52,7 +57,9 @@ def respond(session: Session, number: Any, **message: Any) -> None:
 def read_results(gate: Gate, count: int = 1) -> list[dict[str, Any]]:
     """Return the reports that the gate got, once there are so many."""
     return until(
-        lambda: found if len(found := [body for stage, body in gate.requests if stage == "result"]) >= count else None
+        lambda: (
+            reports if len(reports := [body for stage, body in gate.requests if stage == "result"]) >= count else None
+        )
     )
 
 
@@ -63,8 +70,8 @@ def keep_waiting(stage: str, honest: Any) -> Answer | None:
 # ---------------------------------------------------------------- decisions
 def test_an_allowed_call_is_forwarded_as_it_is_and_its_result_is_reported(session: Session, gate: Gate) -> None:
     request = make_call(1, "read", {"path": "a"}, _meta={"progressToken": "t"})
-    call, held = hold(session, request)
-    assert held == HeldCallResult(request) and call.token == "t" and session.list_progress_tokens() == ["t"]
+    call, verdict = hold(session, request)
+    assert verdict == HeldCallResult(request) and call.token == "t" and session.list_progress_tokens() == ["t"]
     assert session.has_open_calls()
     respond(session, 1, result={"content": [{"type": "text", "text": "done"}]})
     assert not session.has_open_calls() and session.list_progress_tokens() == []
@@ -76,16 +83,16 @@ def test_an_allowed_call_is_forwarded_as_it_is_and_its_result_is_reported(sessio
 
 
 def test_a_call_without_arguments_has_none(session: Session, gate: Gate) -> None:
-    _, held = hold(session, make_call(1, "read"))
-    assert held.request is not None and held.request["params"] == {"name": "read", "arguments": {}}
+    _, verdict = hold(session, make_call(1, "read"))
+    assert verdict.request is not None and verdict.request["params"] == {"name": "read", "arguments": {}}
     assert [call.args for call in gate.calls] == [{}]
 
 
 def test_a_denied_call_is_answered_and_forgotten(session: Session, gate: Gate) -> None:
-    _, held = hold(session, make_call("x", "remove", {}))
-    assert held.request is None and held.answer is not None
-    assert held.answer["id"] == "x" and held.answer["result"]["_meta"]["toolcards"]["code"] == "rule_deny"
-    assert "The test says deny" in held.answer["result"]["content"][0]["text"]
+    _, verdict = hold(session, make_call("x", "remove", {}))
+    assert verdict.request is None and verdict.answer is not None
+    assert verdict.answer["id"] == "x" and verdict.answer["result"]["_meta"]["toolcards"]["code"] == "rule_deny"
+    assert "The test says deny" in verdict.answer["result"]["content"][0]["text"]
     assert session.begin_call(make_call("x", "read")) is not None  # its id is free
 
 
@@ -103,23 +110,24 @@ def test_the_gate_is_asked_about_the_tool_of_this_server_with_its_definition(ses
 
 
 @loop_over(("name", "args", "code"), [
-    (5, {}, "invalid_input"), (None, {}, "invalid_input"), (["read"], {}, "invalid_input"), ("read", [1], "invalid_input"),
+    (5, {}, "invalid_input"), (None, {}, "invalid_input"), (["read"], {}, "invalid_input"),
+    ("read", [1], "invalid_input"),
     ("read", "text", "invalid_input"), ("read", None, "invalid_input"), ("elicitation/create", {}, "invalid_input"),
     ("read\0", {}, "gate_error"), ("read", {"a": 2**60}, "gate_error"), ("read", {"a": "\ud800"}, "gate_error"),
 ])  # fmt: skip
 def test_what_cannot_be_judged_is_denied_without_a_question(name: Any, args: Any, code: str) -> None:
     with Gate() as gate:
         session = Session(Toolcards(gate.url, "key"), server="files")
-        _, held = hold(session, make_call(1, name, args))
-        assert held.answer is not None and held.answer["result"]["_meta"]["toolcards"]["code"] == code
+        _, verdict = hold(session, make_call(1, name, args))
+        assert verdict.answer is not None and verdict.answer["result"]["_meta"]["toolcards"]["code"] == code
         assert gate.calls == [] and not session.has_open_calls()
         session.end()
 
 
 def test_without_a_gate_nothing_is_forwarded() -> None:
     session = Session(Toolcards("http://127.0.0.1:9", "key", timeout=1), server="files")
-    _, held = hold(session, make_call(1, "read", {}))
-    assert held.request is None and held.answer is not None and held.answer["result"]["isError"]
+    _, verdict = hold(session, make_call(1, "read", {}))
+    assert verdict.request is None and verdict.answer is not None and verdict.answer["result"]["isError"]
     session.end()
 
 
@@ -131,17 +139,17 @@ def test_a_fault_on_the_way_is_an_answer_too(session: Session, gate: Gate, monke
 
     gate.edited = {"path": 5}
     monkeypatch.setattr(session_module, "find_trouble", fail)
-    _, held = hold(session, make_call(1, "mail", {"path": "a"}))
-    assert held.answer is not None and "no idea" in held.answer["result"]["content"][0]["text"]
+    _, verdict = hold(session, make_call(1, "mail", {"path": "a"}))
+    assert verdict.answer is not None and "no idea" in verdict.answer["result"]["content"][0]["text"]
     assert [result["outcome"] for result in read_results(gate)] == ["aborted"]
 
 
 # ---------------------------------------------------------------- edits
 def test_a_persons_edit_is_what_the_server_gets(session: Session, gate: Gate) -> None:
     gate.edited = {"to": "you"}
-    _, held = hold(session, make_call(1, "mail", {"to": "me"}, _meta={"x": 1}))
-    assert held.changed and held.request is not None
-    assert held.request["params"] == {"name": "mail", "arguments": {"to": "you"}, "_meta": {"x": 1}}
+    _, verdict = hold(session, make_call(1, "mail", {"to": "me"}, _meta={"x": 1}))
+    assert verdict.changed and verdict.request is not None
+    assert verdict.request["params"] == {"name": "mail", "arguments": {"to": "you"}, "_meta": {"x": 1}}
 
 
 @loop_over("edited", [{"path": 5}, {}, {"path": "a", "more": 1}, [1], "text"], ids=str)
@@ -149,9 +157,9 @@ def test_an_edit_that_the_tool_does_not_take_does_not_run(edited: Any) -> None:
     with Gate({"read": "ask"}, edited=edited) as gate:
         session = Session(Toolcards(gate.url, "key", timeout=PATIENCE), server="files")
         session.tools.add_page({}, {"tools": [READ]})
-        _, held = hold(session, make_call(1, "read", {"path": "a"}))
-        assert held.request is None and held.answer is not None
-        assert held.answer["result"]["_meta"]["toolcards"]["code"] == "invalid_input"
+        _, verdict = hold(session, make_call(1, "read", {"path": "a"}))
+        assert verdict.request is None and verdict.answer is not None
+        assert verdict.answer["result"]["_meta"]["toolcards"]["code"] == "invalid_input"
         assert [result["error"]["phase"] for result in read_results(gate)] == ["validate"]
         session.end()
 
@@ -171,9 +179,12 @@ def test_of_two_open_calls_with_one_id_the_second_is_refused(session: Session) -
 @loop_over(("result", "output"), [
     ({"content": [{"type": "text", "text": "done"}]}, "done"),
     ({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"n": 1}}, {"n": 1}),
-    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
-    ({"content": [{"type": "image", "data": "x"}]}, [{"type": "image", "data": "x"}]), ({"content": []}, []), ({"content": "text"}, "text"),
-    ({"toolResult": 5, "_meta": {"x": 1}}, {"toolResult": 5}), ({}, {}), ({"content": [{"type": "text", "text": 5}]}, ""),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+     [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+    ({"content": [{"type": "image", "data": "x"}]}, [{"type": "image", "data": "x"}]), ({"content": []}, []),
+    ({"content": "text"}, "text"),
+    ({"toolResult": 5, "_meta": {"x": 1}}, {"toolResult": 5}), ({}, {}),
+    ({"content": [{"type": "text", "text": 5}]}, ""),
     ({"structuredContent": None}, None), ({"content": [float("inf")]}, ["inf"]),
 ])  # fmt: skip
 def test_a_result_is_reported_as_the_tool_gave_it(result: Any, output: Any) -> None:
@@ -187,8 +198,10 @@ def test_a_result_is_reported_as_the_tool_gave_it(result: Any, output: Any) -> N
 
 
 @loop_over(("message", "code", "text"), [
-    ({"error": {"code": -32601, "message": "no"}}, "no_such_tool", "no"), ({"error": {"code": -32602, "message": "no"}}, "invalid_input", "no"),
-    ({"error": {"code": -32700}}, "protocol", "Error -32700"), ({"error": {"code": 7, "message": "x" * 9000}}, "tool_failed", "x" * 8000),
+    ({"error": {"code": -32601, "message": "no"}}, "no_such_tool", "no"),
+    ({"error": {"code": -32602, "message": "no"}}, "invalid_input", "no"),
+    ({"error": {"code": -32700}}, "protocol", "Error -32700"),
+    ({"error": {"code": 7, "message": "x" * 9000}}, "tool_failed", "x" * 8000),
     ({"error": {"code": "odd", "message": "no"}}, "tool_failed", "no"), ({"error": "odd"}, "tool_failed", "Error None"),
     ({"result": {"isError": True, "content": [{"type": "text", "text": "no"}]}}, "tool_reported", "no"),
     ({"result": {"isError": True}}, "tool_reported", "{'isError': True}"),
@@ -203,7 +216,20 @@ def test_an_error_of_the_server_is_reported_as_one(message: Any, code: str, text
         session.end()
 
 
-@loop_over("message", [None, 5, "text", [], [None, [5]], {}, {"id": 9, "result": {}}, {"id": "1", "result": {}}, {"method": "ping", "id": 1}])
+@loop_over(
+    "message",
+    [
+        None,
+        5,
+        "text",
+        [],
+        [None, [5]],
+        {},
+        {"id": 9, "result": {}},
+        {"id": "1", "result": {}},
+        {"method": "ping", "id": 1},
+    ],
+)
 def test_other_messages_of_the_server_end_no_call(message: Any) -> None:
     session = Session(Toolcards("http://127.0.0.1:9", "key", timeout=1), server="files")
     call = session.begin_call(make_call(1, "read"))
@@ -234,8 +260,8 @@ def test_a_response_before_the_decision_ends_nothing(session: Session) -> None:
 # ---------------------------------------------------------------- calls that the server continues
 def continue_call(session: Session, state: str = "s1", args: Any = None) -> HeldCall:
     """Let the server ask for more about an allowed call."""
-    call, held = hold(session, make_call(1, "read", {"path": "a"} if args is None else args))
-    assert held.request is not None
+    call, verdict = hold(session, make_call(1, "read", {"path": "a"} if args is None else args))
+    assert verdict.request is not None
     respond(session, 1, result={"resultType": "input_required", **({"requestState": state} if state else {})})
     return call
 
@@ -247,8 +273,8 @@ def test_a_call_that_the_server_continues_is_judged_once_and_its_state_works_onc
     first = continue_call(session)
     gate.effects["read"] = "deny"
     request = make_call(2, "read", {"path": "a"}, requestState="s1", **ANSWERS)
-    second, held = hold(session, request)
-    assert held == HeldCallResult(request) and second.id == first.id and len(gate.calls) == 1
+    second, verdict = hold(session, request)
+    assert verdict == HeldCallResult(request) and second.id == first.id and len(gate.calls) == 1
     respond(session, 2, result={"content": []})
     assert [report["outcome"] for report in read_results(gate)] == ["ok"]
     assert hold(session, make_call(3, "read", {"path": "a"}, requestState="s1", **ANSWERS))[1].answer is not None
@@ -264,8 +290,8 @@ def test_a_state_is_no_permission_for_another_call(changes: Any) -> None:
         continue_call(session)
         gate.effects.update(read="deny", write="deny")
         request = make_call(2, "read", {"path": "a"}, requestState="s1")
-        _, held = hold(session, request | {"params": request["params"] | changes})
-        assert held.request is None and held.answer is not None
+        _, verdict = hold(session, request | {"params": request["params"] | changes})
+        assert verdict.request is None and verdict.answer is not None
         session.end()
 
 
@@ -278,14 +304,18 @@ def test_without_a_state_the_responses_continue_the_call(session: Session, gate:
 
 def test_an_edited_call_is_continued_with_what_was_allowed(session: Session, gate: Gate) -> None:
     gate.edited = {"to": "you"}
-    _, held = hold(session, make_call(1, "mail", {"to": "me"}))
-    assert held.request is not None
+    _, verdict = hold(session, make_call(1, "mail", {"to": "me"}))
+    assert verdict.request is not None
     respond(session, 1, result={"resultType": "input_required", "requestState": "s1"})
-    _, held = hold(session, make_call(2, "mail", {"to": "me"}, requestState="s1"))
-    assert held.request is not None and held.request["params"]["arguments"] == {"to": "you"} and len(gate.calls) == 1
+    _, verdict = hold(session, make_call(2, "mail", {"to": "me"}, requestState="s1"))
+    assert (
+        verdict.request is not None and verdict.request["params"]["arguments"] == {"to": "you"} and len(gate.calls) == 1
+    )
 
 
-def test_states_that_are_never_used_are_forgotten(session: Session, monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
+def test_states_that_are_never_used_are_forgotten(
+    session: Session, monkeypatch: pytest.MonkeyPatch, gate: Gate
+) -> None:
     monkeypatch.setattr(session_module, "MAX_CONTINUATIONS", 2)
     for state in ("s1", "s2", "s3"):
         continue_call(session, state, {"path": state})
@@ -311,7 +341,7 @@ def test_a_call_that_is_canceled_while_a_person_is_asked_never_runs(session: Ses
     assert session.cancel(1) is False  # the server does not know it
     decider.join(PATIENCE)
     assert results == [HeldCallResult()] and "withdraw" in gate.stages() and "claim" not in gate.stages()
-    assert session.cancel(1) is True  # unknown by now: the server may know it
+    assert session.cancel(1) is True  # unknown here: the server may know it
 
 
 def test_a_permit_that_was_claimed_for_a_canceled_call_is_reported_as_unused(session: Session, gate: Gate) -> None:

@@ -75,12 +75,15 @@ def test_a_server_with_too_many_tools_is_known_in_part(monkeypatch: pytest.Monke
     tools.add_page({}, make_page("a", "b", "c", cursor="2"))
     tools.add_page({"cursor": "2"}, make_page("d", "b"))
     assert list_names(tools) == ["a", "b"]
+    tools.add_page({}, {"tools": [{"name": "c"}, {"name": "b", "title": "new"}]})
+    assert list_names(tools) == ["b"] and tools.find("b") == {"name": "b", "title": "new"}
 
 
 # ---------------------------------------------------------------- identity
 @loop_over(("changes", "is_same"), [
     ({}, True), ({"icons": [1]}, True), ({"_meta": {"a": 1}}, True), ({"more": 1}, True),
-    ({"description": "Reads a file, and sends it."}, False), ({"inputSchema": {"type": "object", "required": ["a"]}}, False),
+    ({"description": "Reads a file, and sends it."}, False),
+    ({"inputSchema": {"type": "object", "required": ["a"]}}, False),
     ({"outputSchema": {}}, False), ({"annotations": {"readOnlyHint": False}}, False), ({"title": "Write"}, False),
 ])  # fmt: skip
 def test_the_digest_changes_with_what_a_model_reads(changes: Any, is_same: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from toolcards.mcp.elicitation import CAPABILITIES
 
 FORM = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
-ANSWERED = FORM | {"answers": {"x": "a"}}  # how a person edits it
+FILLED_IN = FORM | {"answers": {"x": "a"}}  # how a person edits it
 ACCEPTED = {"action": "accept", "content": {"x": "a"}}
 
 

@@ -71,7 +71,7 @@ class McpHttpServer:
                 self.wfile.write(b"" if answer.breaks_off else b"0\r\n\r\n")
                 self.close_connection = True
 
-            do_GET = do_DELETE = do_POST  # noqa: N815
+            do_GET = do_DELETE = do_POST
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import sys
@@ -83,7 +84,7 @@ def derive_name(command: Sequence[str]) -> str:
     takes_value = CONTAINER_OPTIONS if program in CONTAINER_RUNNERS else frozenset[str]()
     words = [
         word
-        for before, word in zip(command, command[1:], strict=False)
+        for before, word in itertools.pairwise(command)
         if not word.startswith("-") and word not in SUBCOMMANDS and before not in takes_value
     ]
     name = PurePath(words[0]).name if program in RUNNERS and words else program
@@ -110,9 +111,9 @@ def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, ca
 
 
 def _read_host_name(address: str) -> str:
-    """Return the host of an address of HTTP, "" if it is none."""
+    """Return the host of an HTTP address, "" of any other text."""
     try:
         parts = urlsplit(address)
         return (parts.hostname or "") if parts.scheme in {"http", "https"} and parts.port != 0 else ""
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # a malformed port or IPv6 address
         return ""

@@ -17,9 +17,9 @@ from toolcards.client.common.schema_errors import SchemaError
 
 def fix_type(value: Any, schema: Any, pointer: str = "") -> tuple[Any, str]:
     """Return the value after a `type` error at the place, and the method."""
-    fixed, method, names = fix_finding(value, SchemaError(pointer, "type", ""), schema)
+    result, method, names = fix_finding(value, SchemaError(pointer, "type", ""), schema)
     assert names == ()
-    return fixed, method
+    return result, method
 
 
 def fix_names(value: Any, unexpected: tuple[str, ...], schema: Any, pointer: str = "") -> Any:
@@ -27,38 +27,44 @@ def fix_names(value: Any, unexpected: tuple[str, ...], schema: Any, pointer: str
 
 
 @loop_over(("text", "kind", "expected"), [
-    ("5", "integer", 5), ("-3", "integer", -3), ("0", "integer", 0), ("12345678901234567", "integer", 12345678901234567),
+    ("5", "integer", 5), ("-3", "integer", -3), ("0", "integer", 0),
+    ("12345678901234567", "integer", 12345678901234567),
     ("0.5", "number", 0.5), ("5", "number", 5), ("-0.25", "number", -0.25), ("true", "boolean", True),
     ("false", "boolean", False), ("{}", "object", {}), ("[1]", "array", [1]), (' {"a": 1} ', "object", {"a": 1}),
     ("", "object", {}), (" \n", "object", {}), ("[1]", "object", [1]),  # what is then still wrong is found again
 ])  # fmt: skip
 def test_a_text_that_spells_one_value_becomes_it(text: str, kind: str, expected: Any) -> None:
-    fixed, method = fix_type(text, {"type": kind})
-    assert (fixed, type(fixed)) == (expected, type(expected)) and method
+    result, method = fix_type(text, {"type": kind})
+    assert (result, type(result)) == (expected, type(expected)) and method
 
 
 @loop_over(("text", "kind"), [
-    ("5.0", "integer"), ("0.5", "integer"), ("true", "integer"), ("+5", "integer"), ("05", "integer"), (" 5", "integer"),
+    ("5.0", "integer"), ("0.5", "integer"), ("true", "integer"), ("+5", "integer"), ("05", "integer"),
+    (" 5", "integer"),
     ("5 ", "integer"), ("-0", "integer"), ("1e3", "integer"), ("123456789012345678", "integer"), ("", "integer"),
     ("٥", "integer"), ("five", "number"), ("1e3", "number"), ("1.50", "number"), ("0.1000000000000000055", "number"),
     ("1e400", "number"), ("NaN", "number"), ("-Infinity", "number"), (".5", "number"), ("false", "number"),
     ("True", "boolean"), ("1", "boolean"), ("yes", "boolean"), ("null", "boolean"), (" true", "boolean"),
     ("Rome", "object"), ("5", "object"), ('"{}"', "object"), ("null", "object"), ('{"a": NaN}', "object"),
     ('{"a": 1, "a": 2}', "object"), ('{"a": {"b": 1, "b": 1}}', "object"), ('{"a": 1e999}', "object"), ("{", "object"),
-    ("[" * 100_000, "array"), ("9" * 5000, "object"), ("9" * 5000, "number"), (5, "object"), (None, "object"), ([], "object"),
+    ("[" * 100_000, "array"), ("9" * 5000, "object"), ("9" * 5000, "number"), (5, "object"), (None, "object"),
+    ([], "object"),
 ])  # fmt: skip
 def test_any_other_value_is_left_alone(text: Any, kind: str) -> None:
-    fixed, method = fix_type(text, {"type": kind})
-    assert fixed is text and method == ""
+    result, method = fix_type(text, {"type": kind})
+    assert result is text and method == ""
 
 
 @draw(200)
-@given(st.text(st.sampled_from("0123456789-+.eE ntruefals"), max_size=18), st.sampled_from(["integer", "number", "boolean"]))
+@given(
+    st.text(st.sampled_from("0123456789-+.eE ntruefals"), max_size=18),
+    st.sampled_from(["integer", "number", "boolean"]),
+)
 def test_a_scalar_is_read_only_from_the_text_that_json_writes_for_it(text: str, kind: str) -> None:
-    fixed, method = fix_type(text, {"type": kind})
+    result, method = fix_type(text, {"type": kind})
     if method:
-        assert json.dumps(fixed) == text and len(text) <= 17
-        assert isinstance(fixed, bool) == (kind == "boolean")
+        assert json.dumps(result) == text and len(text) <= 17
+        assert isinstance(result, bool) == (kind == "boolean")
 
 
 @loop_over(("value", "pointer", "schema", "expected"), [
@@ -81,8 +87,8 @@ def test_a_repair_is_at_its_place_by_the_schema_of_that_place(
     value: Any, pointer: str, schema: Any, expected: Any
 ) -> None:
     before = json.dumps(value)
-    fixed, _ = fix_type(value, schema, pointer)
-    assert is_same_json(fixed, expected)
+    result, _ = fix_type(value, schema, pointer)
+    assert is_same_json(result, expected)
     assert json.dumps(value) == before  # the input as written is kept
 
 
@@ -92,8 +98,8 @@ def test_a_repair_is_at_its_place_by_the_schema_of_that_place(
     ({"DRYRUN": 1, "MAXN": 2}, ("DRYRUN", "MAXN"), {"dry_run": 1, "max_n": 2}),
 ])  # fmt: skip
 def test_a_field_gets_the_one_free_name_that_is_like_it(fields: Any, unexpected: Any, expected: Any) -> None:
-    fixed, method, names = fix_names(fields, unexpected, {"properties": {"max_n": {}, "dry_run": {}, "n": {}}})
-    assert fixed == expected and list(fixed) == list(expected) and method == "field name"
+    result, method, names = fix_names(fields, unexpected, {"properties": {"max_n": {}, "dry_run": {}, "n": {}}})
+    assert result == expected and list(result) == list(expected) and method == "field name"
     assert set(names) == set(expected) - set(fields)
 
 
@@ -102,28 +108,32 @@ def test_a_field_gets_the_one_free_name_that_is_like_it(fields: Any, unexpected:
     ({"MAX_N": 1, "max_n": 2}, ("MAX_N",), {"max_n": {}}),  # the name is taken
     ({"MAX_N": 1, "maxN": 2}, ("MAX_N", "maxN"), {"max_n": {}}),  # two for one name
     ({"MAXN": 1}, ("MAXN",), {"max_n": {}, "maxn": {}}),  # two names for one
-    ({"MAXN": 1, "other": 1}, ("MAXN", "other"), {"max_n": {}}),  # a half repair is none
+    ({"MAXN": 1, "other": 1}, ("MAXN", "other"), {"max_n": {}}),  # half a repair is not enough
     ({"maх_n": 1}, ("maх_n",), {"max_n": {}}),  # a Cyrillic х
     ({"m" * 201: 1}, ("m" * 201,), {"M" * 201: {}}),
     ({"_-_": 1}, ("_-_",), {"--": {}}),  # names without a letter are not alike
     ({"MAXN": 1}, ("MAXN",), ["no object"]),
 ])  # fmt: skip
 def test_a_field_keeps_its_name_otherwise(fields: Any, unexpected: Any, properties: Any) -> None:
-    fixed, method, names = fix_names(fields, unexpected, {"properties": properties})
-    assert fixed is fields and (method, names) == ("", ())
+    result, method, names = fix_names(fields, unexpected, {"properties": properties})
+    assert result is fields and (method, names) == ("", ())
 
 
 def test_only_what_is_named_as_unexpected_is_renamed() -> None:
     """A pattern may allow a field that is like another one."""
     value = {"MAXN": 1}
-    fixed, method, names = fix_names(value, (), {"properties": {"max_n": {}}})
-    assert fixed == value and (method, names) == ("", ())
+    result, method, names = fix_names(value, (), {"properties": {"max_n": {}}})
+    assert result == value and (method, names) == ("", ())
 
 
 def test_errors_of_other_keywords_have_no_repair() -> None:
     for keyword in ("required", "enum", "minimum", "", "json"):
         value = {"n": "5"}
-        assert fix_finding(value, SchemaError("/n", keyword, ""), {"properties": {"n": {"type": "integer"}}}) == (value, "", ())
+        assert fix_finding(value, SchemaError("/n", keyword, ""), {"properties": {"n": {"type": "integer"}}}) == (
+            value,
+            "",
+            (),
+        )
 
 
 def test_separators_are_dashes_and_underscores() -> None:

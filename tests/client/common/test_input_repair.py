@@ -221,7 +221,7 @@ def test_what_names_no_tool_is_no_offer_and_of_two_with_one_name_the_later_count
 # ---------------------------------------------------------------- what a repair may change
 
 
-@loop_over(("original", "repaired", "errors", "expected"), [
+@loop_over(("original", "candidate", "errors", "expected"), [
     ({"a": "1"}, {"a": 1}, [SchemaError("/a", "type", "")], True),
     ({"a": {"b": "1"}}, {"a": {"b": 1}}, [SchemaError("/a", "type", "")], True),  # inside of the place
     ({"ab": "1"}, {"ab": 1}, [SchemaError("/a", "type", "")], False),  # a name that only begins alike
@@ -234,9 +234,9 @@ def test_what_names_no_tool_is_no_offer_and_of_two_with_one_name_the_later_count
     ({"a": 1}, {"a": 2}, [], False),
 ])  # fmt: skip
 def test_a_repair_differs_only_at_the_invalid_places(
-    original: Any, repaired: Any, errors: list[SchemaError], expected: bool
+    original: Any, candidate: Any, errors: list[SchemaError], expected: bool
 ) -> None:
-    assert fits(original, repaired, errors) is expected
+    assert fits(original, candidate, errors) is expected
 
 
 JSON = st.recursive(

@@ -15,7 +15,8 @@ from toolcards.client.common.json_text import is_same_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from([0.0, 1.0, "", "a", "1"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "", "/", "~1"]), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "", "/", "~1"]), inner,
+     max_size=3),
     max_leaves=8,
 )  # fmt: skip
 
@@ -40,7 +41,7 @@ def test_each_difference_has_its_place_and_sign(before: Any, after: Any, expecte
 
 
 def apply_changes(value: Any, changes: list[JsonChange]) -> Any:
-    """Return the value with the changes: what somebody does who reads them. Removals come last, from the end."""
+    """Return the value with the changes: what a reader of them does. Removals come last, from the end."""
     holder = [copy.deepcopy(value)]
     for change in sorted(changes, key=lambda each: each.sign == "-"):
         steps = ["0", *(step.replace("~1", "/").replace("~0", "~") for step in change.pointer.split("/")[1:])]

@@ -71,7 +71,8 @@ def test_an_edit_is_what_runs_and_its_digests_bind_it() -> None:
 
 
 @loop_over(("name", "source", "allowed"), [
-    ("bash", "box", True), ("sh", "box", True), ("wipe", "box", False), ("bash", "", False), ("bash", "other", False), ("Bash", "box", False),
+    ("bash", "box", True), ("sh", "box", True), ("wipe", "box", False), ("bash", "", False), ("bash", "other", False),
+    ("Bash", "box", False),
 ])  # fmt: skip
 def test_a_repair_may_name_only_a_tool_that_was_offered(name: str, source: str, allowed: bool) -> None:
     decision = check_answer(rename_tool(HONEST["allow"], name, source), QUESTION)
@@ -86,18 +87,21 @@ def test_a_tool_without_a_server_may_get_one() -> None:
 
 
 ODD = st.sampled_from([
-    None, True, False, 0, 1, 1.0, 2, -1, "", "1", "c1 ", "C1", "allow", "ALLOW", "0" * 64, [], {}, [1], {"id": 1}, {"id": ""}, {"name": "wipe", "source": "box"},
+    None, True, False, 0, 1, 1.0, 2, -1, "", "1", "c1 ", "C1", "allow", "ALLOW", "0" * 64, [], {}, [1], {"id": 1},
+    {"id": ""}, {"name": "wipe", "source": "box"},
     {"name": "bash"}, {"name": "bash", "source": 1}, {"name": ["bash"], "source": "box"}, {"state": "claimed"},
 ])  # fmt: skip
-BOUND = ["decision", "run", "call_id", "attempt", "args_sha256", "call_sha256", "tool", "args"]
+BINDING_FIELDS = ["decision", "run", "call_id", "attempt", "args_sha256", "call_sha256", "tool", "args"]
 
 
 @draw(400)
-@given(st.sampled_from(BOUND), ODD, st.sampled_from(["decision", "poll", "message"]))
+@given(st.sampled_from(BINDING_FIELDS), ODD, st.sampled_from(["decision", "poll", "message"]))
 def test_an_allow_with_one_other_field_is_a_deny(field: str, value: Any, kind: str) -> None:
     answer = HONEST["allow"] | {field: value}
     decision = check_answer(answer, QUESTION, kind)
-    is_same = field in HONEST["allow"] and value == HONEST["allow"][field] and type(value) is type(HONEST["allow"][field])
+    is_same = (
+        field in HONEST["allow"] and value == HONEST["allow"][field] and type(value) is type(HONEST["allow"][field])
+    )
     assert decision.allowed == is_same
     if not is_same and decision.by == "client":
         assert decision.text.startswith("The gate's answer is not valid") and decision.call_id == "c1"
@@ -113,14 +117,17 @@ def test_an_allow_may_leave_out_what_does_not_bind_it(field: str) -> None:
     assert check_answer({k: v for k, v in HONEST["allow"].items() if k != field}, QUESTION).allowed
 
 
-@loop_over("answer", [None, True, [], "allow", 1, {}, {"decision": ["allow"]}, {"decision": {"allow": 1}}, [HONEST["allow"]]])
+@loop_over(
+    "answer", [None, True, [], "allow", 1, {}, {"decision": ["allow"]}, {"decision": {"allow": 1}}, [HONEST["allow"]]]
+)
 def test_what_is_no_decision_is_a_deny(answer: Any) -> None:
     decision = check_answer(answer, QUESTION)
     assert (decision.effect, decision.code, decision.by) == ("deny", "gate_error", "client")
 
 
 @loop_over(("changes", "effect"), [
-    ({"attempt": 2}, "deny"), ({"args_sha256": "0" * 64}, "deny"), ({"approval": None, "permit": [], "by": "rule", "reason": 5}, "deny"),
+    ({"attempt": 2}, "deny"), ({"args_sha256": "0" * 64}, "deny"),
+    ({"approval": None, "permit": [], "by": "rule", "reason": 5}, "deny"),
     ({"tool": 5, "args": OTHER}, "deny"),
 ])  # fmt: skip
 def test_a_deny_counts_whatever_else_it_holds(changes: Any, effect: str) -> None:
@@ -130,7 +137,8 @@ def test_a_deny_counts_whatever_else_it_holds(changes: Any, effect: str) -> None
 
 @loop_over(("changes", "kind", "waiting"), [
     ({}, "decision", True), ({"approval": None}, "decision", False), ({"approval": {"id": ""}}, "decision", False),
-    ({"approval": {"id": 5}}, "decision", False), ({"approval": "apr_1"}, "message", False), ({"attempt": 2}, "poll", False),
+    ({"approval": {"id": 5}}, "decision", False), ({"approval": "apr_1"}, "message", False),
+    ({"attempt": 2}, "poll", False),
     ({"args_sha256": "0" * 64}, "decision", False), ({"args_sha256": "0" * 64}, "message", False),
     ({"args_sha256": "0" * 64}, "poll", True),  # an edit that can still be undone
     ({"args_sha256": "0" * 64, "repair": {}}, "decision", True), ({"run": "r2"}, "poll", False),
@@ -165,7 +173,9 @@ CLAIM = make_call().claim()
 
 
 @draw(300)
-@given(st.sampled_from(["permit", "state", "call_id", "run", "attempt", "args_sha256", "call_sha256", "tool", "args"]), ODD)
+@given(
+    st.sampled_from(["permit", "state", "call_id", "run", "attempt", "args_sha256", "call_sha256", "tool", "args"]), ODD
+)
 def test_a_claim_with_one_other_field_is_a_deny(field: str, value: Any) -> None:
     if value == CLAIM[field] and type(value) is type(CLAIM[field]):
         return
@@ -174,7 +184,8 @@ def test_a_claim_with_one_other_field_is_a_deny(field: str, value: Any) -> None:
 
 
 @loop_over(("field", "allowed"), [
-    ("permit", False), ("state", False), ("call_id", False), ("args_sha256", False), ("args", False), ("run", True), ("attempt", True),
+    ("permit", False), ("state", False), ("call_id", False), ("args_sha256", False), ("args", False), ("run", True),
+    ("attempt", True),
     ("call_sha256", True), ("tool", True),
 ])  # fmt: skip
 def test_a_claim_must_confirm_permit_call_and_arguments(field: str, allowed: bool) -> None:

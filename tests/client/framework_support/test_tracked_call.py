@@ -63,28 +63,27 @@ def ask(request: pytest.FixtureRequest) -> Any:
     return lambda call, args, **more: asyncio.run(call.ask(args, **more))
 
 
-class Plugin:
+@pytest.fixture
+def plugin() -> Iterator[Any]:
     """Notes what it hears; `before` does what the test says."""
 
-    def __init__(self) -> None:
-        self.entries: list[Any] = []
-        self.before: Callable[[Any], Any] = lambda call: None
+    class Plugin:
+        def __init__(self) -> None:
+            self.entries: list[Any] = []
+            self.before: Callable[[Any], Any] = lambda call: None
 
-    def after(self, call: Any) -> None:
-        self.entries.append("after")
+        def after(self, call: Any) -> None:
+            self.entries.append("after")
 
-    def error(self, call: Any) -> None:
-        self.entries.append(call["error"]["code"])
+        def error(self, call: Any) -> None:
+            self.entries.append(call["error"]["code"])
 
-    def settled(self, call: Any) -> None:
-        self.entries.append(call["outcome"])
+        def settled(self, call: Any) -> None:
+            self.entries.append(call["outcome"])
 
-
-@pytest.fixture
-def plugin() -> Iterator[Plugin]:
-    registered = Plugin()
-    unplug = hooks.register(registered)
-    yield registered
+    plugin = Plugin()
+    unplug = hooks.register(plugin)
+    yield plugin
     unplug()
 
 
@@ -106,7 +105,8 @@ def test_each_phase_is_reported_once(observed: TrackedCall) -> None:
     assert observed.ask_now({"a": 1}).allowed
     observed.output("done")
     assert list_frames(observed.call.run) == [
-        ("input.started", None), ("input.delta", '{"a"'), ("input.delta", ": 1}"), ("input.available", {"a": 1}), ("output.available", "done"),
+        ("input.started", None), ("input.delta", '{"a"'), ("input.delta", ": 1}"), ("input.available", {"a": 1}),
+        ("output.available", "done"),
     ]  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_an_interruption_is_no_failure_of_the_tool(error: BaseException) -> None
     assert not call.over and len(list_frames(run)) == 1 and run.interrupted
 
 
-def test_a_plugin_stops_a_call_that_is_only_shown(observed: TrackedCall, plugin: Plugin) -> None:
+def test_a_plugin_stops_a_call_that_is_only_shown(observed: TrackedCall, plugin: Any) -> None:
     plugin.before = raise_error(hooks.Veto("not today"))
     decision = observed.ask_now({"a": 1})
     assert (decision.effect, decision.code, observed.over) == ("deny", "plugin_veto", True)
@@ -147,7 +147,7 @@ def test_a_plugin_stops_a_call_that_is_only_shown(observed: TrackedCall, plugin:
 
 
 def test_a_plugin_that_takes_too_long_is_an_error_and_no_denial(
-    observed: TrackedCall, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+    observed: TrackedCall, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hooks, "LIMIT", 0.02)
     is_over = threading.Event()
@@ -161,7 +161,7 @@ def test_a_plugin_that_takes_too_long_is_an_error_and_no_denial(
     assert (kind, error["code"], error["authority"]) == ("output.error", "plugin_timeout", "plugin")
 
 
-def test_what_a_plugin_puts_in_place_is_shown_and_runs(observed: TrackedCall, plugin: Plugin) -> None:
+def test_what_a_plugin_puts_in_place_is_shown_and_runs(observed: TrackedCall, plugin: Any) -> None:
     plugin.before = lambda call: {"input": {"a": 2}}
     decision = observed.ask_now({"a": 1})
     assert decision.allowed and decision.edited and decision.args == {"a": 2}
@@ -189,7 +189,8 @@ def test_a_call_that_waits_runs_or_has_ended_is_never_taken_for_another(make: An
 
 
 @loop_over(("one", "other", "same"), [
-    ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True), ({"a": 1}, {"a": 1.0}, False), ({"a": [1]}, {"a": (1,)}, True), ({}, None, False),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True), ({"a": 1}, {"a": 1.0}, False), ({"a": [1]}, {"a": (1,)}, True),
+    ({}, None, False),
     ({"a": "1"}, {"a": 1}, False),
 ])  # fmt: skip
 def test_equal_json_has_one_text(one: Any, other: Any, same: bool) -> None:
@@ -197,7 +198,9 @@ def test_equal_json_has_one_text(one: Any, other: Any, same: bool) -> None:
 
 
 # ---------------------------------------------------------------- decisions
-def test_an_allowed_call_is_asked_about_once_and_its_result_is_reported(make: Any, gate: Gate, ask: Any, plugin: Plugin) -> None:
+def test_an_allowed_call_is_asked_about_once_and_its_result_is_reported(
+    make: Any, gate: Gate, ask: Any, plugin: Any
+) -> None:
     call = make()
     assert ask(call, {"a": 1}).allowed and call.is_running
     call.output("done")
@@ -209,7 +212,7 @@ def test_an_allowed_call_is_asked_about_once_and_its_result_is_reported(make: An
     assert plugin.entries == ["after", "ok"]
 
 
-def test_a_denied_call_is_over_and_plugins_hear_of_it(make: Any, gate: Gate, ask: Any, plugin: Plugin) -> None:
+def test_a_denied_call_is_over_and_plugins_hear_of_it(make: Any, gate: Gate, ask: Any, plugin: Any) -> None:
     call = make("wipe")
     assert not ask(call, {}).allowed and call.over and not call.is_running
     call.output("nothing ran")
@@ -247,14 +250,14 @@ def test_a_repair_to_a_tool_that_the_framework_does_not_run_is_denied(gate: Gate
         assert call.over and run.flush(PATIENCE) and gate.stages()[-1] == "tool.output.denied"
 
 
-def test_a_plugins_input_is_the_one_that_is_asked_about(make: Any, gate: Gate, ask: Any, plugin: Plugin) -> None:
+def test_a_plugins_input_is_the_one_that_is_asked_about(make: Any, gate: Gate, ask: Any, plugin: Any) -> None:
     plugin.before = lambda call: {"input": {"a": 2}}
     decision = ask(make(), {"a": 1})
     assert decision.edited and decision.args == {"a": 2} and [each.args for each in gate.calls] == [{"a": 2}]
 
 
 @pytest.mark.parametrize("end", ["output", "failed", "error", "denied"])
-def test_plugins_hear_each_end_once(make: Any, plugin: Plugin, end: str) -> None:
+def test_plugins_hear_each_end_once(make: Any, plugin: Any, end: str) -> None:
     call = make()
     call.ask_now({})
     ENDS[end](call)
@@ -262,11 +265,12 @@ def test_plugins_hear_each_end_once(make: Any, plugin: Plugin, end: str) -> None
     call.close()
     hooks.drain()
     assert plugin.entries == {
-        "output": ["after", "ok"], "failed": ["tool_failed", "error"], "error": ["timeout", "error"], "denied": ["approval_denied", "denied"],
+        "output": ["after", "ok"], "failed": ["tool_failed", "error"], "error": ["timeout", "error"],
+        "denied": ["approval_denied", "denied"],
     }[end]  # fmt: skip
 
 
-def test_a_call_without_an_end_is_closed_as_aborted(make: Any, plugin: Plugin) -> None:
+def test_a_call_without_an_end_is_closed_as_aborted(make: Any, plugin: Any) -> None:
     call = make()
     call.ask_now({})
     call.close()
@@ -284,7 +288,7 @@ async def test_an_agent_that_stops_waiting_ends_the_call(make: Any, gate: Gate) 
     assert call.over and not call.is_busy
 
 
-def test_a_usable_result_that_its_schema_refuses_is_an_error_for_plugins_too(gate: Gate, plugin: Plugin) -> None:
+def test_a_usable_result_that_its_schema_refuses_is_an_error_for_plugins_too(gate: Gate, plugin: Any) -> None:
     tools = [{"name": "bash", "output_schema": {"type": "object"}}]
     with Toolcards(gate.url, "key").run("r1", tools=tools, offline=PATIENCE, linger=1) as run:
         call = TrackedCall("c1", "bash", run.call("bash", "c1"))

@@ -74,7 +74,11 @@ async def linked(url: str, on_message: Callable[[dict[str, Any]], None] | None =
 
 @contextlib.asynccontextmanager
 async def playing(script: Script, **options: Any) -> AsyncIterator[Run]:
-    async with serve_script(script) as url, asyncio.timeout(PATIENCE), Toolcards(url, "key").run("r1", **options) as run:
+    async with (
+        serve_script(script) as url,
+        asyncio.timeout(PATIENCE),
+        Toolcards(url, "key").run("r1", **options) as run,
+    ):
         yield run
 
 
@@ -222,7 +226,7 @@ async def test_calls_that_wait_are_denied_when_the_server_is_away_for_too_long(m
     async with linked("http://127.0.0.1:9") as link:
         decision = await link.ask("c1").answer
         assert (decision.effect, decision.code) == ("deny", "gate_error") and "cannot be reached" in decision.text
-        assert link.connection.dead is None  # the run goes on
+        assert link.connection.dead is None  # the run continues
 
 
 async def test_a_fault_of_the_client_itself_ends_the_run_and_lets_no_call_wait() -> None:
@@ -238,7 +242,8 @@ async def test_a_fault_of_the_client_itself_ends_the_run_and_lets_no_call_wait()
 
 # ---------------------------------------------------------------- messages
 NONSENSE = [
-    "", "null", "[]", '"ack"', "5", "{", '{"type":"ack"}', '{"type":"ack","frames":"9"}', '{"type":"ack","frames":true}',
+    "", "null", "[]", '"ack"', "5", "{", '{"type":"ack"}', '{"type":"ack","frames":"9"}',
+    '{"type":"ack","frames":true}',
     '{"type":"ack","frames":-1}', '{"type":"ack","type":"ack","frames":9}', '{"type":"ack","frames":NaN}',
     '{"type":"ack","frames":9,"x":"\\ud800"}', "[" * 5000,
 ]  # fmt: skip
@@ -290,7 +295,7 @@ async def test_the_key_is_sent_in_a_header() -> None:
 
 
 async def test_a_call_that_waits_shortens_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that pauses after an outage is in a hurry once somebody asks."""
+    """A run that pauses after an outage is in a hurry once a call asks."""
     monkeypatch.setattr(connection, "FIRST_PAUSE", PATIENCE * 10)
     monkeypatch.setattr(connection, "LONGEST_PAUSE", PATIENCE * 10)
     monkeypatch.setattr(connection, "HURRIED_PAUSE", 0.01)

@@ -72,7 +72,7 @@ def test_what_was_not_acknowledged_comes_again_on_a_new_connection() -> None:
     box.acknowledge(3)
     box.rewind()
     assert [frame["n"] for frame in take_all(box)] == [4, 5]
-    box.acknowledge(1)  # counted anew on each connection
+    box.acknowledge(1)  # counted from the start on each connection
     assert len(box) == 1
 
 
@@ -102,8 +102,8 @@ def test_the_largest_frame_is_dropped_and_the_others_keep_their_numbers() -> Non
     for size in (10, 500, 30):
         box.add({"text": "x" * size})
     take_all(box)
-    dropped = box.drop_largest()
-    assert dropped is not None and (dropped["n"], len(dropped["text"]), box.missed) == (2, 500, 1)
+    frame = box.drop_largest()
+    assert frame is not None and (frame["n"], len(frame["text"]), box.missed) == (2, 500, 1)
     assert [frame["n"] for frame in take_all(box)] == [1, 3]
 
 

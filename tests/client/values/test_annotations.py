@@ -71,7 +71,8 @@ FITS = {"a": [1], "b": {"k": [True]}, "c": None, "d": "x", "e": 0.5}
 
 
 @loop_over(("field", "value", "place"), [
-    ("a", "12", "/a"), ("a", ["1"], "/a/0"), ("a", [True], "/a/0"), ("b", {"k": [1]}, "/b/k/0"), ("c", "5", "/c"), ("d", 5, "/d"),
+    ("a", "12", "/a"), ("a", ["1"], "/a/0"), ("a", [True], "/a/0"), ("b", {"k": [1]}, "/b/k/0"), ("c", "5", "/c"),
+    ("d", 5, "/d"),
     ("d", [5], "/d"), ("e", "0.5", "/e"),
 ])  # fmt: skip
 def test_an_edit_that_does_not_fit_is_refused_by_its_place(field: str, value: Any, place: str) -> None:

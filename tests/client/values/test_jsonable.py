@@ -19,7 +19,7 @@ from tests.support.effort import draw
 from tests.support.tables import loop_over
 from toolcards.client.values.jsonable import LARGEST_BITS, LONGEST, MAX_DEPTH, PREVIEW, shorten, to_jsonable
 
-TEXTS = st.text(st.sampled_from("a1 \\\"\0ß☃\ud800\U0001f98a"), max_size=4)
+TEXTS = st.text(st.sampled_from('a1 \\"\0ß☃\ud800\U0001f98a'), max_size=4)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -37,7 +37,7 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-class Color(str, enum.Enum):
+class Color(enum.StrEnum):
     RED = "red"
 
 
@@ -78,8 +78,10 @@ class Model:
 
 @loop_over(("value", "expected"), [
     (Level.HIGH, 3), (Color.RED, "red"), (Kind.PAIR, [1, {"a": 2}]), (Word("as it is"), "as it is"), (Sly(7), 7),
-    (math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), ((1, (2,)), [1, [2]]), (frozenset({5}), [5]), (b"abc", "(3 bytes)"),
-    (Decimal("1.50"), "1.50"), (datetime.date(2026, 1, 2), "2026-01-02"), ({1: "a", None: "b"}, {"1": "a", "None": "b"}),
+    (math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), ((1, (2,)), [1, [2]]), (frozenset({5}), [5]),
+    (b"abc", "(3 bytes)"),
+    (Decimal("1.50"), "1.50"), (datetime.date(2026, 1, 2), "2026-01-02"),
+    ({1: "a", None: "b"}, {"1": "a", "None": "b"}),
     (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}), (Node("n", children=[Node(1)]),
      {"name": "n", "parent": None, "children": [{"name": 1, "parent": None, "children": []}]}),
     (Model({"x": (1,)}), {"x": [1]}), (Model(ValueError("no")), "a model"), (Node, str(Node)), (Model, str(Model)),

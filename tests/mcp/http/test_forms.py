@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, plain
-from tests.support.mcp_forms import ACCEPTED, ANSWERED, make_call, make_form, make_input_request, make_result
+from tests.support.mcp_forms import ACCEPTED, FILLED_IN, make_call, make_form, make_input_request, make_result
 from tests.support.mcp_http_server import HttpAnswer, McpHttpServer, stream
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gate_client
@@ -57,7 +57,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    with Gate({"elicitation/create": "ask"}, edited=ANSWERED) as running:
+    with Gate({"elicitation/create": "ask"}, edited=FILLED_IN) as running:
         yield running
 
 
@@ -126,7 +126,9 @@ def test_a_response_with_forms_is_answered_and_the_client_gets_the_result_under_
     session: Session, gate: Gate, kind: str
 ) -> None:
     client = Client()
-    first = HttpAnswer(make_input_request("c", "f", "g")) if kind == "body" else stream(make_input_request("c", "f", "g"))
+    first = (
+        HttpAnswer(make_input_request("c", "f", "g")) if kind == "body" else stream(make_input_request("c", "f", "g"))
+    )
     with McpHttpServer(first, HttpAnswer()) as server:
 
         class Echo(HttpAnswer):
@@ -162,7 +164,8 @@ def test_forms_that_never_end_reach_the_client_at_last(session: Session, monkeyp
 
 @pytest.mark.parametrize("response", [
     make_input_request(1, mode="url"), {"id": 1, "result": {"resultType": "input_required", "inputRequests": {}}},
-    {"id": 1, "result": {"resultType": "input_required", "inputRequests": {"f": {"method": "sampling/createMessage"}}}}, make_input_request(2),
+    {"id": 1, "result": {"resultType": "input_required", "inputRequests": {"f": {"method": "sampling/createMessage"}}}},
+    make_input_request(2),
 ])  # fmt: skip
 def test_what_a_person_cannot_answer_in_the_inbox_is_the_clients(session: Session, gate: Gate, response: Any) -> None:
     client = Client()
@@ -190,7 +193,9 @@ def test_a_form_on_the_stream_is_answered_to_the_server_and_not_shown(initialize
     with McpHttpServer(stream({"method": "ping", "id": 3}, make_form("f1")), HttpAnswer(status=202)) as server:
         waiting = threading.Event()
         server.answers[0].body.append(b": the last piece\n\n")
-        threading.Thread(target=lambda: (pass_on(initialized, server, None, client), waiting.set()), daemon=True).start()
+        threading.Thread(
+            target=lambda: (pass_on(initialized, server, None, client), waiting.set()), daemon=True
+        ).start()
         assert waiting.wait(PATIENCE)
         answer = until(lambda: server.requests[1:])[0]
     assert answer.message["id"] == "f1" and answer.message["result"]["action"] in {"accept", "cancel"}

@@ -32,8 +32,8 @@ def sessions(gate: Gate) -> Iterator[GatewaySessions]:
 def call(session: Session, number: Any = 1) -> None:
     """Let the server run a call."""
     request = {"id": number, "method": "tools/call", "params": {"name": "read"}}
-    held = session.begin_call(request)
-    assert held is not None and session.decide(held, request).request is not None
+    waiting_call = session.begin_call(request)
+    assert waiting_call is not None and session.decide(waiting_call, request).request is not None
 
 
 def make_cancellation(number: Any) -> dict[str, Any]:
@@ -86,22 +86,22 @@ def test_of_too_many_sessions_the_one_that_was_used_longest_ago_ends(
 
 
 def test_many_threads_get_one_session(sessions: GatewaySessions) -> None:
-    found: list[Session] = []
-    threads = [threading.Thread(target=lambda: found.append(sessions.get("a"))) for _ in range(16)]
+    results: list[Session] = []
+    threads = [threading.Thread(target=lambda: results.append(sessions.get("a"))) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({id(session) for session in found}) == 1
+    assert len({id(session) for session in results}) == 1
 
 
 # ---------------------------------------------------------------- cancellations
 def test_a_cancellation_goes_to_the_server_only_if_the_server_has_the_call(sessions: GatewaySessions) -> None:
     session = sessions.get("a")
     call(session)
-    held = session.begin_call({"id": 2, "method": "tools/call", "params": {"name": "read"}})
-    assert held is not None
-    assert pass_cancellations(session, make_cancellation(2)) is None and held.is_cancelled
+    waiting_call = session.begin_call({"id": 2, "method": "tools/call", "params": {"name": "read"}})
+    assert waiting_call is not None
+    assert pass_cancellations(session, make_cancellation(2)) is None and waiting_call.is_cancelled
     assert pass_cancellations(session, make_cancellation(1)) == make_cancellation(1) and not session.has_open_calls()
     assert pass_cancellations(session, make_cancellation(7)) == make_cancellation(7)  # another request of the client
     assert pass_cancellations(session, PING) == PING
@@ -109,9 +109,12 @@ def test_a_cancellation_goes_to_the_server_only_if_the_server_has_the_call(sessi
 
 def test_a_batch_passes_without_the_cancellations_of_calls_that_wait(sessions: GatewaySessions) -> None:
     session = sessions.get("a")
-    held = session.begin_call({"id": 2, "method": "tools/call", "params": {"name": "read"}})
-    assert pass_cancellations(session, [make_cancellation(2), PING, make_cancellation(7)]) == [PING, make_cancellation(7)]
-    assert held is not None and held.is_cancelled
+    waiting_call = session.begin_call({"id": 2, "method": "tools/call", "params": {"name": "read"}})
+    assert pass_cancellations(session, [make_cancellation(2), PING, make_cancellation(7)]) == [
+        PING,
+        make_cancellation(7),
+    ]
+    assert waiting_call is not None and waiting_call.is_cancelled
     assert pass_cancellations(session, [make_cancellation(2)]) is None and pass_cancellations(session, []) is None
 
 

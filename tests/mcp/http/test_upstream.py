@@ -21,11 +21,15 @@ def list_page(*names: str, cursor: str = "") -> dict[str, Any]:
 
 def test_a_request_goes_to_the_servers_path_with_the_clients_headers() -> None:
     with McpHttpServer(HttpAnswer({"id": 1}, headers={"Mcp-Session-Id": "s1", "X-More": "1"})) as server:
-        sent = {
-            "Accept": "application/json", "X-Client": "1", "authorization": "Bearer of the client", "Host": "evil", "Connection": "close, X",
-            "Transfer-Encoding": "chunked", "Content-Length": "999", "Origin": "https://evil.example", "accept-encoding": "gzip",
+        client_headers = {
+            "Accept": "application/json", "X-Client": "1", "authorization": "Bearer of the client", "Host": "evil",
+            "Connection": "close, X",
+            "Transfer-Encoding": "chunked", "Content-Length": "999", "Origin": "https://evil.example",
+            "accept-encoding": "gzip",
         }  # fmt: skip
-        with closing(Upstream(server.url, {"Authorization": "Bearer up"}).request("POST", b"{}", sent)) as response:
+        with closing(
+            Upstream(server.url, {"Authorization": "Bearer up"}).request("POST", b"{}", client_headers)
+        ) as response:
             assert b"".join(response) == b'{"id": 1}' and response.status == 200 and not response.has_events
             assert response.get_header("mcp-session-id") == "s1" and response.get_header("nothing") == ""
             names = {name.lower() for name, _ in response.headers}
@@ -46,7 +50,8 @@ def test_an_address_without_a_path_is_the_root() -> None:
 
 @loop_over(("answer", "messages"), [
     (HttpAnswer({"id": 1}), [{"id": 1}]), (HttpAnswer(b'{"id"'), []), (HttpAnswer(b"text", kind="text/plain"), []),
-    (stream({"id": 1}, {"id": 2}), [{"id": 1}, {"id": 2}]), (HttpAnswer([b'data: {"i', b'd":1}\n', b"\n"], kind="text/event-stream; x"), [{"id": 1}]),
+    (stream({"id": 1}, {"id": 2}), [{"id": 1}, {"id": 2}]),
+    (HttpAnswer([b'data: {"i', b'd":1}\n', b"\n"], kind="text/event-stream; x"), [{"id": 1}]),
     (HttpAnswer([b'{"i', b'd":1}'], kind="application/json; charset=utf-8"), [{"id": 1}]), (HttpAnswer(), []),
 ])  # fmt: skip
 def test_messages_are_read_from_any_kind_of_body(answer: HttpAnswer, messages: list[Any]) -> None:
@@ -57,9 +62,12 @@ def test_messages_are_read_from_any_kind_of_body(answer: HttpAnswer, messages: l
 def test_a_server_that_is_away_or_breaks_off_is_a_failure() -> None:
     with pytest.raises(FAILURES):
         Upstream("http://127.0.0.1:9/mcp", {}).request("POST", b"{}", {})
-    with McpHttpServer(HttpAnswer(b'{"id": 1', breaks_off=True)) as server:
-        with closing(Upstream(server.url, {}).request("POST", b"{}", {})) as response, pytest.raises(FAILURES):
-            b"".join(response)
+    with (
+        McpHttpServer(HttpAnswer(b'{"id": 1', breaks_off=True)) as server,
+        closing(Upstream(server.url, {}).request("POST", b"{}", {})) as response,
+        pytest.raises(FAILURES),
+    ):
+        b"".join(response)
 
 
 # ---------------------------------------------------------------- tools
@@ -73,13 +81,14 @@ def test_the_tools_are_listed_page_by_page_with_the_headers_of_the_call() -> Non
     assert first.message["params"] == {"_meta": {"client": "x"}}
     assert second.message["params"] == {"_meta": {"client": "x"}, "cursor": "2"}
     for request in (first, second):
-        sent = {name.lower(): value for name, value in request.headers.items()}
-        assert sent["mcp-session-id"] == "s1" and sent["mcp-method"] == "tools/list"
-        assert not {"mcp-param-path", "mcp-name"} & set(sent)
+        client_headers = {name.lower(): value for name, value in request.headers.items()}
+        assert client_headers["mcp-session-id"] == "s1" and client_headers["mcp-method"] == "tools/list"
+        assert not {"mcp-param-path", "mcp-name"} & set(client_headers)
 
 
 @loop_over("answer", [
-    HttpAnswer(list_page("b"), status=500), HttpAnswer({"id": "another", "result": {"tools": []}}), HttpAnswer(b"no json"),
+    HttpAnswer(list_page("b"), status=500), HttpAnswer({"id": "another", "result": {"tools": []}}),
+    HttpAnswer(b"no json"),
     HttpAnswer({"jsonrpc": "2.0", "id": "toolcards-tools", "error": {"code": -32601, "message": "no"}}), HttpAnswer(),
     HttpAnswer(b"{", breaks_off=True),
 ])  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, plain
-from tests.support.mcp_forms import ACCEPTED, ANSWERED, make_call, make_form, make_input_request, make_result
+from tests.support.mcp_forms import ACCEPTED, FILLED_IN, make_call, make_form, make_input_request, make_result
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gate_client
 from toolcards.mcp.elicitation import CAPABILITIES
@@ -25,7 +25,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    with Gate({"elicitation/create": "ask"}, edited=ANSWERED) as running:
+    with Gate({"elicitation/create": "ask"}, edited=FILLED_IN) as running:
         yield running
 
 
@@ -79,7 +79,8 @@ def test_a_form_is_answered_to_the_server_and_not_shown(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("message", [
-    make_form("f1", mode="url"), {"id": 1, "method": "sampling/createMessage"}, {"method": "elicitation/create"}, make_result(1),
+    make_form("f1", mode="url"), {"id": 1, "method": "sampling/createMessage"}, {"method": "elicitation/create"},
+    make_result(1),
     make_cancellation("f1"), None, [make_form("f1")], "text", 5,
 ])  # fmt: skip
 def test_other_messages_are_the_clients(ends: Ends, message: Any) -> None:
@@ -111,8 +112,8 @@ def test_a_request_is_repeated_with_the_answers_and_its_result_gets_the_clients_
     assert again["params"]["inputResponses"] == {"f": ACCEPTED, "g": ACCEPTED}
     assert again["params"]["arguments"] == {"a": 1} and again["method"] == "tools/call"
     result = make_result("toolcards-1")
-    restored = ends.forms.restore_id(result)
-    assert restored == make_result("c") and not ends.forms.take(restored)
+    original = ends.forms.restore_id(result)
+    assert original == make_result("c") and not ends.forms.take(original)
     assert ends.forms.restore_id(result) is result  # an id is restored once
 
 

@@ -38,13 +38,13 @@ def _convert(value: Any, inside: tuple[int, ...]) -> Any:
         return value if math.isfinite(value) else float.__repr__(value)
     if len(inside) > MAX_DEPTH or id(value) in inside:
         return _text(value)
-    within = (*inside, id(value))
+    parents = (*inside, id(value))
     if isinstance(value, Mapping):
-        members = {_key(key): to_jsonable(item, within) for key, item in value.items()}
+        members = {_key(key): to_jsonable(item, parents) for key, item in value.items()}
         return members if len(members) == len(value) else _text(value)  # of two equal keys, one would hide the other
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_jsonable(item, within) for item in value]
-    return _object(value, within)
+        return [to_jsonable(item, parents) for item in value]
+    return _object(value, parents)
 
 
 def shorten(value: Any) -> Any:
@@ -63,15 +63,15 @@ def shorten(value: Any) -> Any:
     return f"{preview}… ({len(text)} characters in all)"
 
 
-def _object(value: Any, within: tuple[int, ...]) -> Any:
+def _object(value: Any, parents: tuple[int, ...]) -> Any:
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
     if isinstance(value, enum.Enum):
-        return to_jsonable(value.value, within)
+        return to_jsonable(value.value, parents)
     if callable(getattr(value, "model_dump", None)) and not isinstance(value, type):
-        return to_jsonable(value.model_dump(mode="json"), within)
+        return to_jsonable(value.model_dump(mode="json"), parents)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_jsonable(getattr(value, field.name), within) for field in dataclasses.fields(value)}
+        return {field.name: to_jsonable(getattr(value, field.name), parents) for field in dataclasses.fields(value)}
     return _text(value)
 
 
