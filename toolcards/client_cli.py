@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+import toolcards
 from toolcards.connect import command
 
 
@@ -55,8 +56,6 @@ def _find_version() -> str:
     try:
         return metadata.version("toolcards-client")
     except metadata.PackageNotFoundError:
-        import toolcards
-
         return toolcards.__version__
 
 
