@@ -197,3 +197,16 @@ def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
 )
 def test_odd_options_are_no_yes(options: list[Any]) -> None:
     assert select_option(options, True) == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_a_request_without_an_answer_of_the_gate_is_given_up() -> None:
+    """The gate may have opened a question, which no one waits for."""
+    with Gate({"bash": "ask"}) as gate:
+        agent = Agent(gate.url)
+        gate.tamper = lambda stage, honest: Answer([]) if stage == "decide" else None
+        agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
+        agent.ask(1, "c1")
+        assert agent.answer() == (1, "no")
+        until(lambda: "result" in gate.stages())
+        report = next(body for stage, body in gate.requests if stage == "result")
+        assert (report["outcome"], report["side_effects"]) == ("aborted", "none")

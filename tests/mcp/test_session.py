@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.fake_gate import Answer, Gate, answer_in_order, plain
 from tests.support.server import PATIENCE, until
 from tests.support.tables import loop_over
 from toolcards.client import Toolcards
@@ -395,3 +395,17 @@ def test_the_end_withdraws_what_waits_and_reports_what_runs(session: Session, ga
 def test_a_results_digest_is_of_what_ran(session: Session, gate: Gate) -> None:
     hold(session, make_call(1, "read", {"path": "a"}))
     assert next(body for stage, body in gate.requests if stage == "claim")["args_sha256"] == digest({"path": "a"})
+
+
+def test_a_call_without_an_answer_of_the_gate_is_given_up() -> None:
+    """The gate may have opened a question, which no one waits for."""
+    with Gate({"ask": "ask"}) as gate:
+        gate.tamper = answer_in_order(Answer([]), stage="decide")
+        session = Session(Toolcards(gate.url, "key", timeout=PATIENCE, keep_alive=False), server="files")
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": {}}}
+        call = session.begin_call(request)
+        assert call is not None and session.decide(call, request).request is None
+        until(lambda: "result" in gate.stages())
+        report = next(body for stage, body in gate.requests if stage == "result")
+        assert (report["outcome"], report["side_effects"]) == ("aborted", "none")
+        session.end()

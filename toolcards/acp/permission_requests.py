@@ -85,12 +85,10 @@ class PermissionRequests:
             request, select_option(request.options, is_allowed, CHANGED if is_changed else decision.text)
         )
         if decision.allowed and submitted_question is not None and not (is_allowed and is_first):  # claimed but not run
-            self._cards.result(
-                submitted_question.run,
-                submitted_question.call_id,
-                outcome="aborted",
-                attempt=submitted_question.attempt,
-            )
+            result: Message = {"outcome": "aborted", "side_effects": "none", "attempt": submitted_question.attempt}
+            self._cards.result(submitted_question.run, submitted_question.call_id, **result)
+        elif not decision.waiting:
+            self._cards.give_up(decision)
 
     def _get_decision(self, request: PermissionRequest) -> Decision:
         """Return the gate's final decision; stop waiting once the request is answered otherwise."""

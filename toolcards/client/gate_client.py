@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -19,11 +19,11 @@ from urllib.parse import quote
 from .common import input_repair
 from .decisions.answers import Decision, check_answer, check_claim, deny_unasked, get_allowed_tool, make_denial
 from .decisions.approval_wait import ApprovalWait
-from .decisions.question import CallRequest, SubmittedCalls
+from .decisions.question import CallRequest, SubmittedCalls, Tool
 from .stream import Run
+from .transport.background import LateRequests, finish, is_final, start
 from .transport.connection import ASKED_PATIENCE
 from .transport.http_client import HttpClient, Unreachable
-from .transport.threads import get_pool, run_in_thread
 from .values import repair_loop
 from .values.jsonable import shorten
 from .values.repair_loop import Reask
@@ -47,6 +47,7 @@ class Toolcards:
         self.timeout = timeout
         self._http = HttpClient(self.url, {"Authorization": f"Bearer {self.key}"}, keep_alive=keep_alive)
         self._submitted = SubmittedCalls()
+        self._late = LateRequests(self._send)
 
     # ------------------------------------------------------------ one call
 
@@ -73,6 +74,7 @@ class Toolcards:
             return deny_unasked(error, call_id)
         if not self._submitted.admit(question):
             return make_denial(REUSED, call_id, "call_id_reused")
+        self._late.discard(*_build_abort(question))  # it is asked again
         body = {
             "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent),
             "tool": {"name": tool} if isinstance(tool, str) else dict(tool), "args": question.args,
@@ -80,7 +82,10 @@ class Toolcards:
         }  # fmt: skip
         try:
             return check_answer(self._send("POST", "/api/v1/calls/decide", body), question)
-        except (Unreachable, TypeError, ValueError) as error:
+        except Unreachable as error:
+            denial = deny_unasked(error, call_id)
+            return replace(denial, question=question) if error.may_have_arrived else denial
+        except (TypeError, ValueError) as error:
             return deny_unasked(error, call_id)
 
     def wait(
@@ -105,8 +110,8 @@ class Toolcards:
         try:
             polled_decision = check_answer(self._send("GET", path, hold=seconds), question, "poll")
         except Unreachable as error:
-            if _is_final(error):
-                return make_denial(f"The approval no longer exists: {error}", decision.call_id)
+            if is_final(error):
+                return make_denial(f"The approval can no longer be waited for: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the approval survives it
             return decision
         if polled_decision.effect != "deny" and polled_decision.approval != decision.approval:
@@ -116,15 +121,27 @@ class Toolcards:
         return polled_decision
 
     def withdraw(self, decision: Decision, *, timed_out: bool = False) -> bool:
-        """Withdraw a waiting approval; return whether the server confirmed it."""
+        """Withdraw a waiting approval; return whether the server confirmed it.
+
+        If it cannot be reached, it learns this later, see `result`.
+        """
         if not decision.waiting:
             return False
         body = {"timed_out": True} if timed_out else {}
-        try:
-            self._send("POST", f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", body)
-        except Unreachable:
-            return False
-        return True
+        return self._deliver(f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", body)
+
+    def give_up(self, decision: Decision) -> None:
+        """Report in the background that a call will not run.
+
+        Only if the server may count on it: the approval is waiting, or the answer to the question was lost.
+        """
+        if decision.waiting:
+            finish(self.withdraw, decision)
+        elif decision.by == "client" and decision.question is not None:
+            self._abort(decision.question)
+
+    def _abort(self, question: CallRequest) -> None:
+        self._late.add(*_build_abort(question))
 
     def expire(self, decision: Decision) -> Decision:
         """Withdraw the approval and return the deny of one that expired."""
@@ -132,7 +149,11 @@ class Toolcards:
         return make_denial("No one answered in time.", decision.call_id, "approval_expired")
 
     def deny_silent_server(self, decision: Decision) -> Decision:
-        """Return the deny after the server was silent for too long."""
+        """Return the deny after the server was silent for too long.
+
+        The server learns this when it is back.
+        """
+        self.give_up(decision)
         text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call did not run."
         return make_denial(text, decision.call_id, "gate_unavailable")
 
@@ -141,6 +162,7 @@ class Toolcards:
 
         Returns an allow with the arguments to run, or a deny.
         If the answer is lost, the claim is sent again with the same `claim_id`; other claims of the permit are denied.
+        If all answers are lost, the server learns later that the call did not run.
         """
         question = decision.question
         if not decision.allowed or not decision.permit or question is None:
@@ -154,7 +176,12 @@ class Toolcards:
         try:
             answer = self._send_claim(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
+            if not is_final(error):
+                self._abort(question)
             return make_denial(f"The permit could not be claimed, so the call did not run: {error}", decision.call_id)
+        except BaseException:  # interrupted
+            self._abort(question)
+            raise
         return check_claim(answer, decision)
 
     def _send_claim(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -163,7 +190,7 @@ class Toolcards:
             try:
                 return self._send("POST", path, body)
             except Unreachable as error:
-                if not remaining or _is_final(error):
+                if not remaining or is_final(error):
                     raise
                 time.sleep(PAUSE)
         raise AssertionError("unreachable")
@@ -173,7 +200,8 @@ class Toolcards:
     ) -> bool:
         """Report an output or an error (a message or an error object).
 
-        Return whether the server has it.
+        Return whether the server has it. If it cannot be reached, the report is sent again in the background, for up to
+        two minutes; at the end of the process for up to two seconds.
         An output too long for one frame is cut, with a mark. `more` may hold the decision's `attempt`; the default is
         the last one submitted under this id.
         """
@@ -181,10 +209,24 @@ class Toolcards:
         body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
         details = error if isinstance(error, Mapping) else {"message": error}
         body |= {"output": shorten(output)} if error is None else {"error": dict(details)}
+        return self._deliver(f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
+
+    def _deliver(self, path: str, body: dict[str, Any]) -> bool:
+        """Send a report; return whether the server has it.
+
+        What it may not have is sent again in the background.
+        """
         try:
-            self._send("POST", f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
-        except (Unreachable, TypeError, ValueError):
+            self._send("POST", path, body)
+        except Unreachable as error:
+            if not is_final(error):
+                self._late.add(path, body)
             return False
+        except (TypeError, ValueError):
+            return False
+        except BaseException:  # interrupted
+            self._late.add(path, body)
+            raise
         return True
 
     def ask(
@@ -212,9 +254,9 @@ class Toolcards:
         try:
             decision = self.wait(decision, seconds=seconds)
         except BaseException:  # the agent stops waiting
-            self.withdraw(decision)
+            self.give_up(decision)
             raise
-        return self.claim(decision) if decision.allowed else decision
+        return self._claim_or_give_up(decision)
 
     async def aask(
         self,
@@ -235,35 +277,57 @@ class Toolcards:
         wait = ApprovalWait(decision, seconds)
         try:
             while wait.decision.waiting:
-                wait.update(await run_in_thread(wait.next_step(self)))
+                wait.update(await asyncio.wrap_future(start(wait.next_step(self))))
         except BaseException:
-            get_pool().submit(self.withdraw, wait.decision)
+            self.give_up(wait.decision)
             raise
-        decision = wait.decision
-        return await self._run_cancellable(self.claim, decision) if decision.allowed else decision
+        return await self._run_cancellable(self._claim_or_give_up, wait.decision)
+
+    def _claim_or_give_up(self, decision: Decision) -> Decision:
+        if decision.allowed:
+            return self.claim(decision)
+        self.give_up(decision)
+        return decision
 
     async def _run_cancellable(self, do: Callable[..., Decision], *args: Any) -> Decision:
         """Run `do` in a thread; if the task is canceled, give back what the server then allows or asks."""
-        work = get_pool().submit(do, *args)
+        work = start(do, *args)
         try:
             return await asyncio.wrap_future(work)
         except BaseException:
-            work.add_done_callback(self._give_back)
+            finish(self._give_back, work)
             raise
 
     def _give_back(self, work: Future[Decision]) -> None:
-        if work.cancelled() or work.exception() is not None:
+        """Wait for the decision, and report that its call will not run."""
+        try:
+            decision = work.result()
+        except (CancelledError, Exception):
             return
-        decision = work.result()
-        self.withdraw(decision)
-        if decision.allowed and decision.question is not None and not decision.permit:  # claimed but not run
-            question = decision.question
-            self.result(question.run, question.call_id, outcome="aborted", attempt=question.attempt)
+        if decision.allowed and decision.question is not None:
+            self._abort(decision.question)
+        elif decision.waiting:
+            self.withdraw(decision)
+        else:
+            self.give_up(decision)
 
     def _decide_with_reask(
         self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
     ) -> Decision:
-        """Return the decision on the call, or on its rewrite if the call was invalid."""
+        """Return the decision on the call, or on its rewrite if it was invalid.
+
+        An interruption gives the call up.
+        """
+        try:
+            return self._decide_once_more(run, call_id, tool, args, reask, more)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._abort(CallRequest(run, call_id, Tool(""), None, "", self._submitted.latest(run, call_id)))
+            raise
+
+    def _decide_once_more(
+        self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
+    ) -> Decision:
         decision = self.decide(run, call_id, tool, args, **more)
         if reask is None or decision.effect != "deny":
             return decision
@@ -326,6 +390,7 @@ class Toolcards:
         return self._http.request(method, path, data, self.timeout + hold)
 
 
-def _is_final(error: Unreachable) -> bool:
-    """Return whether the server rejected the run permanently."""
-    return 400 <= error.status < 500 and error.status != 429
+def _build_abort(question: CallRequest) -> tuple[str, dict[str, Any]]:
+    """Return path and body of the report that a call did not run, and will not."""
+    body = {"run": question.run, "attempt": question.attempt, "outcome": "aborted", "side_effects": "none"}
+    return f"/api/v1/calls/{quote(question.call_id, safe='')}/result", body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import functools
 import inspect
@@ -10,6 +11,8 @@ import os
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +21,7 @@ from .decisions.answers import Decision, Denied
 from .gate_client import Toolcards
 from .hooks import Attempt
 from .stream import current
+from .transport.background import EXIT_PATIENCE, finish, wait_for_unfinished
 from .transport.threads import run_in_thread
 from .values.annotations import build_schema, check_edit
 from .values.failures import format_error, is_interruption
@@ -29,7 +33,6 @@ __all__ = ["gated"]
 P = ParamSpec("P")
 R = TypeVar("R")
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-EXIT_PATIENCE = 2.0  # seconds that the end of the process waits to report the end of its run
 
 
 def gated(
@@ -165,13 +168,16 @@ class _Guard:
             output = self._check_output(await work)
         except BaseException as error:
             attempt.fail(error)
-            report = run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, **_format_outcome(error))
+            report = self._start_report(run, call_id, decision, **_format_outcome(error))
             if not is_interruption(error):  # a canceled task does not wait
-                await report
+                await asyncio.wrap_future(report)
             raise
         attempt.succeed(output)
-        await run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, output=shorten(output))
+        await asyncio.wrap_future(self._start_report(run, call_id, decision, output=shorten(output)))
         return output
+
+    def _start_report(self, run: str, call_id: str, decision: Decision, **outcome: Any) -> Future[bool]:
+        return finish(partial(self.cards.result, run, call_id, attempt=decision.attempt, **outcome))
 
     def _check_output(self, output: Any) -> Any:
         """Return the output; raises BadOutput if it does not fit its schema."""
@@ -219,6 +225,7 @@ class _ProcessRun:
     def end(self) -> None:
         """Report the end of the run, if this process has one."""
         if self._process == os.getpid():
+            wait_for_unfinished()  # results, before the end of their run
             for cards in self._servers.values():
                 cards.end(self._name, seconds=EXIT_PATIENCE)
 

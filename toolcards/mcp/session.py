@@ -105,7 +105,7 @@ class Session:
             return self._decide(call, request)
         except Exception as error:
             if call.decision is not None and call.decision.allowed:
-                self._report(call, outcome="aborted")
+                self._report(call, outcome="aborted", side_effects="none")
             return self._refuse(call, f"{NO_DECISION}: {error}", "gate_error")
 
     def _decide(self, call: HeldCall, request: Message) -> HeldCallResult:
@@ -129,6 +129,7 @@ class Session:
             self._withdraw(call, decision)
             return HeldCallResult()
         if not decision.allowed:
+            self._cards.give_up(decision)
             return self._refuse(call, decision.text or "This call was denied.", decision.code)
         if decision.edited:
             name, args = decision.tool or name, decision.args
@@ -267,7 +268,9 @@ class Session:
         if call.decision is not None and call.decision.waiting:
             self._cards.withdraw(call.decision)
         if decision.allowed:
-            self._report(call, outcome="aborted")
+            self._report(call, outcome="aborted", side_effects="none")
+        elif not decision.waiting:
+            self._cards.give_up(decision)
 
     def _refuse(self, call: HeldCall, text: str, code: str) -> HeldCallResult:
         self._drop(call)

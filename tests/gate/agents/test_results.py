@@ -22,3 +22,21 @@ async def test_a_result_without_a_claim_is_ungoverned(call: Any, policy: Any, an
     assert (await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"}))[0] == 200
     assert "ungoverned" in dict((await ToolCall.objects.aget()).as_card().anomalies)
     assert await AuditRow.objects.filter(act="ungoverned").aexists()
+
+
+@pytest.mark.parametrize("rule", [ASK, {**ASK, "effect": "allow"}], ids=["ask", "allow"])
+async def test_a_call_that_its_agent_gave_up_is_not_ungoverned_and_may_be_asked_about_again(
+    call: Any, policy: Any, an_approver: Any, rule: dict[str, Any]
+) -> None:
+    await in_thread(policy)({"rules": [rule]})
+    _, first, *_ = await call("POST", DECIDE, QUESTION)
+    given_up = {"run": "r", "attempt": 1, "outcome": "aborted", "side_effects": "none"}
+    assert (await call("POST", "/api/v1/calls/c/result", given_up))[0] == 200
+    card = (await ToolCall.objects.aget()).as_card()
+    assert (card.state, card.cause, card.anomalies) == ("output-error", "aborted", ())
+    if first["permit"]:
+        claim = {"call_id": "c", "args_sha256": first["args_sha256"]}
+        assert (await call("POST", f"/api/v1/permits/{first['permit']['id']}/claim", claim))[0] == 410
+    status, again, *_ = await call("POST", DECIDE, QUESTION)
+    assert (status, again["decision"]) == (200, first["decision"])
+    assert again["permit"] != first["permit"] or first["permit"] is None

@@ -39,11 +39,14 @@ _CLOSED_ERRORS = (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFErr
 
 
 class Unreachable(Exception):
-    """The server did not give a clear answer; for a gate that means deny. `status` is 0 without one."""
+    """The server did not give a clear answer; for a gate that means deny. `status` is 0 without one.
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    `may_have_arrived`: the server may have the request, and may act on it.
+    """
+
+    def __init__(self, message: str, status: int = 0, *, may_have_arrived: bool = False) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.may_have_arrived = status, may_have_arrived
 
 
 class HttpClient:
@@ -75,7 +78,8 @@ class HttpClient:
                     raise
             return self._exchange(self._open(request.remaining), request)
         except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
+            text = str(error) or type(error).__name__
+            raise Unreachable(text, may_have_arrived=request.is_sent) from error
 
     def _exchange(self, connection: http.client.HTTPConnection, request: _Request) -> dict[str, Any]:
         """Send the request and read the answer; keep the connection if both sides allow it."""
@@ -89,6 +93,7 @@ class HttpClient:
         try:
             assert connection.sock is not None
             connection.sock.settimeout(request.remaining)
+            request.is_sent = True
             connection.response_class = make_response  # type: ignore[assignment]
             connection.request(request.method, request.path, request.body, request.headers)
             answer = connection.getresponse()
@@ -117,13 +122,14 @@ class HttpClient:
 
 @dataclass
 class _Request:
-    """One request, the deadline of its answer, and how many bytes of the answer were received."""
+    """One request, the deadline of its answer, whether it was sent, and how many bytes of the answer were received."""
 
     method: str
     path: str
     body: bytes | None
     common: dict[str, str]
     deadline: float
+    is_sent: bool = False
     received: int = 0
     headers: dict[str, str] = field(init=False)
 
@@ -257,7 +263,7 @@ def _is_silent(link: http.client.HTTPConnection) -> bool:
 def _read(answer: http.client.HTTPResponse) -> dict[str, Any]:
     """Return the answer's object; raises Unreachable with the server's message for other statuses."""
     if answer.status != 200:
-        raise Unreachable(_format_error(answer), answer.status)
+        raise Unreachable(_format_error(answer), answer.status, may_have_arrived=answer.status >= 500)
     _check(answer)
     return parse_strict_object(answer.read())
 

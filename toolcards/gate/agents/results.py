@@ -66,7 +66,7 @@ class RecordResult(RunCommand):
         return isinstance(outcome, f.CallClosed) and card.soft and card.cause == outcome.how and is_concluded
 
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
-        if not _is_governed(card, row):
+        if not _is_governed(card, row) and not _is_given_up(self.body):
             tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=tx.now), card)
         tx.record(memory, _build_outcome(card.call_id, self.body, tx.now), card)
         new_state = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
@@ -90,6 +90,11 @@ def _is_governed(card: Card, row: Approval | None) -> bool:
     if row is not None:
         return bool(row.claimed_at)
     return card.decision is not None and card.decision.effect == "allow" and card.state is not S.OUTPUT_DENIED
+
+
+def _is_given_up(body: dict[str, Any]) -> bool:
+    """Return whether the agent reports that the call never ran, for example because it stopped waiting."""
+    return body.get("outcome") == "aborted" and body.get("side_effects") == "none"
 
 
 def _build_outcome(call_id: str, body: dict[str, Any], moment: float) -> f.AnyFact:

@@ -291,8 +291,14 @@ def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.
 
 
 def can_ask_again(card: Card) -> bool:
-    """Return whether the run was lost before the decided call ran."""
+    """Return whether the decided call did not run.
+
+    Its run was lost, or the agent gave it up.
+    """
     if not card.soft or is_stopped(card) or card.cause == "superseded":
         return False
     ask = card.approval
-    return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"
+    if ask and ask.opener == "gate":
+        return ask.state in {"cancelled", "expired"}
+    is_given_up = card.cause == "aborted" and card.permit is not None and card.permit.state == "void"
+    return card.cause == "truncated" or is_given_up
