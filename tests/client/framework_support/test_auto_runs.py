@@ -19,6 +19,7 @@ from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards
 from toolcards.client.framework_support.auto_runs import AutoRuns
 from toolcards.client.framework_support.call_registry import find_registry
+from toolcards.client.transport import threads
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -76,6 +77,45 @@ def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
     assert count_ended_runs(gate) == 0  # running
     call.output("done")
     until(lambda: count_ended_runs(gate) == 1)
+
+
+def test_a_run_that_another_thread_is_opening_can_be_used(gate: Gate) -> None:
+    """Parallel first calls of a conversation: the second one gets a run that is open."""
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe")
+    is_open, effects = threading.Event(), []
+    threads.get_background_loop().call_soon_threadsafe(is_open.wait, PATIENCE)  # holds up the opening
+
+    def use(name: str) -> None:
+        call = runs.run("thread").call("bash", name)
+        effects.append(call.decision_now({}, seconds=PATIENCE).effect)
+
+    callers = [threading.Thread(target=use, args=(name,)) for name in ("c1", "c2")]
+    for caller in callers:
+        caller.start()
+        until(lambda: "thread" in runs._runs)
+    callers[1].join(0.3)
+    is_open.set()
+    for caller in callers:
+        caller.join(PATIENCE)
+    runs.close()
+    assert effects == ["allow", "allow"]
+
+
+def test_runs_end_together_when_the_server_hangs(gate: Gate) -> None:
+    """Each waits for the last frames to be committed; the waits do not add up."""
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe")
+    open_runs = [runs.run(f"thread-{number}") for number in range(3)]
+    waiting = threading.Barrier(len(open_runs))
+    for run in open_runs:
+        assert run.flush(PATIENCE)
+
+        async def flushed() -> None:
+            await asyncio.to_thread(waiting.wait, PATIENCE)  # until all of them wait
+
+        run.flushed = flushed  # type: ignore[method-assign]
+        run.linger = PATIENCE
+    runs.close()
+    assert not waiting.broken
 
 
 async def test_closing_ends_runs_at_once(gate: Gate) -> None:

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import uuid
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ..gate_client import Toolcards
@@ -26,9 +27,10 @@ LONGEST_NAME = 180
 
 @dataclass
 class _OpenRun:
-    """An open run, and the monotonic time of its last use."""
+    """A run, its opening in the background loop, and the monotonic time of its last use."""
 
     run: Run
+    opening: Future[None]
     last_used: float
 
 
@@ -44,44 +46,40 @@ class AutoRuns:
 
     def run(self, conversation: str) -> Run:
         """Return the conversation's run, opening it if necessary."""
-        run, is_new = self._get_or_create(conversation)
-        if is_new:
-            threads.run_in_loop(self._open_run(conversation, run), threads.get_background_loop())
-        return run
+        entry = self._get_or_open(conversation)
+        if not entry.opening.done():  # perhaps by another thread
+            threads.run_in_loop(_wait_for(entry.opening), threads.get_background_loop())
+        return entry.run
 
     async def arun(self, conversation: str) -> Run:
         """Return the conversation's run, opening it if necessary (async)."""
-        run, is_new = self._get_or_create(conversation)
-        if is_new:
-            await asyncio.wrap_future(
-                asyncio.run_coroutine_threadsafe(
-                    self._open_run(conversation, run), await asyncio.to_thread(threads.get_background_loop)
-                )
-            )
-        return run
+        entry = await asyncio.to_thread(self._get_or_open, conversation)
+        await _wait_for(entry.opening)
+        return entry.run
 
     def close(self) -> None:
-        """End every run; the next call opens another one."""
+        """End every run, all at once; the next call opens another one."""
         if os.getpid() != self._process:
             return
         with self._lock:
             runs, self._runs = self._runs, {}
-        for each in runs.values():
-            threads.run_in_loop(each.run._close(None), threads.get_background_loop())
+        if runs:
+            threads.run_in_loop(_close([each.run for each in runs.values()]), threads.get_background_loop())
 
-    def _get_or_create(self, conversation: str) -> tuple[Run, bool]:
-        """Return the conversation's run and whether it must be opened."""
+    def _get_or_open(self, conversation: str) -> _OpenRun:
+        """Return the conversation's run, which may still be opening."""
         with self._lock:
             if os.getpid() != self._process:  # a forked child: these runs belong to the parent
                 self._runs, self._process = {}, os.getpid()
             entry = self._runs.get(conversation)
             if entry is not None:
                 entry.last_used = time.monotonic()
-                return entry.run, False
+                return entry
             self._cards = self._cards or Toolcards()
             run = self._cards.run(self._name(conversation), agent=self._agent)
-            self._runs[conversation] = _OpenRun(run, time.monotonic())
-            return run, True
+            opening = asyncio.run_coroutine_threadsafe(self._open_run(conversation, run), threads.get_background_loop())
+            entry = self._runs[conversation] = _OpenRun(run, opening, time.monotonic())
+            return entry
 
     def _name(self, conversation: str) -> str:
         """Return a new name each time a run opens, since frames are numbered within a run."""
@@ -109,3 +107,11 @@ class AutoRuns:
             loop.create_task(run._close(None))  # noqa: RUF006 - the loop lives as long as the process
         else:
             loop.call_later(max(remaining, self._idle / 4), self._end_if_idle, conversation, run)
+
+
+async def _wait_for(opening: Future[None]) -> None:
+    await asyncio.shield(asyncio.wrap_future(opening))
+
+
+async def _close(runs: list[Run]) -> None:
+    await asyncio.gather(*(run._close(None) for run in runs), return_exceptions=True)
