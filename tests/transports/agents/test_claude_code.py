@@ -17,6 +17,7 @@ from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Approval, Run, ToolCall
+from toolcards.transports.background.connections import check_connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOOKS = "/api/v1/hooks/claude-code"
@@ -367,3 +368,19 @@ async def test_a_hook_whose_key_was_revoked_while_it_waited_is_denied(
     await answer(an_approver, "approve")
     value = await hook_task
     assert (value["permissionDecision"], "revoked" in value["permissionDecisionReason"]) == ("deny", True)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+async def test_a_hook_whose_key_is_revoked_is_denied_before_anyone_answers(
+    tell: Any, under: Any, an_approver: Any, key: AgentKey, event: str
+) -> None:
+    await under({"default": "ask"})
+    hook_task = asyncio.ensure_future(tell(event, **CALL))
+    await waiting()
+    await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
+    async with asyncio.timeout(PATIENCE):
+        while not hook_task.done():
+            await check_connections()  # as the clock does
+            await asyncio.sleep(0.05)
+    assert "deny" in str(hook_task.result()) and "revoked" in str(hook_task.result())
+    assert not await ToolCall.objects.filter(waiting=True).aexists()

@@ -20,6 +20,7 @@ from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
+from toolcards.models.approvals import ApprovalStatus
 from toolcards.transports import shutdown
 from toolcards.transports.agents.claude_code_hooks import (
     DENIALS,
@@ -37,7 +38,7 @@ from toolcards.transports.api.api_errors import Problem, convert_bad_frame, conv
 from toolcards.transports.api.asgi_messages import build_error_response, build_response
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import PostedBody
+from toolcards.transports.background.connections import AgentConnection, PostedBody
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
@@ -221,12 +222,12 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
     """Wait for the answer and claim it: sent over a hook, it counts as used.
 
     Returns None if no one answered here in time. If the sender disconnects (Esc at the terminal), the approval is
-    withdrawn.
+    withdrawn, and so it is if its key is revoked.
     """
     deadline = time.monotonic() + hook.limit
     try:
         row = await shutdown.wait_unless_stopping(
-            feed.wait_for_answer(approval, hook.limit + (0 if withdraw else EXPIRY_DELAY))
+            _wait_while_allowed(hook, approval, hook.limit + (0 if withdraw else EXPIRY_DELAY))
         )
         if row is None:
             await _withdraw(hook, approval)
@@ -240,10 +241,34 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
             return None
         decision = await gate.aclaim_delivery(approval, hook.caller.key)
         return decision or await gate.aget_decision(hook.caller.agent, approval)
+    except gate.NotAllowed:
+        await _withdraw(hook, approval)
+        raise
     except asyncio.CancelledError:
         log.info("hook %s disconnected %.0f s before its limit", hook.event, deadline - time.monotonic())
         await asyncio.shield(_withdraw(hook, approval))
         raise
+
+
+async def _wait_while_allowed(hook: HookInput, approval: str, seconds: float) -> ApprovalStatus:
+    """Wait for the answer; raises NotAllowed once the key is revoked."""
+    revoked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def end(code: int, why: str) -> None:
+        if not revoked.done():
+            revoked.set_result(why)
+
+    connection = AgentConnection(hook.caller, end)
+    answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds))
+    events: set[asyncio.Future[Any]] = {answer, revoked}
+    try:
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise gate.NotAllowed(revoked.result(), code="revoked")
+        return answer.result()
+    finally:
+        answer.cancel()
+        connection.close()
 
 
 async def _withdraw(hook: HookInput, approval: str) -> None:
