@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cancellation import CancelledOnAnswer
 from tests.support.fake_gate import Answer, Gate, frame
 from tests.support.held_gate import hold_stage, in_child
 from tests.support.server import PATIENCE, until
@@ -66,6 +67,22 @@ async def test_over_a_socket_too(gate: Gate) -> None:
         await asyncio.wait_for(run.flushed(), PATIENCE)
     entries = [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"]
     assert (ran, entries) == ([], ["aborted"])
+
+
+async def test_a_call_whose_answer_comes_together_with_the_cancellation_is_aborted(gate: Gate) -> None:
+    """The run lives in another loop, as that of a plain `with` block; the server counts the call as running."""
+    with Toolcards(gate.url, "key").run("r1", linger=1) as run:
+        call = run.call("bash", "c1")
+
+        async def ask() -> None:
+            await CancelledOnAnswer(call.decision({}, seconds=PATIENCE), 1)
+
+        task = asyncio.create_task(ask())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(run.flush, PATIENCE)
+        codes = [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"]
+        assert codes == ["aborted"]
 
 
 async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gate: Gate) -> None:

@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -207,14 +208,25 @@ class Run:
         deciding = self._submit(question, frame, seconds)
         if self._loop is None or self._loop is threads.find_running_loop() or self._is_forked_copy:
             return await deciding
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
+        results: list[Decision] = []
+        try:
+            work = asyncio.run_coroutine_threadsafe(_keep_result(deciding, results), self._loop)
+            return await asyncio.wrap_future(work)
+        except BaseException:
+            self._call_in_loop(partial(self._abort_unused, results))
+            raise
 
     def decided_now(self, question: CallRequest, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Do the same in a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not started; use it as `with run:`")
         loop = threads.get_background_loop() if self._is_forked_copy else self._loop
-        return threads.run_in_loop(self._submit(question, frame, seconds), loop)
+        results: list[Decision] = []
+        try:
+            return threads.run_in_loop(_keep_result(self._submit(question, frame, seconds), results), loop)
+        except BaseException:
+            self._call_in_loop(partial(self._abort_unused, results))
+            raise
 
     async def _submit(self, question: CallRequest, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
@@ -234,12 +246,21 @@ class Run:
                 self._pending.deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
             decision = await self._wait_for_answer(pending, seconds)
         except asyncio.CancelledError:  # the agent no longer waits: withdraw the question
-            details = {"message": "The agent stopped waiting.", "code": "aborted"}
-            self.send({"type": "tool.output.error", "call_id": question.call_id, "error": details})
+            self._abort(question.call_id)
             raise
         finally:
             self._pending.drop(pending)
         return self._deny_unsent(decision) if decision.by == "client" else decision
+
+    def _abort_unused(self, results: Sequence[Decision]) -> None:
+        """Abort an allowed call whose agent was interrupted before it got the answer."""
+        for decision in results:
+            if decision.allowed:
+                self._abort(decision.call_id)
+
+    def _abort(self, call_id: str) -> None:
+        details = {"message": "The agent stopped waiting.", "code": "aborted"}
+        self.send({"type": "tool.output.error", "call_id": call_id, "error": details})
 
     def _deny_unsent(self, decision: Decision) -> Decision:
         """Report a deny made by the client, so that the server asks no one when it is back."""
@@ -284,3 +305,9 @@ class Run:
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(callback)
+
+
+async def _keep_result(work: Coroutine[Any, Any, Decision], results: list[Decision]) -> Decision:
+    """Return the result; `results` keeps it in case the caller is interrupted."""
+    results.append(await work)
+    return results[0]

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.support.cancellation import CancelledOnAnswer
 from tests.support.fake_gate import AWAY, Answer, Gate, answer_in_order, plain
 from tests.support.held_gate import hold_stage
 from tests.support.server import PATIENCE, until
@@ -90,30 +91,6 @@ def test_a_call_that_is_asked_about_again_is_not_given_up_later(gate: Gate, card
     release.set()
     background.wait_for_unfinished(PATIENCE)
     assert outcomes(gate) == ["ok"]
-
-
-class CancelledOnAnswer:
-    """Runs a coroutine, and cancels its task when its n-th wait is over, before it runs on."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], wait: int) -> None:
-        self._work, self._remaining = work, wait
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        task = asyncio.current_task()
-        assert task is not None
-        result, error = None, None
-        while True:
-            try:
-                future = self._work.send(result) if error is None else self._work.throw(error)
-            except StopIteration as end:
-                return end.value
-            self._remaining -= 1
-            if self._remaining == 0:
-                future.add_done_callback(lambda answer: task.cancel())  # in front of the task's own callback
-            try:
-                result, error = (yield future), None
-            except BaseException as raised:
-                error = raised
 
 
 @pytest.mark.parametrize(("tool", "wait", "report"), [
