@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from toolcards.acp.lines import parse_message, sift
 from toolcards.acp.permission_requests import PermissionRequest, PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
+from toolcards.client.transport.child_process import end_soon, read_lines
 
 Message = dict[str, Any]
 HELD_BACK = "Toolcards blocked a message that it cannot read and that may be a permission request."
@@ -32,6 +34,7 @@ class Proxy:
         self._sessions = Sessions(cards, agent=agent, on_vote=self._apply_vote)
         self._requests = PermissionRequests(cards, self._sessions, self._reply)
         self._to_agent, self._to_editor, self._first = threading.Lock(), threading.Lock(), threading.Lock()
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # ours, for the agent
         self._answered_ids: set[str] = set()  # requests answered at the dashboard before the editor
 
     def run(self, editor_in: int, editor_out: BinaryIO) -> int:
@@ -45,6 +48,7 @@ class Proxy:
         )
         self._pass_signals()
         threading.Thread(target=self._from_editor, args=(editor_in,), daemon=True).start()
+        threading.Thread(target=self._write_answers, daemon=True).start()
         try:
             self._from_agent()
         finally:
@@ -71,7 +75,7 @@ class Proxy:
                 self._requests.cancel(_get_session(msg))
         with contextlib.suppress(OSError):
             self._agent_in.close()
-        threading.Timer(EXIT_PATIENCE, self._agent.terminate).start()
+        end_soon(self._agent, EXIT_PATIENCE)
 
     def _is_late_answer(self, msg: Message) -> bool:
         """Return whether this is the editor's answer to a request already answered at the dashboard."""
@@ -96,8 +100,7 @@ class Proxy:
     # ------------------------------------------------------------ agent to editor
 
     def _from_agent(self) -> None:
-        assert self._agent.stdout is not None
-        for line in iter(self._agent.stdout.readline, b""):
+        for line in read_lines(self._agent):
             if self._gate:
                 line, msg = self._hold_requests(line)
             else:
@@ -114,7 +117,7 @@ class Proxy:
             self._requests.ask(msg)
         for number in sifted_line.held_back:
             error = {"code": -32600, "message": HELD_BACK}
-            self._write_agent(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
+            self._answer({"jsonrpc": "2.0", "id": number, "error": error})
             print(f"toolcards: {HELD_BACK}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
         return sifted_line.passes, sifted_line.message
 
@@ -132,9 +135,17 @@ class Proxy:
 
     # ------------------------------------------------------------ our answers
 
+    def _answer(self, message: Message) -> None:
+        """Queue a message for the agent: one that writes and does not read must not stop the relay."""
+        self._answers.put(json.dumps(message).encode() + b"\n")
+
+    def _write_answers(self) -> None:
+        while True:
+            self._write_agent(self._answers.get())
+
     def _reply(self, request: PermissionRequest, result: Message) -> None:
         """Answer a permission request instead of the editor."""
-        self._write_agent(json.dumps({"jsonrpc": "2.0", "id": request.id, "result": result}).encode() + b"\n")
+        self._answer({"jsonrpc": "2.0", "id": request.id, "result": result})
         reason = result.get("_meta", {}).get("toolcards", {}).get("reason", "")
         if reason:
             print(f"toolcards: {reason}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
@@ -150,8 +161,7 @@ class Proxy:
             if result is None or not self._sessions.take_request(name):
                 return
             self._answered_ids.add(name)
-        answer = {"jsonrpc": "2.0", "id": reply["id"], "result": result}
-        self._write_agent(json.dumps(answer).encode() + b"\n")
+        self._answer({"jsonrpc": "2.0", "id": reply["id"], "result": result})
 
 
 def _read_lines(source: int) -> Iterator[bytes]:

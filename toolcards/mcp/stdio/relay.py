@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from toolcards.client.transport.child_process import end_soon, read_lines
 from toolcards.mcp.messages import (
     CALL,
     CANCELLED,
@@ -86,7 +87,7 @@ class StdioRelay:
                 self._receive(line)
         with contextlib.suppress(OSError):
             self._server_in.close()
-        threading.Timer(EXIT_PATIENCE, self._server.terminate).start()
+        end_soon(self._server, EXIT_PATIENCE)
 
     def _receive(self, line: bytes) -> None:
         try:
@@ -176,8 +177,7 @@ class StdioRelay:
     # ------------------------------------------------------------ server to client
 
     def _read_server(self) -> None:
-        assert self._server.stdout is not None
-        for line in iter(self._server.stdout.readline, b""):
+        for line in read_lines(self._server):
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):  # a server that prints something else: the client decides
