@@ -66,21 +66,30 @@ def desk(browser: Any) -> Desk:
 def visit(desk: Desk, server: Server) -> Iterator[Open]:
     """Give `visit(path, **options)`: a page that is live; whatever its console complains of fails the test."""
     faults: list[str] = []
-    contexts: list[tuple[Any, dict[str, Any]]] = []
+    visits: list[tuple[Any, dict[str, Any]]] = []
+
+    def note_message(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            faults.append(message.text)
+
+    def note_error(error: Any) -> None:
+        faults.append(str(error))
 
     def open_page(path: str, *, live: bool = True, **options: Any) -> Any:
         page = desk.open_page(server, options)
-        contexts.append((page.context, options))
-        page.on("console", lambda value: faults.append(value.text) if value.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
+        visits.append((page, options))
+        page.on("console", note_message)
+        page.on("pageerror", note_error)
         page.goto(server.base + path)
         if live:
             page.wait_for_selector("body[data-live=up]")
         return page
 
     yield open_page
-    for context, options in contexts:
-        desk.put_back(context, server, options)
+    for page, options in visits:
+        page.remove_listener("console", note_message)
+        page.remove_listener("pageerror", note_error)
+        desk.put_back(page.context, server, options)
     assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
 
 

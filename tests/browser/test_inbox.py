@@ -107,7 +107,7 @@ def test_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Se
         readers = stack.enter_context(ThreadPoolExecutor(agents))
         decision_readers = []
         for number in range(agents):
-            run = f"sixty-{number}"
+            run = f"sixty-{agents}-{number}"
             agent = stack.enter_context(server.socket(protocol="native", run=run, agent=run, mode="gate"))
             for call in range(CALLS_PER_AGENT):
                 tool = "delete_file" if call == 5 else "Edit"

@@ -22,8 +22,14 @@ def page(desk: Desk, server: Server, request: pytest.FixtureRequest) -> Iterator
     how = {"java_script_enabled": False} if "no_scripts" in request.fixturenames else {}
     desk_page = desk.open_page(server, how)
     desk_page.faults = []
-    desk_page.on("console", lambda value: desk_page.faults.append(value.text) if value.type == "error" else None)
+
+    def note_error(message: Any) -> None:
+        if message.type == "error":
+            desk_page.faults.append(message.text)
+
+    desk_page.on("console", note_error)
     yield desk_page
+    desk_page.remove_listener("console", note_error)
     desk.put_back(desk_page.context, server, how)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pytest
@@ -54,12 +54,14 @@ class Desk:
     """A browser's contexts, handed from test to test and from server to server, signed in as the admin.
 
     A page costs CPU: in a new context 1.3 s, in one that was used 0.9 s, and less than half of that if another page
-    keeps its window open. So each context has a first page that stays empty. Handed on, it has the cookies of a fresh
-    sign-in and an empty storage.
+    keeps its window open. So each context has a first page that stays empty. Half of the rest is the new process of a
+    page, so the page of a test is handed on as well, on a small page of the same site: an empty one would take another
+    process. Handed on, a context has the cookies of a fresh sign-in and an empty storage.
     """
 
     OF_CONTEXTS = frozenset({"java_script_enabled"})  # other options need a context of their own
     OF_PAGES = frozenset({"viewport", "color_scheme", "reduced_motion"})
+    VIEWPORT: ClassVar = {"width": 1280, "height": 720}
 
     def __init__(self, browser: Any) -> None:
         self.browser = browser
@@ -85,12 +87,9 @@ class Desk:
         state = self.sign_in(server)
         context = self._take({name: value for name, value in how.items() if name not in self.OF_PAGES})
         context.add_cookies(state["cookies"])
-        page = context.new_page()
-        if "viewport" in how:
-            page.set_viewport_size(how["viewport"])
-        media = {name: how[name] for name in ("color_scheme", "reduced_motion") if name in how}
-        if media:
-            page.emulate_media(**media)
+        page = context.pages[1] if len(context.pages) > 1 else context.new_page()
+        page.set_viewport_size(how.get("viewport", self.VIEWPORT))
+        page.emulate_media(**{name: how.get(name, "null") for name in ("color_scheme", "reduced_motion")})
         return page
 
     def put_back(self, context: Any, server: Server, how: dict[str, Any]) -> None:
@@ -100,13 +99,26 @@ class Desk:
             context.close()
             return
         resting, *used_pages = context.pages
+        for page in used_pages[:1]:
+            self._park(page, server)
+        for page in used_pages[1:]:
+            page.close()
         session = context.new_cdp_session(resting)
         session.send("Storage.clearDataForOrigin", {"origin": server.base, "storageTypes": "all"})
         session.detach()
-        for page in used_pages:
-            page.close()
         context.clear_cookies()
         self._free.setdefault(json.dumps(options, sort_keys=True), []).append(context)
+
+    @staticmethod
+    def _park(page: Any, server: Server) -> None:
+        """Leave the page's site without leaving its process, or close it if the server does not answer."""
+        try:
+            page.unroute_all()
+            page.mouse.move(-10, -10)
+            page.goto(server.base + "/healthz")
+            page.evaluate("sessionStorage.clear()")
+        except Exception:
+            page.close()
 
     def _take(self, options: dict[str, Any]) -> Any:
         free = self._free.get(json.dumps(options, sort_keys=True))
