@@ -21,7 +21,7 @@ SHELL = ("Bash", "/command")
 
 def test_every_form_says_what_it_does():
     """A form that is never read-only must say what it does, or may do, or runs."""
-    for name, program in load_programs().names.items():
+    for name, program in load_programs().forms.items():
         for form in program.all_forms():
             runs = form.wraps or form.rest or form.sub or form.patterns
             assert form.anything or form.read_only is not None or form.does or form.may or runs, f"{form.name} ({name})"
@@ -29,7 +29,7 @@ def test_every_form_says_what_it_does():
 
 
 def test_hundreds_of_programs_are_known():
-    assert len(load_programs().names) > 700
+    assert len(load_programs().forms) > 700
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from toolcards.core.policy.shell.program_forms import InvalidCatalog
 )
 def test_a_row_that_cannot_be_meant_is_refused(row):
     with pytest.raises(InvalidCatalog):
-        ProgramCatalog({"programs": {"x": row}})
+        ProgramCatalog({"programs": {"x": row}}).find("x")
 
 
 def test_a_program_that_stands_there_twice_is_refused():

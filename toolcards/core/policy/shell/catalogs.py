@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any
 
 from toolcards.core.policy.shell.program_forms import EFFECTS, InvalidCatalog, ProgramForm, read_form
@@ -21,42 +20,42 @@ _VERSION = re.compile(r"([a-z+-]*[a-z+])(-?)([0-9]+(?:\.[0-9]+)*)[a-z]?")
 
 
 class ProgramCatalog:
-    """All programs by name. Raises InvalidCatalog for an invalid row."""
+    """All programs by name. Reads the row of a program when it is first looked for, since most never are.
+
+    Raises InvalidCatalog for a name that is listed twice, and at the first use of an invalid row.
+    """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._shared, self._languages = document.get("options", {}), document.get("languages", {})
-        self._names: dict[str, ProgramForm] = {}
-        self._globs: list[tuple[re.Pattern[str], ProgramForm]] = []
-        self._versioned: set[str] = set()
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._forms: dict[str, ProgramForm] = {}
+        self._globs: list[tuple[re.Pattern[str], str]] = []
         for names, row in document["programs"].items():
             for name in names.split():
-                self._add(name, row)
+                if name in self._rows:
+                    raise InvalidCatalog(f"{name} is listed twice")
+                self._rows[name] = row
+                if "*" in name:
+                    self._globs.append((re.compile(re.escape(name).replace(r"\*", ".*")), name))
+        self._versioned = frozenset(name for name, row in self._rows.items() if row.get("versioned"))
 
-    def _add(self, name: str, row: Mapping[str, Any]) -> None:
-        form = read_form(name, row, self._shared, self._languages)
-        if "*" in name:
-            self._globs.append((re.compile(re.escape(name).replace(r"\*", ".*")), form))
-        elif name in self._names:
-            raise InvalidCatalog(f"{name} is listed twice")
-        else:
-            self._names[name] = form
-            if row.get("versioned"):
-                self._versioned.add(name)
+    def _read(self, name: str) -> ProgramForm:
+        form = self._forms.get(name)
+        if form is None:
+            form = self._forms[name] = read_form(name, self._rows[name], self._shared, self._languages)
+        return form
 
     @property
-    def names(self) -> Mapping[str, ProgramForm]:
-        """Return all forms by the exact name of their program."""
-        return MappingProxyType(self._names)
+    def forms(self) -> Mapping[str, ProgramForm]:
+        """Return all forms by the name of their row, which may contain `*`."""
+        return {name: self._read(name) for name in self._rows}
 
     def find(self, name: str) -> ProgramForm | None:
         """Return the form of a program; python3.11 is python."""
-        exact = self._names.get(name)
-        if exact is not None:
-            return exact
-        for base in self.bases(name):
-            if base in self._names:
-                return self._names[base]
-        return next((form for pattern, form in self._globs if pattern.fullmatch(name)), None)
+        for exact in (name, *self.bases(name)):
+            if exact in self._rows and "*" not in exact:
+                return self._read(exact)
+        return next((self._read(glob) for pattern, glob in self._globs if pattern.fullmatch(name)), None)
 
     def bases(self, name: str) -> tuple[str, ...]:
         """Return the names of which this one is a version.
