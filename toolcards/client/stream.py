@@ -1,4 +1,7 @@
-"""A run reported over one WebSocket: frames are numbered, kept until committed, and resent after a reconnect."""
+"""A run reported over one WebSocket: frames are numbered, kept until committed, and resent after a reconnect.
+
+Longer than most modules: it is one class, whose frames, answers and end share the state of one socket.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from toolcards.client import Decision, Toolcards
 PAUSE = 0.1  # seconds between checks for a cancellation
 BEAT = 20.0  # seconds between heartbeats; the server counts a run as lost after 60
 LINGER = 5.0  # seconds that the end of a session waits for its reports
-ATTEMPTS = 5  # attempts at one report while the server is down, a heartbeat's pause apart
 MAX_WAITING = 2_000  # reports
 
 
@@ -37,7 +36,6 @@ class Reports:
         self._cards, self._run = cards, run
         self._queue: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue(MAX_WAITING)
         self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -57,7 +55,6 @@ class Reports:
 
     def close(self) -> None:
         """Send the queued reports and the end, within LINGER seconds."""
-        self._closing.set()
         if self._thread is None:
             return
         deadline = time.monotonic() + LINGER
@@ -74,11 +71,6 @@ class Reports:
                 continue
             if report is None:
                 break
-            self._send(*report)
+            call, outcome = report
+            self._cards.result(self._run, call, **outcome)  # sends it again while the server is away
         self._cards.end(self._run)
-
-    def _send(self, call: str, outcome: dict[str, Any]) -> None:
-        for _ in range(ATTEMPTS):
-            if self._cards.result(self._run, call, **outcome) or self._closing.is_set():
-                return
-            self._closing.wait(BEAT / 4)

@@ -148,3 +148,24 @@ def _is_deeper(value: Any, limit: int) -> bool:
             return False
         level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
     return True
+
+
+def read_output(result: Message) -> Any:
+    """Return the output of a result.
+
+    That is its structured value, its only text, or all parts of its content.
+    """
+    if "structuredContent" in result:
+        return result["structuredContent"]
+    content = result.get("content")
+    if isinstance(content, list) and len(content) == 1 and get_text(content[0], "type") == "text":
+        return get_text(content[0], "text")
+    return content if content is not None else {key: value for key, value in result.items() if key != "_meta"}
+
+
+def read_error(error: Message) -> Message:
+    """Return the gate's error for a JSON-RPC error of the server."""
+    codes = {-32601: "no_such_tool", -32602: "invalid_input", -32700: "protocol", -32600: "protocol"}
+    number = error.get("code")
+    code = codes.get(number, "tool_failed") if isinstance(number, int) else "tool_failed"
+    return {"message": get_text(error, "message")[:8_000] or f"Error {number}", "code": code}

@@ -26,6 +26,8 @@ from toolcards.mcp.messages import (
     get_text,
     is_response,
     make_tool_error,
+    read_error,
+    read_output,
 )
 from toolcards.mcp.tool_list import ToolList, identify
 
@@ -212,11 +214,11 @@ class Session:
         if result.get("resultType") == "input_required":
             self._keep_continuation(call, result)
         elif "error" in message:
-            self._report(call, error=_read_error(get_object(message, "error")))
+            self._report(call, error=read_error(get_object(message, "error")))
         elif result.get("isError") is True:
-            self._report(call, error={"message": str(_read_output(result))[:8_000], "code": "tool_reported"})
+            self._report(call, error={"message": str(read_output(result))[:8_000], "code": "tool_reported"})
         else:
-            self._report(call, output=shorten(_read_output(result)))
+            self._report(call, output=shorten(read_output(result)))
 
     # ------------------------------------------------------------ a call that the server continues
 
@@ -284,21 +286,3 @@ class Session:
     def _report(self, call: HeldCall, **outcome: Any) -> None:
         attempt = call.decision.attempt if call.decision is not None else 1
         self._reports.add(call.id, attempt=attempt, duration_ms=int((time.monotonic() - call.began) * 1000), **outcome)
-
-
-def _read_output(result: Message) -> Any:
-    """Return what the tool returned: its structured value, its only text, or all parts of its content."""
-    if "structuredContent" in result:
-        return result["structuredContent"]
-    content = result.get("content")
-    if isinstance(content, list) and len(content) == 1 and get_text(content[0], "type") == "text":
-        return get_text(content[0], "text")
-    return content if content is not None else {key: value for key, value in result.items() if key != "_meta"}
-
-
-def _read_error(error: Message) -> Message:
-    """Return the gate's error for a JSON-RPC error; the call reached the server, which answered."""
-    codes = {-32601: "no_such_tool", -32602: "invalid_input", -32700: "protocol", -32600: "protocol"}
-    number = error.get("code")
-    code = codes.get(number, "tool_failed") if isinstance(number, int) else "tool_failed"
-    return {"message": get_text(error, "message")[:8_000] or f"Error {number}", "code": code}

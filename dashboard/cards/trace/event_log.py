@@ -50,7 +50,7 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
         lines.append(EventLine(first.at, 0, f"{_count(skipped_count, 'earlier event')} not shown", st="off"))
         deltas = deltas.filter(seq__gt=first.seq)
     pieces = (
-        (seq, when, applied, None) for seq, when, applied in deltas.values_list("seq", "at", "applied").iterator()
+        (seq, when, is_applied, None) for seq, when, is_applied in deltas.values_list("seq", "at", "applied").iterator()
     )
     events_but_deltas = ((event.seq, event.at, event.applied, event) for event in latest)
     return lines + _build_lines(heapq.merge(pieces, events_but_deltas, key=itemgetter(0)))
@@ -59,14 +59,14 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
 def _build_lines(entries: Iterable[tuple[int, float, bool, Event | None]]) -> list[EventLine]:
     """Return the lines of events in their order; deltas have no event."""
     lines: list[EventLine] = []
-    for (is_delta, applied), series in groupby(entries, lambda entry: (entry[3] is None, entry[2])):
+    for (is_delta, is_applied), series in groupby(entries, lambda entry: (entry[3] is None, entry[2])):
         if not is_delta:
             lines += [_build_line(event) for *_, event in series if event is not None]
             continue
         pieces = list(series)
         seq, when, *_ = pieces[0]
         text = f"Wrote input in {_count(len(pieces), 'piece')}"
-        lines.append(EventLine(when, seq, text, st="stream", applied=applied, count=len(pieces)))
+        lines.append(EventLine(when, seq, text, st="stream", applied=is_applied, count=len(pieces)))
     return lines
 
 

@@ -44,7 +44,7 @@ def start(function: Callable[..., T], *args: Any) -> Future[T]:
         else:
             future.set_result(result)
 
-    threading.Thread(target=work, name="toolcards", daemon=True).start()
+    threading.Thread(target=work, name="toolcards-request", daemon=True).start()
     return future
 
 
@@ -53,10 +53,10 @@ def finish(function: Callable[..., T], *args: Any) -> Future[T]:
 
     The exit of the process waits for it, see `wait_for_unfinished`.
     """
-    unfinished = _unfinished.setdefault(os.getpid(), set())
+    futures = _unfinished.setdefault(os.getpid(), set())
     future = start(function, *args)
-    unfinished.add(future)
-    future.add_done_callback(unfinished.discard)
+    futures.add(future)
+    future.add_done_callback(futures.discard)
     return future
 
 

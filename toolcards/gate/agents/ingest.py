@@ -21,9 +21,9 @@ from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, fin
 from toolcards.gate.agents.stream_queue import StreamQueue
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import count_eligible_voters
-from toolcards.gate.decisions.evaluation import evaluate_call, start_next_attempt
+from toolcards.gate.decisions.evaluation import evaluate_call
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
-from toolcards.gate.decisions.preflight import is_stopped
+from toolcards.gate.decisions.preflight import is_stopped, start_next_attempt
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.run_cache import RunMemory

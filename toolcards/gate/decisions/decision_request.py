@@ -14,9 +14,9 @@ from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit, build_new_permit, generate_permit_id
 from toolcards.gate.decisions.digests import digest_input, digest_value
-from toolcards.gate.decisions.evaluation import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
+from toolcards.gate.decisions.evaluation import USE_TTL, evaluate_call
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
-from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
+from toolcards.gate.decisions.preflight import can_ask_again, get_offered_tools, is_stopped, start_next_attempt
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import TOO_MANY_WAITING
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate, TooManyWaiting

@@ -279,26 +279,3 @@ def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
 def reevaluate_call(memory: RunMemory, card: Card, now: float) -> PolicyDecision:
     """Return the active policy's decision on a decided call; record nothing."""
     return _decide(memory, card, get_frozen_tool(card), can_wait=True, now=now)
-
-
-def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
-    """Start the next attempt after a lost run; return the new card."""
-    fact = replace(
-        ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
-        attempt=card.attempt, again=True,
-    )  # fmt: skip
-    return tx.record(memory, fact)[-1]
-
-
-def can_ask_again(card: Card) -> bool:
-    """Return whether the decided call did not run.
-
-    Its run was lost, or the agent gave it up.
-    """
-    if not card.soft or is_stopped(card) or card.cause == "superseded":
-        return False
-    ask = card.approval
-    if ask and ask.opener == "gate":
-        return ask.state in {"cancelled", "expired"}
-    is_given_up = card.cause == "aborted" and card.permit is not None and card.permit.state == "void"
-    return card.cause == "truncated" or is_given_up

@@ -3,13 +3,14 @@
 resolve -> validate -> repair (at most once) -> `before` plugins -> policy (evaluation.py)
 
 Policy decides on the result. A call that cannot be used ends here with one error. Plugins run outside the writer
-(plugins.py); here their verdict is applied.
+(plugins.py); here their verdict is applied. A call whose run was lost, or that was given up, begins a next attempt.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -58,6 +59,29 @@ def prepare_call(
 def is_stopped(card: Card) -> bool:
     """Return whether the call ended before policy decided on it."""
     return card.hard and card.error is not None and card.error.phase in PHASES_BEFORE_RUN and card.decision is None
+
+
+def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
+    """Start the next attempt after a lost run; return the new card."""
+    fact = replace(
+        ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
+        attempt=card.attempt, again=True,
+    )  # fmt: skip
+    return tx.record(memory, fact)[-1]
+
+
+def can_ask_again(card: Card) -> bool:
+    """Return whether the decided call did not run.
+
+    Its run was lost, or the agent gave it up.
+    """
+    if not card.soft or is_stopped(card) or card.cause == "superseded":
+        return False
+    ask = card.approval
+    if ask and ask.opener == "gate":
+        return ask.state in {"cancelled", "expired"}
+    is_given_up = card.cause == "aborted" and card.permit is not None and card.permit.state == "void"
+    return card.cause == "truncated" or is_given_up
 
 
 def get_stopper(card: Card) -> f.Actor:

@@ -252,19 +252,19 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
 
 async def _wait_while_allowed(hook: HookInput, approval: str, seconds: float) -> ApprovalStatus:
     """Wait for the answer; raises NotAllowed once the key is revoked."""
-    revoked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    revocation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def end(code: int, why: str) -> None:
-        if not revoked.done():
-            revoked.set_result(why)
+        if not revocation.done():
+            revocation.set_result(why)
 
     connection = AgentConnection(hook.caller, end)
     answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds))
-    events: set[asyncio.Future[Any]] = {answer, revoked}
+    events: set[asyncio.Future[Any]] = {answer, revocation}
     try:
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise gate.NotAllowed(revoked.result(), code="revoked")
+            raise gate.NotAllowed(revocation.result(), code="revoked")
         return answer.result()
     finally:
         answer.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -101,10 +102,13 @@ def assess_waiting(value: Any, **more: Any) -> Risk:
 
 @loop_over("place", HIDING_PLACES)
 @loop_over("command", ["reboot", "git${IFS}push", "rm -rf ~", "kubectl delete ns prod"])
-def test_a_mask_hides_no_command(place: str, command: str) -> None:
+def test_a_command_is_shown_or_its_mask_is_of_high_risk(place: str, command: str) -> None:
     value = place.replace("§", command)
     for arguments in ({"command": value}, {"command": ["bash", "-c", value]}):
-        assert assess_waiting(arguments).level == "high"
+        visible_text = json.dumps(
+            call_of(a_card(ToolCallState.APPROVAL_REQUESTED, input=arguments)).as_shown_card().input
+        )
+        assert command in visible_text or assess_waiting(arguments).level == "high"
 
 
 def test_a_masked_command_is_named_if_the_catalog_lists_it() -> None:

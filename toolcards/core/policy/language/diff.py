@@ -91,9 +91,9 @@ def _compare_conditions(place: str, old: Any, new: Any) -> Iterator[str]:
         for number, (before, after) in enumerate(zip(old, new, strict=True), 1):
             yield from _compare_conditions(f"{place}.{number}", before, after)
     else:
-        removed, added = _count_values(old) - _count_values(new), _count_values(new) - _count_values(old)
-        if removed or added:
-            yield f"{place}: {', '.join(removed) or '—'} → {', '.join(added) or '—'}"
+        old_only, new_only = _count_values(old) - _count_values(new), _count_values(new) - _count_values(old)
+        if old_only or new_only:
+            yield f"{place}: {', '.join(old_only) or '—'} → {', '.join(new_only) or '—'}"
 
 
 def _is_list_of_conditions(value: Any) -> bool:

@@ -47,7 +47,7 @@ class ProgramCatalog:
 
     @property
     def forms(self) -> Mapping[str, ProgramForm]:
-        """Return all forms by the name of their row, which may contain `*`."""
+        """Return all forms by the name of their row."""
         return {name: self._read(name) for name in self._rows}
 
     def find(self, name: str) -> ProgramForm | None:
