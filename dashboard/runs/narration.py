@@ -116,8 +116,11 @@ class Narration:
             changed_blocks = self._take(pieces, list(starts.iterator(chunk_size=2_000)))
         self._ordinal = max([self._ordinal, *(_fetch_row(_NEWEST_CALL, self.run, newest) or ())])
         self._seq = newest
-        if self._open and (self._open.after < self._ordinal or status not in ACTIVE):
+        if self._open and self._open.after < self._ordinal:
             changed_blocks |= self._close()
+        elif self._open and self._open.is_open and status not in ACTIVE:  # text that comes nevertheless continues it
+            self._open.is_open = False
+            changed_blocks[self._open.seq] = self._open
         return [changed_blocks[seq] for seq in sorted(changed_blocks)]
 
     def _close(self) -> dict[int, TextBlock]:
@@ -140,6 +143,7 @@ class Narration:
                 if self._open and (self._open.after, self._open.channel, self._open.lane) != key:
                     changed_blocks |= self._close()
                 block = self._open = self._open or self._begin(event, fact)
+                block.is_open = True
                 block.append(fact.text, event.seq)
                 changed_blocks[block.seq] = block
         return changed_blocks

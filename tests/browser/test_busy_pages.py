@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -149,9 +150,10 @@ SELECT = """([selector, word]) => {
 def test_selected_text_stays_selected_while_it_grows(
     server: Server, visit: Open, run: str, first: dict[str, str], more: dict[str, str], selector: str
 ) -> None:
-    tell(server, run, {"type": "tool.input.available", "call_id": "c1", "tool": "Bash", "input": {}})
     with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
-        agent.send(json.dumps([first]))
+        begin = {"type": "tool.input.available", "call_id": "c1", "tool": "Bash", "input": {}}
+        agent.send(json.dumps([begin, first]))
+        until(lambda: server.request("GET", f"/api/v1/runs/{quote(run, safe='')}")[0] == 200)
         page = visit(path_of(run))
         if first["type"] == "tool.output.partial":
             card(page).locator("details[id$=-out] > summary").click()

@@ -122,16 +122,18 @@ async def test_a_task_that_is_cancelled_on_an_answer_gives_up_its_call_and_does_
     assert (releases, gate.stages().count(report)) == ([True], 1)
 
 
-PLAIN = """
+# A background job of a shell ignores SIGINT, and so do its children.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+PLAIN = f"""{INTERRUPTIBLE}
 from toolcards.client import Toolcards, gated
-@gated(Toolcards(timeout=1000), run="r1", tool={tool!r})
+@gated(Toolcards(timeout=1000), run="r1", tool={{tool!r}})
 def work(): pass
 work()
 """
-ASYNC = """
+ASYNC = f"""{INTERRUPTIBLE}
 import asyncio
 from toolcards.client import Toolcards, gated
-@gated(Toolcards(timeout=1000), run="r1", tool={tool!r})
+@gated(Toolcards(timeout=1000), run="r1", tool={{tool!r}})
 async def work(): pass
 asyncio.run(work())
 """

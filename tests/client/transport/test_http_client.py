@@ -102,7 +102,7 @@ def test_a_reused_connection_that_stops_responding_is_not_retried() -> None:
     with Gate(tamper=once("decide", Answer([5.0]), after=1)) as gate:
         cards = Toolcards(gate.url, "key", timeout=1)
         assert asks(cards, 0) and not asks(cards, 1)
-    assert gate.stages() == ["decide", "claim", "decide"]
+    assert gate.stages()[:3] == ["decide", "claim", "decide"] and gate.stages().count("decide") == 2
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.3])

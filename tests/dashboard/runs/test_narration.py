@@ -76,6 +76,15 @@ def test_an_unfinished_secret_is_not_shown_while_it_is_written(a_run: Callable[.
     assert texts.read() == []
 
 
+def test_text_after_the_end_of_its_run_continues_the_block(a_run: Callable[..., Run], source: Any) -> None:
+    run = a_run("late", f.TextDelta(text="one "), f.RunEnded())
+    texts = Narration(run.pk)
+    [block] = texts.read()
+    assert not block.is_open
+    group_commit.execute(RecordFacts(source, "late", [f.TextDelta(text="two")]))
+    assert texts.read() == [block] and block.text == "one two" and list(texts.blocks.values()) == [block]
+
+
 def test_reading_in_steps_gives_what_reading_at_once_gives(a_run: Callable[..., Run], source: Any) -> None:
     facts = [f.TextDelta(text="a"), *make_call("c1"), f.TextDelta(text="b"), f.TextDelta(text="c", lane="sub"),
              *make_call("c2"), f.TextDelta(text="d", channel="reasoning"), f.TextDelta(text="e")]  # fmt: skip
