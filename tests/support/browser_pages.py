@@ -16,7 +16,8 @@ from tests.support.server import PATIENCE, Server
 NAMES = (os.environ.get("TOOLCARDS_BROWSER", ""), "chromium-headless-shell", "chromium", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="not here: a browser")]
-QUIET = ("WebSocket", "net::ERR", "htmx:ws:error", "fetching the script")  # messages of the browser itself while a server is down
+# Messages of the browser itself while a server is down.
+QUIET = ("WebSocket", "net::ERR", "htmx:ws:error", "fetching the script")
 
 Open = Callable[..., Any]
 
