@@ -86,7 +86,7 @@ def approval(request: HttpRequest, pk: str) -> HttpResponse:
     """Show the card of one approval; the address can be shared."""
     approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
     context = {"approval": approval, "call": approval.call, "reasons": groups.list_recent_reasons()}
-    return render(request, "approvals/one.html", context)
+    return render(request, "approvals/approval.html", context)
 
 
 # ---------------------------------------------------------------- answering

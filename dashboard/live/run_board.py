@@ -109,7 +109,7 @@ class RunBoard(LiveBoard):
     def _render_call_parts(calls: Iterable[ToolCall]) -> dict[str, str]:
         parts = {}
         for call in calls:
-            story = render_to_string("calls/_story.html", {"story": event_log.list_event_lines(call), "call": call})
+            story = render_to_string("calls/_event_log.html", {"story": event_log.list_event_lines(call), "call": call})
             parts = {
                 "card": build_part("#board", "place", rendering.render_uncached(call, full=True)),
                 "story": build_part("#story", "innerMorph", story),

@@ -103,7 +103,7 @@ def _count_calls(choice: TableChoice) -> Count:
         table = choice.compute()
     finally:
         connections.close_all()
-    footer = render_to_string("calls/_counted.html", table.footer)
+    footer = render_to_string("calls/_statistics_footer.html", table.footer)
     return Count(
         {row.row_id: _render_row(row.row_id, row) for row in table.rows},
         build_part("#statistics-counted", "outerMorph", footer.strip()),

@@ -80,7 +80,7 @@ def _render_page(request: HttpRequest, person: User, trouble: str = "", status: 
         row for row in PushBrowser.objects.filter(person=person).order_by("pk") if push.is_signed_in_by(row, person)
     ]
     context = {"rows": rows, "key": key, "trouble": trouble, "is_full": len(rows) >= MAX_BROWSERS, "most": MAX_BROWSERS}
-    return render(request, "notify/push.html", context | {"severities": SeverityForm.CHOICES}, status=status)
+    return render(request, "notifications/push.html", context | {"severities": SeverityForm.CHOICES}, status=status)
 
 
 def _add_browser(request: HttpRequest, person: User, form: BrowserForm) -> bool:

@@ -38,7 +38,7 @@ def notify(request: HttpRequest) -> HttpResponse:
             _record_change(request, webhook, "notify.added")
         return _render_webhook(request, webhook, secret=webhook.secret)
     context = {"webhooks": Webhook.objects.order_by("name"), "form": form}
-    return render(request, "notify/notify.html", context, status=422 if form.is_bound else 200)
+    return render(request, "notifications/notifications.html", context, status=422 if form.is_bound else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -94,7 +94,7 @@ def delivery(request: HttpRequest, pk: int) -> HttpResponse:
         body = json.dumps(delivery_row.decoded_payload, indent=2, ensure_ascii=False)
     except DecryptionError:
         body = "This cannot be decrypted: the encryption key is missing."
-    return render(request, "notify/delivery.html", {"delivery": delivery_row, "payload": body})
+    return render(request, "notifications/delivery.html", {"delivery": delivery_row, "payload": body})
 
 
 def _render_webhook(
@@ -107,7 +107,7 @@ def _render_webhook(
         "deliveries": webhook_row.deliveries.order_by("-pk")[:MAX_DELIVERIES],
         "rotating": webhook_row.old_until > time.time(),
     }  # fmt: skip
-    answer = render(request, "notify/webhook.html", context, status=status)
+    answer = render(request, "notifications/webhook.html", context, status=status)
     if secret:
         answer["Cache-Control"] = "no-store, private"
     return answer

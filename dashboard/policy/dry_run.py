@@ -172,7 +172,7 @@ def show_dry_run(request: HttpRequest) -> HttpResponse:
     results = []
     if request.method == "POST" and form.is_valid():
         results = _build_results(request, form.cleaned_data)
-    page = "policy/_trial.html" if request.headers.get("HX-Request") else "policy/try.html"
+    page = "policy/_dry_run.html" if request.headers.get("HX-Request") else "policy/dry_run.html"
     status = 422 if form.is_bound and form.errors else 200
     return render(request, page, {"try_form": form, "results": results, "tries": list_recent_examples()}, status=status)
 

@@ -134,7 +134,7 @@ def _find_call(run: int, ordinal: int) -> ToolCall:
 def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """Show the rules behind a decision, and what would change without them."""
     call = _find_call(run, ordinal)
-    page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
+    page = "calls/_explanation.html" if request.headers.get("HX-Request") else "calls/explanation.html"
     return render(request, page, {"call": call, "why": explain(call), "summary": summarize(call.as_shown_card())})
 
 
@@ -150,7 +150,7 @@ def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     choices = request.GET.dict()
     context: dict[str, Any] = {"call": call, "blast": _estimate_impact(call, card, choices)}
     if request.headers.get("HX-Request"):
-        return render(request, "calls/_rule_blast.html", context)
+        return render(request, "calls/_rule_impact.html", context)
     agent, steps = call_rule.get_agent_name(call, card), suggestions.suggest_rules(card)
     context |= {
         "ladder": suggestions.count_matches(steps, agent, call), "agent": agent, "effects": EFFECTS,

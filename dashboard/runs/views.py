@@ -90,7 +90,7 @@ def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_sou
     """
     rows = [(tables.build_run_row(run), tables.find_newest_call(run)) for run in runs]
     context = {"name": name, "missing": missing_source, "rows": rows}
-    return render(request, "runs/choice.html", context, status=404 if missing_source else 200)
+    return render(request, "runs/source_choice.html", context, status=404 if missing_source else 200)
 
 
 def read_query_number(request: HttpRequest, name: str) -> int:

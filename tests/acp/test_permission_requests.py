@@ -89,7 +89,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("effect", ["allow", "ask"])
-def test_an_honest_gate_is_believed(effect: str) -> None:
+def test_a_correct_gate_is_trusted(effect: str) -> None:
     with Gate({"bash": effect}) as gate:
         assert outcome(gate) == "yes"
 

@@ -116,7 +116,7 @@ def test_the_session_is_the_run() -> None:
     assert CLAUDE.find_run_id("{") == ""
 
 
-def test_events_of_the_future_are_skipped_and_notes_teach_nothing() -> None:
+def test_unknown_events_are_skipped_and_notes_have_no_facts() -> None:
     assert CLAUDE.decode(hook("FromTheFuture")) == SkippedFrame("FromTheFuture")
     assert CLAUDE.decode(hook("Notification", message="x")) == []
 

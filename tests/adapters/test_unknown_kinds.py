@@ -60,5 +60,5 @@ def test_a_frame_of_an_unknown_kind_names_it(protocol: str, frame: dict[str, Any
 
 
 @loop_over(("protocol", "frame"), QUIET)
-def test_a_known_frame_that_teaches_nothing_is_not_unknown(protocol: str, frame: dict[str, Any]) -> None:
+def test_a_known_frame_without_facts_is_not_unknown(protocol: str, frame: dict[str, Any]) -> None:
     assert ADAPTERS[protocol].decode(json.dumps(frame)) == []

@@ -119,7 +119,7 @@ def test_without_scripts_a_high_risk_is_denied_without_a_tick(server: Server, vi
 # ---------------------------------------------------------------- undo
 
 
-def test_z_takes_the_last_approval_back_before_the_agent_hears_it(server: Server, visit: Open, run: str) -> None:
+def test_z_undoes_the_last_approval_before_the_agent_gets_it(server: Server, visit: Open, run: str) -> None:
     decision = ask(server, run, "u1")
     page = visit(path_of(run))
     armed(page, "u1")

@@ -101,7 +101,9 @@ def answer_by_keyboard(page: Any, call_id: str) -> str:
 
 
 @pytest.mark.parametrize("agents", [2, pytest.param(AGENTS, marks=pytest.mark.sweep)])
-def test_calls_are_answered_by_keyboard_and_every_agent_hears_its_own(server: Server, visit: Open, agents: int) -> None:
+def test_calls_are_answered_by_keyboard_and_each_agent_gets_its_own_answers(
+    server: Server, visit: Open, agents: int
+) -> None:
     calls = agents * CALLS_PER_AGENT
     with ExitStack() as stack:
         readers = stack.enter_context(ThreadPoolExecutor(agents))

@@ -72,7 +72,7 @@ def test_a_call_that_comes_while_one_looks_is_approved_without_reload(page: Any,
     assert page.evaluate("window.same") is True and not page.faults
 
 
-def test_an_agent_on_a_socket_hears_the_denial_and_its_reason(page: Any, server: Any) -> None:
+def test_an_agent_on_a_socket_gets_the_denial_and_its_reason(page: Any, server: Any) -> None:
     page.goto(f"{server.base}/approvals/")
     run = a_name()
     frame = {"type": "tool.input.available", "call_id": f"{run}-call", "tool": "Edit", "input": {"path": "b.py"}}

@@ -161,7 +161,7 @@ def test_the_count_is_in_the_title_of_every_page(server: Server, visit: Open, ru
     assert page.evaluate("window.sameSession")
 
 
-def test_a_restart_heals_by_itself(server: Server, visit: Open, run: str) -> None:
+def test_a_page_reconnects_by_itself_after_a_restart(server: Server, visit: Open, run: str) -> None:
     tell(server, run, {"type": "tool.input.available", "call_id": "c1", "tool": "Read", "input": {}})
     page = visit(path_of(run))
     server.kill()

@@ -61,7 +61,7 @@ def test_the_pages_fit_a_phone(visit: Open) -> None:
         expect(page.locator("h1")).to_be_visible()
 
 
-def test_the_page_of_a_link_is_readable_for_everybody(browser: Any, server: Server) -> None:
+def test_the_page_of_a_link_is_accessible(browser: Any, server: Server) -> None:
     link = server.manage("person", "link", "admin").stdout.split()[-1]
     page = patient(browser.new_context(viewport={"width": 390, "height": 800}, reduced_motion="reduce")).new_page()
     for path in (link, f"{server.base}/login/link/used/", f"{server.base}/login/"):

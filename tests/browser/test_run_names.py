@@ -63,7 +63,7 @@ def test_an_answer_on_a_page_of_both_is_for_the_card_that_it_stands_on(server: A
     assert (state(server, KEY, real), state(server, server.twin, impostor)) == ("pending", "denied")
 
 
-def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visit: Open, run: str) -> None:
+def test_the_choice_is_accessible_and_fits_a_phone(server: Any, visit: Open, run: str) -> None:
     ask(server, KEY, run, "REAL"), ask(server, server.twin, run, "IMPOSTOR " * 40)
     page = visit(f"/runs/{run.replace('/', '%2F')}/", viewport={"width": 390, "height": 800}, reduced_motion="reduce")
     assert not find_violations(page)

@@ -68,13 +68,13 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("stage", ["decide", "poll"])
 @pytest.mark.parametrize("keep_alive", [True, False])
-def test_an_honest_gate_is_believed(client: str, stage: str, keep_alive: bool) -> None:
+def test_a_correct_gate_is_trusted(client: str, stage: str, keep_alive: bool) -> None:
     assert ran(CLIENTS[client], None, stage, keep_alive=keep_alive) == [ARGS]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
-def test_an_honest_gate_that_says_less_is_believed(client: str, row: BadAnswer, stage: str) -> None:
+def test_a_correct_gate_with_fewer_fields_is_trusted(client: str, row: BadAnswer, stage: str) -> None:
     assert ran(CLIENTS[client], row, stage) == [ARGS]
 
 
@@ -128,7 +128,7 @@ SOON = 0.6
 
 @pytest.mark.parametrize("client", SOCKETS)
 @pytest.mark.parametrize("effect", ["allow", "ask"])
-def test_an_honest_gate_is_believed_over_a_socket(client: str, effect: str) -> None:
+def test_a_correct_gate_is_trusted_over_a_socket(client: str, effect: str) -> None:
     with Gate({"bash": effect}) as gate:
         assert SOCKETS[client](gate.url, PATIENCE) == [ARGS]
 

@@ -40,13 +40,13 @@ def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: fl
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("stage", ["decide", "poll"])
-def test_an_honest_gate_is_believed(node: Node, client: str, stage: str) -> None:
+def test_a_correct_gate_is_trusted(node: Node, client: str, stage: str) -> None:
     assert ran(node, client, None, stage) == [["bash", ARGS]]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @loop_over(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
-def test_an_honest_gate_that_says_less_is_believed(node: Node, client: str, row: BadAnswer, stage: str) -> None:
+def test_a_correct_gate_with_fewer_fields_is_trusted(node: Node, client: str, row: BadAnswer, stage: str) -> None:
     assert ran(node, client, row, stage) == [["bash", ARGS]]
 
 

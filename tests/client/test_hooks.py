@@ -222,7 +222,7 @@ def test_a_crash_afterwards_changes_nothing() -> None:
     assert ears.events == ["after", "settled"]
 
 
-def test_async_functions_are_heard_too() -> None:
+def test_async_functions_are_reported_too() -> None:
     ears = plugged()
 
     async def work(x: int) -> int:

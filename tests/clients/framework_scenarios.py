@@ -344,7 +344,7 @@ class FrameworkScenarios(FrameworkBench):
         ("error", "call_b", ["before", "error", "settled error"]),
         ("deny", "call_g", ["before", "error", "settled denied"]), ("abort", "call_o", ["before", "settled aborted"]),
     ])  # fmt: skip
-    def test_plugins_of_the_agents_process_hear_of_it(
+    def test_plugins_of_the_agents_process_are_notified(
         self, server: Server, agent: Program, scenario: str, call: str, events: list[str]
     ) -> None:
         agent.begin(scenario)
@@ -353,7 +353,7 @@ class FrameworkScenarios(FrameworkBench):
             plugin_events
         )
 
-    def test_plugins_hear_of_every_parallel_call_in_order(self, server: Server, agent: Program) -> None:
+    def test_plugins_are_notified_of_every_parallel_call_in_order(self, server: Server, agent: Program) -> None:
         agent.begin("parallel")
         result = agent.end()
         for call in ("call_k", "call_l", "call_m", "call_n"):

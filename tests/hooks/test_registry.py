@@ -199,7 +199,7 @@ PLACED_PLUGINS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "why"), PLACED_PLUGINS, ids=[why for _, why in PLACED_PLUGINS])
-def test_an_input_that_a_guard_puts_in_place_obeys_the_limits(value: Any, why: str, agent: Source) -> None:
+def test_an_input_that_a_guard_replaces_must_keep_the_limits(value: Any, why: str, agent: Source) -> None:
     hooks.register(type("Guard", (), {"before": lambda self, call: {"input": value}})(), "guard")
     decision = ask(agent)
     assert (decision["decision"], decision["reason"]["code"]) == ("deny", "plugin_crash") and why in decision["reason"][

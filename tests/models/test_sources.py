@@ -71,7 +71,7 @@ def test_a_revocation_is_audited_and_other_changes_are_not(key: AgentKey) -> Non
     assert acts()[count:] == ["key.revoked", "key.reopened"]
 
 
-def test_what_keeps_keys_learns_of_every_change_once_it_is_committed(
+def test_key_caches_are_updated_after_every_committed_change(
     key: AgentKey, django_capture_on_commit_callbacks: Any
 ) -> None:
     for change in (

@@ -97,7 +97,7 @@ def test_a_source_that_fails_open_is_sent_only_once(a_run: Any, source: Source) 
     assert check_sources() == []
 
 
-def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
+def test_each_receiver_gets_the_events_that_it_chose(a_run: Any, source: Source) -> None:
     hears(h.FAILING, name="other event")
     hears(h.SILENT, h.RECOVERED, name="other source", sources=f"[{source.pk + 1}]")
     hears(h.SILENT, name="louder", severity="high")

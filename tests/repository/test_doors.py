@@ -465,7 +465,7 @@ async def with_scopes(*scopes: str) -> str:
 
 
 @pages_are_async
-async def test_without_a_live_key_no_machine_is_heard(wire: Any, secret: str) -> None:
+async def test_a_request_without_an_active_key_is_refused(wire: Any, secret: str) -> None:
     revoked, expired = await with_scopes(*SCOPES), await with_scopes(*SCOPES)
     rows = AgentKey.objects.filter(digest=gate_digest(revoked))
     await in_thread(lambda: rows.update(revoked_at="2026-01-01T00:00:00Z"))()

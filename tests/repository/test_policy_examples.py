@@ -68,7 +68,7 @@ def test_a_tool_is_of_the_kinds_that_the_page_says(cells: list[str]) -> None:
     assert ", ".join(tool_kinds.find_kinds(cells[0], cells[1], claimed_kind=cells[2])) == cells[3]
 
 
-def test_the_page_speaks_of_every_operator_pack_and_limit() -> None:
+def test_the_page_documents_every_operator_preset_and_limit() -> None:
     assert len(list(tables("answers"))) > 10 and len(list(tables("matches"))) > 40 and len(list(tables("kinds"))) > 10
     assert all(f"`{name}`" in PAGE for name in MATCHERS) and all(
         f"**{pack.title}**" in PAGE for pack in PRESETS.values()

@@ -153,7 +153,7 @@ def test_news_and_answers_reach_the_other_server_by_the_bell_and_again_after_red
     assert "Traceback" not in text and "never retrieved" not in text and "was destroyed" not in text
 
 
-def test_two_servers_fed_at_once_lose_nothing_though_no_ring_is_heard(two: tuple[Server, Server], bell: Redis) -> None:
+def test_two_servers_lose_nothing_though_no_ring_arrives(two: tuple[Server, Server], bell: Redis) -> None:
     bell.kill()
 
     def feed(server: Server, mark: str) -> None:

@@ -49,7 +49,7 @@ def rename_tool(answer: Any, name: str, source: str = "box") -> dict[str, Any]:
     return answer | tool | {"call_sha256": call_digest(ARGS, name=name, source=source)}
 
 
-def test_an_honest_answer_is_read() -> None:
+def test_a_correct_answer_is_accepted() -> None:
     allow, deny, ask = (check_answer(HONEST[effect], QUESTION) for effect in ("allow", "deny", "ask"))
     assert (allow.allowed, allow.waiting, allow.permit, allow.code) == (True, False, "prm_1", "rule_allow")
     assert (allow.edited, allow.args, allow.tool, allow.by, allow.attempt) == (False, None, "", "rule", 1)
@@ -162,7 +162,7 @@ def claim(answer: Any, *, edited: Any = None, tool: str = "bash") -> Decision:
     return check_claim(answer, decision)
 
 
-def test_an_honest_claim_gives_the_arguments_and_uses_the_permit_up() -> None:
+def test_a_correct_claim_returns_the_arguments_and_uses_the_permit() -> None:
     result = claim(make_call().claim())
     assert result.allowed and result.args == ARGS and result.permit == ""
     result = claim(make_call("ask", edited=OTHER).claim(), edited=OTHER)
@@ -192,7 +192,7 @@ def test_a_claim_must_confirm_permit_call_and_arguments(field: str, allowed: boo
     assert claim({k: v for k, v in CLAIM.items() if k != field}).allowed is allowed
 
 
-def test_a_claim_of_other_arguments_with_honest_digests_is_a_deny() -> None:
+def test_a_claim_of_other_arguments_with_correct_digests_is_denied() -> None:
     assert not claim(make_call("ask", edited=OTHER).claim()).allowed
     assert not claim(CLAIM, edited=OTHER).allowed
 

@@ -212,7 +212,7 @@ def test_an_allowed_call_is_asked_about_once_and_its_result_is_reported(
     assert plugin.entries == ["after", "ok"]
 
 
-def test_a_denied_call_is_over_and_plugins_hear_of_it(make: Any, gate: Gate, ask: Any, plugin: Any) -> None:
+def test_a_denied_call_is_over_and_plugins_are_notified(make: Any, gate: Gate, ask: Any, plugin: Any) -> None:
     call = make("wipe")
     assert not ask(call, {}).allowed and call.over and not call.is_running
     call.output("nothing ran")
@@ -257,7 +257,7 @@ def test_a_plugins_input_is_the_one_that_is_asked_about(make: Any, gate: Gate, a
 
 
 @pytest.mark.parametrize("end", ["output", "failed", "error", "denied"])
-def test_plugins_hear_each_end_once(make: Any, plugin: Any, end: str) -> None:
+def test_plugins_are_notified_of_each_end_once(make: Any, plugin: Any, end: str) -> None:
     call = make()
     call.ask_now({})
     ENDS[end](call)

@@ -265,7 +265,7 @@ def get_weather(city: str, place: dict[str, Any] | None = None) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", [True, False])
-def test_plugins_hear_of_calls_in_a_loop_of_ones_own(
+def test_plugins_are_notified_of_calls_in_the_agents_own_loop(
     ruled: Server, cards: Toolcards, run: str, ears: Ears, gate: bool
 ) -> None:
     tools = Tools([get_weather])

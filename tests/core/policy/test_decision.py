@@ -42,7 +42,7 @@ def test_no_policy_and_broken_policies_deny():
     assert (broken.effect, broken.code, broken.by.kind) == ("deny", "gate_error", "gate_error")
 
 
-def test_all_deciding_rules_are_named_and_the_gravest_speaks():
+def test_all_deciding_rules_are_named_and_the_strictest_gives_the_reason():
     decision = find_effect(
         policy(
             rule("deny", severity="low", public_reason="low"),

@@ -76,7 +76,7 @@ def test_a_password_that_could_not_be_checked_is_no_failed_attempt(bea: User, mo
     assert try_to_sign_in() and change_password(bea, PASSWORD).is_valid()
 
 
-def test_a_throttled_session_learns_when_to_try_again(bea: User) -> None:
+def test_a_throttled_session_gets_the_time_to_try_again(bea: User) -> None:
     for _ in range(DEVICE.size):
         assert change_password(bea, "wrong").errors.as_data()["old_password"][0].code == "password_incorrect"
     (error,) = change_password(bea, PASSWORD).errors.as_data()["old_password"]

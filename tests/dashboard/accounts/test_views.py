@@ -33,7 +33,7 @@ def link_in(answer: Any) -> str:
     return re.findall(r"data-link[^>]*>([^<]+)<", answer.content.decode())[0]
 
 
-def test_the_page_lists_everybody_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
+def test_the_page_lists_all_people_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
     bea = roles.create_person("bea", role="approver", groups=["sre"])
     roles.set_active(bea, False, seen_digest=roles.compute_state_digest(bea), editor=bea)
     page = admin.get("/settings/people/").content.decode()

@@ -124,7 +124,7 @@ def test_an_answer_that_does_not_fit_is_named_and_the_form_waits(
         {},
     ],
 )
-def test_an_edit_by_hand_obeys_the_schema_too(ann: Client, call: ToolCall, edited: Any) -> None:
+def test_an_edit_by_a_person_must_match_the_schema(ann: Client, call: ToolCall, edited: Any) -> None:
     import json
 
     assert send(ann, call, "edit", edited_args=json.dumps(edited)).status_code == 422

@@ -23,7 +23,7 @@ from toolcards.models import Run, ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_everybody_knows_how_many_wait(
+async def test_every_page_shows_how_many_calls_wait(
     signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any
 ) -> None:
     async with watching(signed_in, "/ws/me/") as live_socket:

@@ -54,7 +54,7 @@ async def test_the_latest_state_wins_for_who_is_slow() -> None:
     assert frame is not None and frame.text == "three!"
 
 
-async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
+async def test_the_same_frame_goes_to_every_page_that_is_up_to_date() -> None:
     frame, slots = Frame({"card": "x"}), [FrameSlot(), FrameSlot()]
     for slot in slots:
         slot.offer(frame)

@@ -78,7 +78,7 @@ async def test_a_request_for_approval_does_not_wait_for_the_tick(
             assert f'id="c-{call.public_id}"' in await text_with(live_socket, call.public_id)
 
 
-def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
+def test_a_card_is_rendered_once_for_all_pages(a_call: Callable[..., ToolCall]) -> None:
     call = a_call()
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
     before = rendering.card_cache.renders

@@ -13,7 +13,7 @@ from tests.support.tables import loop_over
 from toolcards.backup import restoration
 
 
-def test_a_second_server_is_refused_and_learns_who_is_there(tmp_path: Path) -> None:
+def test_a_second_server_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     with occupy_folder(tmp_path) as announce:
         with (
             pytest.raises(FolderOccupied, match="at an address that is not known yet, since 2"),

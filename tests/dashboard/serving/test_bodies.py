@@ -63,7 +63,7 @@ def test_people_s_programs_are_asked_for_their_session_first(
 
 
 @pytest.mark.parametrize("path", [LOGIN, b"/", b"/approvals/votes", b"/login/link/x/", b"/policy/import/", b"/admin/"])
-def test_a_form_of_a_stranger_is_small(server: Server, path: bytes) -> None:
+def test_an_unauthenticated_form_is_limited_in_size(server: Server, path: bytes) -> None:
     with Wire(server, post(path, HEAD, b"Content-Length: 70000")) as wire:
         status, page = wire.answer()
     assert status == 413 and "Too much data" in page
@@ -151,7 +151,7 @@ def test_sixty_strangers_with_long_bodies_make_it_hold_nothing_of_them(
     assert growth < 40, f"{growth} MiB"
 
 
-def test_nothing_of_a_stranger_s_body_is_written_to_disk(tmp_path: Path) -> None:
+def test_no_unauthenticated_body_is_written_to_disk(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
     data = tmp_path / "data"

@@ -61,7 +61,7 @@ def test_a_body_that_stops_coming_is_cut_off(server: Server) -> None:
     )
 
 
-def test_a_stranger_s_body_that_comes_in_drops_is_cut_off(server: Server) -> None:
+def test_an_unauthenticated_slow_body_is_cut_off(server: Server) -> None:
     with Wire(server, post(LOGIN, HEAD, b"Content-Length: 60000")) as wire:
         wire.socket.settimeout(0.05)
         for _ in range(int(PATIENCE / 0.05)):
@@ -114,7 +114,7 @@ def test_a_stream_of_a_known_agent_ends_after_its_own_limit(tmp_path: Path) -> N
             assert agent.answer()[0] == 408
 
 
-def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
+def test_an_unauthenticated_client_that_does_not_read_is_cut_off(server: Server) -> None:
     ask = post(b"/static/vendor/htmx/htmx.min.js", HEAD, method=b"GET")
     with Wire(server, small=True) as wire:
         watch = select.poll()
@@ -293,7 +293,7 @@ STRANGERS = [
 ]  # fmt: skip
 
 
-def test_a_socket_of_a_stranger_is_closed_though_it_never_answers(server: Server) -> None:
+def test_an_unauthenticated_socket_is_closed_though_it_never_answers(server: Server) -> None:
     open_wires, responses = [], []
     with contextlib.ExitStack() as wires:
         for path, head in STRANGERS:

@@ -28,7 +28,7 @@ CLIENT = Path(__file__).parents[3] / "toolcards" / "client"
 
 
 @pytest.mark.django_db
-def test_a_source_says_what_we_can_do_and_when_it_was_heard(admin: Client, a_call: Any, source: Source) -> None:
+def test_a_source_shows_what_can_be_done_and_when_it_last_sent(admin: Client, a_call: Any, source: Source) -> None:
     a_call("output-error")
     page = admin.get("/sources/").content.decode()
     assert source.name in page and "gates" in page and "native" in page and source.keys.get().prefix in page

@@ -204,7 +204,7 @@ def test_a_failed_stream_reports_it_once_and_takes_nothing_more(writer: HeldWrit
         writer.wait(stream)
 
 
-def test_a_sender_that_waits_for_a_lease_hears_of_an_error_of_the_body(writer: HeldWriter, source: Source) -> None:
+def test_a_sender_that_waits_for_a_lease_gets_an_error_of_the_body(writer: HeldWriter, source: Source) -> None:
     stream = writer.open(source, kind=Notes)
     stream.renew_lease(5.0)
     waiting = writer.loop.create_task(stream.wait_until_committed())

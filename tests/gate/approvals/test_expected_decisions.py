@@ -106,7 +106,7 @@ async def test_a_refused_vote_answers_no_one(asks: None, source: Source, an_appr
     assert (await Approval.objects.aget()).state == "pending"
 
 
-async def test_another_agent_learns_nothing(asks: None, source: Source, an_approver: Any, ballot: Any) -> None:
+async def test_another_agent_gets_no_information(asks: None, source: Source, an_approver: Any, ballot: Any) -> None:
     approval = await ask(source)
     other = await Source.objects.acreate(name="other")
     with gate.expect_decision(other, approval) as expected:

@@ -95,7 +95,7 @@ def test_a_person_says_how_it_ended(
     assert (act.actor_kind, act.actor, json.loads(act.detail)["outcome"]) == ("human", "ann", outcome)
 
 
-def test_the_same_person_may_repeat_it_and_another_learns_who_was_first(
+def test_the_same_person_may_repeat_it_and_others_see_who_was_first(
     make_lost_call: Any, an_approver: Any, a_person: Any
 ) -> None:
     call = make_lost_call()
@@ -248,9 +248,7 @@ def test_the_inbox_and_the_history_link_to_calls_without_a_result(
     assert 'id="unheard"' not in ann.get("/approvals/history/").content.decode()
 
 
-def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(
-    make_lost_call: Any, an_approver: Any
-) -> None:
+def test_hooks_get_the_corrected_outcome_and_nothing_is_recorded_twice(make_lost_call: Any, an_approver: Any) -> None:
     call = make_lost_call()
     before = card_of(call)
     for outcome in ("succeeded", "failed"):

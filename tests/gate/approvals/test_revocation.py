@@ -128,9 +128,7 @@ def test_who_may_not_vote_may_not_revoke(approved: ToolCall, a_person: Any) -> N
         gate.revoke_approval(a_person("approver", "ben"), "apr_nothing")
 
 
-def test_asked_again_in_the_meantime_the_agent_hears_that_nothing_is_decided(
-    approved: ToolCall, source: Any, an_approver: Any
-) -> None:
+def test_an_agent_that_asks_again_meanwhile_gets_pending(approved: ToolCall, source: Any, an_approver: Any) -> None:
     again = gate.decide(
         source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
     )

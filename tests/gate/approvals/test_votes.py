@@ -63,7 +63,9 @@ def test_the_same_edit_of_an_input_with_a_mask_is_the_same_again(source: Any, po
     assert card.input == FIRST | {"key": SECRET} and gate.vote(ann, edit).input == card.input
 
 
-def test_the_second_answer_loses_and_learns_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+def test_the_second_answer_is_refused_with_the_name_of_the_first_voter(
+    a_call: Any, an_approver: Any, a_person: Any, ballot: Any
+) -> None:
     call = a_call("approval-requested")
     gate.vote(an_approver, ballot(call, "deny"))
     with pytest.raises(gate.AlreadyDecided) as error:

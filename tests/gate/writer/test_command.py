@@ -82,7 +82,7 @@ class Finish(Command):
         self.answer = "done"
 
 
-def test_the_sender_hears_of_the_end_once_with_the_answer_or_the_error_in_place() -> None:
+def test_the_sender_is_notified_once_after_the_answer_or_error_is_set() -> None:
     notes: list[Any] = []
     refusal = NotFound("Not found.")
     group_commit.commit([Finish(notes, None), Finish(notes, refusal)])

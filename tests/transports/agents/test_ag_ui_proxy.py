@@ -223,7 +223,7 @@ def test_several_answers_for_langgraph_go_by_their_ids(here: Server, upstream: F
     assert body["forwardedProps"] == {"theme": "dark", "command": {"resume": resume}} and "resume" not in body
 
 
-def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: FakeAgent) -> None:
+def test_an_agent_that_is_away_has_not_received_the_answer(here: Server, upstream: FakeAgent) -> None:
     upstream.reset(build_run_start("away"), *call("c"), build_interrupts("away", "c"))
     post(here, "away")
     vote(here, "away", "c", "approve")

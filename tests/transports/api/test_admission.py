@@ -20,7 +20,7 @@ class CountedLine:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_every_line_of_the_request_learns_that_the_peer_is_identified(streams: bool) -> None:
+def test_every_limit_of_the_request_is_lifted_once_the_peer_is_identified(streams: bool) -> None:
     lines = CountedLine(), CountedLine()
     admit({"type": "http", LINE: lines}, streams=streams)
     assert [line.reports for line in lines] == [[streams], [streams]]

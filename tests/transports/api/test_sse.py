@@ -72,7 +72,7 @@ class Reader:
         raise AssertionError("the stream ended")
 
 
-def test_who_resumes_misses_nothing_and_hears_nothing_twice(server: Any) -> None:
+def test_a_resumed_stream_misses_nothing_and_repeats_nothing(server: Any) -> None:
     frames = [
         {"type": "run.started"},
         {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}},

@@ -120,7 +120,7 @@ def test_every_page_says_what_does_not_work(client: Client, a_person: Any) -> No
     assert "data-outage" not in client.get("/").content.decode()
 
 
-def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
+def test_open_pages_show_an_outage_and_its_end() -> None:
     board = StatusBoard()
     board.render_all()
     for happen, is_shown in (

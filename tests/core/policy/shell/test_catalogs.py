@@ -91,7 +91,7 @@ def test_only_known_arguments_may_stand_next_to_a_command(tool, path, payload, a
         assert (decide(policy, PolicyRequest.for_tool(tool, input=payload)).effect is Effect.ALLOW) is alone
 
 
-def test_a_rule_may_speak_of_another_argument_itself():
+def test_a_rule_may_name_another_argument_itself():
     args = [{"path": "/command", "op": "cmd", "value": "ls"}, {"path": "/cwd", "op": "eq", "value": "/srv"}]
     policy = parse(
         {"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": {"tool": "Bash", "args": args}}]}

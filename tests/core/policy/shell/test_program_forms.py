@@ -31,6 +31,6 @@ def test_a_row_that_cannot_be_meant_is_refused(row):
         ProgramCatalog({"programs": {"x": row}}).find("x")
 
 
-def test_a_program_that_stands_there_twice_is_refused():
+def test_a_program_that_is_listed_twice_is_refused():
     with pytest.raises(InvalidCatalog):
         ProgramCatalog({"programs": {"x y": {"read_only": "*"}, "y": {"does": "writes"}}})

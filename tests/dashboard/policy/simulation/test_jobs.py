@@ -54,7 +54,7 @@ def test_a_job_that_is_cancelled_ends_and_cannot_be_begun_again(job: jobs.Job) -
         jobs.run_job(job.id)
 
 
-def test_cancelling_is_heard_while_it_works(job: jobs.Job) -> None:
+def test_a_cancellation_is_noticed_during_the_work(job: jobs.Job) -> None:
     tell = jobs._build_progress_callback(job)
     jobs.cancel_job(job.id)
     with pytest.raises(SimulationCancelled):
