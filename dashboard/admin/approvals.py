@@ -33,7 +33,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     actions = ("approve", "deny")
     fields = (
         "id", "run", "call", "state", "asked", "opener", "channel", "args_sha256", "by_kind", "by_name",
-        "shown_reason", "shown_note", "asked_at", "expiry", "decided", "shown_card",
+        "shown_reason", "shown_note", "asked_at", "expiry", "decision_time", "shown_card",
     )  # fmt: skip
 
     def has_vote_permission(self, request: HttpRequest) -> bool:
@@ -65,7 +65,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return format_time(approval.expires_at)
 
     @admin.display(description="decided", ordering="decided_at")
-    def decided(self, approval: Approval) -> str:
+    def decision_time(self, approval: Approval) -> str:
         """Return when the approval was decided."""
         return format_time(approval.decided_at)
 

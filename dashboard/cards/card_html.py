@@ -226,7 +226,7 @@ def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
     summary = " · ".join(part for part in (view.summary, error) if part)
     url = escape(url_helpers.build_call_url(html.call.public_id))
     path = f' data-agent="{escape(mark_text(view.path))}"' if view.path else ""
-    is_odd = bool(view.anomalies or view.changed or view.card.by_hand)
+    is_odd = bool(view.anomalies or view.input_change or view.card.by_hand)
     return (
         f"<article {html.attributes} data-line{path}{' data-odd' * is_odd}>"
         f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{url}">'

@@ -130,7 +130,7 @@ class CardView:
         return excerpts.build_excerpt(self.card.output, self.cap) if self.card.has_output else None
 
     @cached_property
-    def changed(self) -> list[tuple[str, str]]:
+    def input_change(self) -> list[tuple[str, str]]:
         """Return what a repair or a person's edit changed.
 
         Covers the input and the tool's name.
@@ -152,7 +152,7 @@ class CardView:
         return f"Edited by {labels.describe_actor(actor)}"
 
     @cached_property
-    def proposed(self) -> list[tuple[str, str]]:
+    def proposed_change(self) -> list[tuple[str, str]]:
         """Return the change that a vote proposes, while more votes are needed."""
         ask = self.card.approval
         return diff_lines(self.card.input, ask.edited) if ask and ask.has_edited else []
@@ -294,12 +294,12 @@ class CardView:
         return compute_view_sha256(self.card)
 
     @property
-    def hidden(self) -> str:
+    def hidden_note(self) -> str:
         """Return how much of the input or a proposed change is missing.
 
         The approve button names it.
         """
-        if self.proposed and self.proposed[-1][0] == "…":
+        if self.proposed_change and self.proposed_change[-1][0] == "…":
             return "part of the change not shown"
         hidden_count = self.input.hidden_count if self.input else 0
         return f"{hidden_count:,} characters not shown" if hidden_count else ""

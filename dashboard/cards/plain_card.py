@@ -35,7 +35,7 @@ class PlainForm(NamedTuple):
 def is_plain(view: CardView) -> bool:
     """Return whether `render_plain_card` can draw the card."""
     form = _FORMS.get(view.card.state or "")
-    if form is None or view.has_notes or view.card.has_unknown_outcome or view.changed:
+    if form is None or view.has_notes or view.card.has_unknown_outcome or view.input_change:
         return False
     return not (view.card.decision is not None and view.would) and form.is_plain(view)
 
@@ -122,7 +122,7 @@ def _render_suggestion(text: str) -> str:
 def is_plain_question(view: CardView) -> bool:
     """Return whether the card only asks whether its call may run."""
     card, ask = view.card, view.card.approval
-    if ask is None or not view.votable or view.changed or view.proposed or ask.escalated:
+    if ask is None or not view.votable or view.input_change or view.proposed_change or ask.escalated:
         return False
     reason = card.decision.reason if card.decision else None
     if (ask.request_reason and ask.request_reason != reason) or not 0 <= ask.expires_at < LATEST_TIME:
@@ -155,7 +155,7 @@ def render_vote_form(html: CardHtml) -> str:
     url = escape(view.vote_url)
     is_risky = view.risk.level == "high"
     sure = f' data-sure="{escape(mark_text(card.tool.name))}"' if is_risky else ""
-    hidden = f" <small>({escape(view.hidden)})</small>" if view.hidden else ""
+    hidden = f" <small>({escape(view.hidden_note)})</small>" if view.hidden_note else ""
     need = escape(labels.describe_reason_need(ask.terms.get("reason", "")))
     return (
         f'\n<form class="acts" id="{html.dom}-form" method="post" action="{url}" hx-post="{url}"\n'

@@ -91,7 +91,7 @@ class RuleTrial:
         return sum(1 for clause in self.clauses if clause.truth == "true" and not clause.exception)
 
     @property
-    def failed(self) -> list[ConditionResult]:
+    def failed_conditions(self) -> list[ConditionResult]:
         """Return why the rule did not match."""
         return [c for c in self.clauses if (c.truth == "false") != c.exception and c.truth != "unknown"]
 
@@ -145,7 +145,7 @@ def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleT
 def _find_nearest(missed_trials: list[RuleTrial]) -> RuleTrial | None:
     """Return the rule with the fewest failed conditions, if any of its conditions hold."""
     near = [rule for rule in missed_trials if rule.matched_conditions]
-    return min(near, key=lambda rule: (len(rule.failed), -rule.matched_conditions, rule.rule), default=None)
+    return min(near, key=lambda rule: (len(rule.failed_conditions), -rule.matched_conditions, rule.rule), default=None)
 
 
 def _mask_value(path: str, value: Any) -> str:

@@ -52,7 +52,7 @@ class CountedSuggestions:
     """All rungs for a call, narrow first; `partial` if there was no time to count all calls."""
 
     rungs: list[Suggestion]
-    examined: int
+    examined_count: int
     partial: bool
 
 

@@ -80,7 +80,7 @@ def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str,
 def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
     """Return the matching rules and the nearest one, with its first failed condition."""
     near = trial.nearest
-    missed_condition = near.failed[0] if near and near.failed else None
+    missed_condition = near.failed_conditions[0] if near and near.failed_conditions else None
     near_miss = None
     if near and missed_condition:
         near_miss = {"rule": near.rule, "condition": missed_condition.condition, "value": missed_condition.value}

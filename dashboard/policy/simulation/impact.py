@@ -65,7 +65,7 @@ class Impact:
     def sentence(self) -> str:
         """Summarize the changes, as in "3 of 12 calls change"."""
         tally = self.tally
-        if not tally.examined:
+        if not tally.examined_count:
             return "There are no past calls to compare with."
         if not tally.changed:
             return f"No past call would change ({tally.judged:,} checked)."
@@ -79,7 +79,7 @@ class Impact:
         return sorted(hits + [(rule, count, True) for rule, count in self.tally.would.items()])
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """Return how many groups are not listed."""
         return len(self.tally.groups) - len(self.shapes)
 

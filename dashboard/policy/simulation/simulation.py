@@ -66,7 +66,7 @@ def simulate(
             last_report = now
             on_progress(work.tally)
     if not work.tally.partial:
-        work.tally.total = work.tally.examined  # calls outside the span were not examined
+        work.tally.total = work.tally.examined_count  # calls outside the span were not examined
     work.tally.seconds = time.monotonic() - began
     return work.tally
 
@@ -197,7 +197,7 @@ def simulate_in_processes(
         for part in pool.imap(_simulate_slice, parts):
             merge_results(total, part)
             on_progress(total)
-    total.total, total.seconds = total.examined, time.monotonic() - began
+    total.total, total.seconds = total.examined_count, time.monotonic() - began
     return total
 
 

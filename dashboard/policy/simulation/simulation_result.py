@@ -48,7 +48,7 @@ class SimulationResult:
     other: int = 0  # changes of shapes beyond the first 200
 
     @property
-    def examined(self) -> int:
+    def examined_count(self) -> int:
         """Return the number of examined calls."""
         return self.judged + self.unknown
 
@@ -73,7 +73,7 @@ class SimulationResult:
     @property
     def percent(self) -> int:
         """Return the progress in percent."""
-        return min(100, self.examined * 100 // self.total) if self.total else 100
+        return min(100, self.examined_count * 100 // self.total) if self.total else 100
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain values."""

@@ -46,7 +46,7 @@ def test_the_ladder_counts_calls_of_the_tool_on_a_busy_server(
     monkeypatch.setattr(suggestions, "LOOKED_AT", Span(calls=10, days=30))
     answer = admin.get(f"/calls/{call.public_id}/rule/", {"rung": "exact", "effect": "deny", "scope": "all"})
     exact = next(rung for rung in answer.context["ladder"].rungs if rung.name == "exact")
-    assert (exact.count, exact.in_run) == (2, 1) and answer.context["ladder"].examined == 10
+    assert (exact.count, exact.in_run) == (2, 1) and answer.context["ladder"].examined_count == 10
 
 
 @pytest.mark.parametrize(("tool", "value", "names"), [

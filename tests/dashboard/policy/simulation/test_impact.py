@@ -55,7 +55,7 @@ def test_groups_beyond_those_on_the_page_are_counted() -> None:
     groups = [group(number, tool=f"tool-{number}") for number in range(1, SHAPES + 4)]
     result = build_impact(SimulationResult(groups=groups))
     assert [shape.group.count for shape in result.shapes] == list(range(SHAPES + 3, 3, -1))
-    assert result.hidden == 3 and build_impact(SimulationResult(groups=groups[:2])).hidden == 0
+    assert result.hidden_count == 3 and build_impact(SimulationResult(groups=groups[:2])).hidden_count == 0
 
 
 @pytest.mark.django_db
