@@ -5,20 +5,24 @@ Runs in the hub's own thread.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from django.utils import timezone
 
 from dashboard.live.base_board import BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.live.queries import MAX_CALLS, StreamingInputs, fetch_changed_calls
+from toolcards.database import is_transient
 from toolcards.doorbell import EVERY_RUN
 from toolcards.models import Run, ToolCall
 
+log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 2.0  # seconds between two ticks without a ring: the delay after a lost ring
 RECENT_WRITES = timedelta(seconds=HEARTBEAT_SECONDS + 3)  # seconds before a tick of all runs; older changes were read
 MAX_RUNS = 5_000  # newest runs that a new board of all calls covers; also the limit of cached names
@@ -31,7 +35,7 @@ Boards = Mapping[Hashable, LiveBoard]
 class TickResult:
     """The result of a tick: a frame per board, requested whole boards, and `unfinished` runs, to read again.
 
-    `spent`: seconds of CPU.
+    A board without a frame, or a requested one without a whole, cannot be rendered. `spent`: seconds of CPU.
     """
 
     frames: dict[Hashable, Frame]
@@ -68,8 +72,8 @@ class ChangeReader:
         late = self._cover(boards)
         news = self._news(rung_runs, boards)
         news.calls[:0] = late
-        frames = {key: board.render_changes(news) for key, board in boards.items()}
-        wholes = {key: boards[key].render_all() for key in fresh if key in boards}
+        frames = _render_each({key: partial(board.render_changes, news) for key, board in boards.items()})
+        wholes = _render_each({key: boards[key].render_all for key in fresh if key in boards})
         return TickResult(frames, wholes, frozenset(self._runs_with_more), time.thread_time() - start)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
@@ -140,6 +144,22 @@ class ChangeReader:
         for call in known_calls:
             call.run = self._runs[call.run_id]
         return known_calls
+
+
+def _render_each(renderings: Mapping[Hashable, Callable[[], Frame]]) -> dict[Hashable, Frame]:
+    """Return the frames of all boards that can be rendered; one that cannot holds up no other.
+
+    Raises what is an outage of the database, which all of them have.
+    """
+    frames: dict[Hashable, Frame] = {}
+    for key, render in renderings.items():
+        try:
+            frames[key] = render()
+        except Exception as error:
+            if is_transient(error):
+                raise
+            log.exception("live: the board %s cannot be rendered", key)
+    return frames
 
 
 def _find_board_runs(boards: Boards) -> frozenset[int]:

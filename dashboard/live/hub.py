@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,6 +35,7 @@ FLOOD_LOAD = 0.1  # the same while frames arrive faster than they are written: w
 FLOOD_BACKLOG = 250  # frames that are not written yet
 LOAD_ALLOWANCE = 0.5  # seconds that ticks may be ahead of that share: about 0.15 s of work without a pause
 RECOVERY_SECONDS = 0.5  # seconds of pause after a failed tick
+SERVER_ERROR = 1011  # the WebSocket close code after which a page connects again
 AUDIT_SECONDS = 2.5  # seconds between two checks of access
 
 
@@ -145,6 +146,7 @@ class Hub:
         runs = {run for run in rung_runs if run >= 0}
         result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
         self._rung |= result.unfinished
+        self._note_failures(result, boards.keys(), fresh & boards.keys())
         frame_count = len(new)
         for key, frame in result.frames.items():
             watchers = self.watchers.get(key, set()) if frame else set()
@@ -159,6 +161,16 @@ class Hub:
             watcher.slot.offer(frame)
             watcher.page = NEW_PAGE
         self.spent = result.spent + frame_count * SEND_SECONDS
+
+    def _note_failures(self, result: TickResult, keys: Set[Hashable], fresh: Set[Hashable]) -> None:
+        """Send whole boards instead of changes that failed; close the sockets of boards that fail again."""
+        failures = keys - result.frames.keys()
+        broken_keys = (fresh - result.wholes.keys()) | (fresh & failures)
+        for key in failures - broken_keys:
+            self._new += self.watchers.get(key, ())
+        for key in broken_keys:
+            for watcher in self.watchers.get(key, ()):
+                watcher.dismiss(SERVER_ERROR)
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}

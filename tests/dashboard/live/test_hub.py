@@ -154,6 +154,34 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
         assert failed
 
 
+async def test_a_board_that_cannot_be_rendered_holds_up_no_other(
+    signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await sync_to_async(a_run)("broken", f.InputStarted("c1", "Bash"))
+    await sync_to_async(a_run)("good", f.InputStarted("g1", "Bash"))
+
+    def fail(*arguments: Any) -> Any:
+        raise ZeroDivisionError
+
+    async with watching(signed_in, "/ws/runs/good/") as good_socket:
+        await text_with(good_socket, 'data-state="input-streaming"')
+        broken_socket = socket(signed_in, "/ws/runs/broken/")
+        assert (await broken_socket.connect())[0]
+        await text_with(broken_socket, 'data-state="input-streaming"')
+        board = hub.get_hub().boards["run", run.pk, "", 0]
+        monkeypatch.setattr(board, "render_changed_cards", fail)
+        await say(source, "broken", f.InputReady("c1", "Bash", {}, True))
+        await text_with(broken_socket, 'data-state="input-available"')  # whole, since the change failed
+        monkeypatch.setattr(board, "render_all", fail)
+        await say(source, "broken", f.OutputReady("c1", 0))
+        async with asyncio.timeout(PATIENCE):
+            while (message := await broken_socket.receive_output(timeout=PATIENCE))["type"] != "websocket.close":
+                pass
+        assert message["code"] == hub.SERVER_ERROR
+        await say(source, "good", f.InputReady("g1", "Bash", {}, True))
+        await text_with(good_socket, 'data-state="input-available"')
+
+
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/") as live_socket:
         await live_socket.receive_from(timeout=PATIENCE)
