@@ -80,6 +80,21 @@ def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_r
     assert upstream.hang_up.wait(PATIENCE)
 
 
+def test_a_stream_ends_once_its_key_is_revoked(here: Server, upstream: FakeAgent) -> None:
+    key = here.manage("agentkey", "create", "short-lived").stdout.split()[-1]
+    upstream.reset(build_run_start("revoked"), *call("c"), "hold")
+    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    connection.request("POST", "/api/v1/ag-ui/planner", json.dumps({"threadId": "revoked", "runId": "1"}), headers)
+    answer = connection.getresponse()
+    answer.readline()
+    here.manage("agentkey", "revoke", "short-lived")
+    with pytest.raises((http.client.HTTPException, OSError)):
+        answer.read()
+    connection.close()
+    assert upstream.hang_up.wait(PATIENCE)
+
+
 def test_an_agent_that_breaks_off_leaves_a_truncated_run(here: Server, upstream: FakeAgent) -> None:
     upstream.reset(build_run_start("broken"), *call("c"))
     upstream.breaks_off = True

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from toolcards.gate.agents import ingest
 from toolcards.gate.agents.idempotency import HeldKey, KeyTakenOver
 from toolcards.gate.writer import group_commit, run_cache, transaction
 from toolcards.gate.writer.command import Command
-from toolcards.models import Event, Receipt, ReceiptPart, Run
+from toolcards.models import AgentKey, Event, Receipt, ReceiptPart, Run
 from toolcards.notifications import subscriptions
 from toolcards.transports.agents import ingest_bodies
 from toolcards.transports.background import connections
@@ -76,6 +77,11 @@ class Body:
         """Wait until what was said is read and written."""
         await self.read()
         assert await asyncio.to_thread(gate.drain, PATIENCE)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is answered, or broken off."""
+        return self._task.done() or bool(self._messages)
 
     def hang_up(self) -> asyncio.Future[Any]:
         self._wire.put_nowait({"type": "http.disconnect"})
@@ -446,3 +452,20 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
     await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     entries = [fact["text"] async for fact in _texts("r")]
     assert entries == ["after", "during"] and slow.times == 1
+
+
+@pytest.mark.parametrize("idempotency_key", ["", "k"])
+async def test_an_open_body_ends_once_its_key_is_revoked(secret: str, key: AgentKey, idempotency_key: str) -> None:
+    body = Body(secret, idempotency_key)
+    body.say(lines(FRAME))
+    await body.await_written()
+    await sync_to_async(AgentKey.objects.filter(pk=key.pk).update)(revoked_at=timezone.now())
+    async with asyncio.timeout(PATIENCE):
+        while not body.is_over:
+            await connections.check_connections()  # as the clock does
+            await asyncio.sleep(0.05)
+    body.say(lines(FRAME))
+    status, answer = await body.answer()
+    assert (status, answer["error"]) == (401, {"code": "unauthorized", "message": "This key was revoked."})
+    assert await asyncio.to_thread(gate.drain, PATIENCE)
+    assert [fact["type"] for fact in await sync_to_async(log_of)("r")] == ["run-started", "text-delta"]

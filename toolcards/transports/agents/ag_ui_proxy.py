@@ -16,7 +16,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from django.conf import settings
@@ -113,6 +113,7 @@ class StreamRelay:
         self._loop = asyncio.get_running_loop()
         self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client disconnected.")
         self._ending: asyncio.Task[None] | None = None
+        mirror.end_relay = self._end_revoked
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -131,6 +132,10 @@ class StreamRelay:
         """Close the exchange and the mirror. Django calls it from any thread."""
         self._loop.call_soon_threadsafe(self._finish)
 
+    def _end_revoked(self) -> None:
+        self._end = f.RunEnded(outcome="aborted", reason="The key was revoked.")
+        self._finish()
+
     def _finish(self) -> asyncio.Task[None]:
         if self._ending is None:
             self._exchange.close()
@@ -143,7 +148,8 @@ class RunMirror:
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
         self.over = False
-        self._connection = AgentConnection(caller)
+        self.end_relay: Callable[[], None] = lambda: None  # called when the key is revoked
+        self._connection = AgentConnection(caller, lambda code, message: self.end_relay())
         self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
         self._claimed_approvals: list[str] = []
         self._form_results: list[f.OutputReady] = []

@@ -7,6 +7,7 @@ A large one is checked in slices, and takes a share of several commits.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -90,6 +91,7 @@ class IngestRequest:
     def __init__(self, scope: Any, receive: Any) -> None:
         self.is_unread = True  # the end of the body was not read yet
         self._scope, self._receive = scope, receive
+        self._reading: asyncio.Timeout | None = None
         self._decisions: list[dict[str, Any]] = []
         self._approvals: list[dict[str, str]] = []  # opened by this body, with `answers=poll`
 
@@ -118,7 +120,7 @@ class IngestRequest:
         }  # fmt: skip
 
         async def take(make_intake: Callable[..., Intake] = Intake) -> dict[str, Any]:
-            connection = AgentConnection(caller)
+            connection = AgentConnection(caller, self._stop_reading)
             intake = make_intake(caller, adapter, on_open=connection.sends, **options)
             return await self._take_stream(intake, splitter, connection, first_piece)
 
@@ -161,7 +163,7 @@ class IngestRequest:
         lease: float | None = None  # broken off: the grace time
         body_start = time.time()
         try:
-            await self._read(intake, splitter, first_piece)
+            await self._read_while_allowed(intake, splitter, first_piece)
             self._refuse_unreadable(intake)
             stream = intake.stream or intake.open()
             stream.is_shared = not connection.is_alone
@@ -172,6 +174,20 @@ class IngestRequest:
             connection.close(lease=lease)
         ordinals, start = sorted(stream.touched_calls), intake.earlier_start or body_start
         return self._build_answer(intake, *await _alist_touched_calls(stream.run_pk, ordinals, start))
+
+    async def _read_while_allowed(self, intake: Intake, splitter: Any, first_piece: bytes | None) -> None:
+        """Read the body; raises Problem once the key is revoked. What was read until then is kept."""
+        try:
+            async with asyncio.timeout(None) as self._reading:
+                await self._read(intake, splitter, first_piece)
+        except TimeoutError:
+            raise auth.build_unauthorized("This key was revoked.") from None
+        finally:
+            self._reading = None
+
+    def _stop_reading(self, code: int, message: str) -> None:
+        if self._reading is not None and not self._reading.expired():
+            self._reading.reschedule(asyncio.get_running_loop().time())
 
     async def _read(self, intake: Intake, splitter: Any, first_piece: bytes | None) -> None:
         try:

@@ -74,7 +74,7 @@ async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
     """
     kind, _, secret = authorization.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
-        raise _build_unauthorized("Agent key required: Authorization: Bearer <key>.")
+        raise build_unauthorized("Agent key required: Authorization: Bearer <key>.")
     caller = await _get_caller(hash_secret(secret.strip()))
     if caller is None:
         raise _count_failure()
@@ -89,7 +89,7 @@ async def authenticate_reader(request: Any, *scopes: str) -> Caller:
         return await authenticate_agent(authorization, *scopes)
     person, may = await aget_person(request)
     if person is None:
-        raise _build_unauthorized("Sign in, or send an agent key.")
+        raise build_unauthorized("Sign in, or send an agent key.")
     if not may:
         raise Problem(403, "scope", "Your account has no role that can read.", close=4403)
     return Caller(None, person=person)
@@ -107,7 +107,8 @@ def _check_scopes(caller: Caller, scopes: tuple[str, ...]) -> None:
         raise Problem(403, "scope", f"This key lacks the scope {' or '.join(scopes)}.", close=4403)
 
 
-def _build_unauthorized(message: str) -> Problem:
+def build_unauthorized(message: str) -> Problem:
+    """Return Problem 401 with this message."""
     return Problem(401, "unauthorized", message, close=4401, headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -117,7 +118,7 @@ def _count_failure() -> Problem:
     _failures.append(now)
     if many:
         return Problem(429, "slow_down", "Too many unknown keys.", close=4401, headers={"Retry-After": "10"})
-    return _build_unauthorized("Unknown, revoked or expired agent key.")
+    return build_unauthorized("Unknown, revoked or expired agent key.")
 
 
 async def _get_caller(digest: str) -> Caller | None:
