@@ -264,7 +264,7 @@ def find_repeated_names(path: str, tree: ast.Module) -> Iterator[Offense]:
 
 def _list_stems(words: Iterable[str]) -> set[str]:
     """Return the words without endings, so that `records` is `record`, and without articles."""
-    return {re.sub("(?:ing|ed|es|s|e)$", "", word.lower()) for word in words} - _EMPTY_WORDS
+    return {re.sub("(?:ing|ed|es|s|e)$", "", word) for word in {word.lower() for word in words} - _EMPTY_WORDS}
 
 
 def check(offenses: list[Offense], words: WordList, baseline: dict[str, int]) -> int:
