@@ -59,6 +59,16 @@ def text(number: int) -> list[Any]:
 # ---------------------------------------------------------------- order and counts
 
 
+def test_a_wait_for_a_commit_ends_only_after_its_report(writer: HeldWriter, source: Source) -> None:
+    stream = writer.open(source, kind=Notes)
+    stream.push(text(1))
+    stream.mark_dequeued()
+    group_commit.commit([stream])  # on the writer's thread; the event loop has not run since
+    assert stream._is_behind(1) and not writer.reports
+    writer.wait(stream)
+    assert [report.frames for report in writer.reports] == [1]
+
+
 @draw(40, suppress_health_check=list(HealthCheck))
 @given(pushes=st.lists(st.integers(0, 5), max_size=8), share=st.integers(1, 4))
 def test_frames_are_written_once_and_in_order_however_commits_cut_them(

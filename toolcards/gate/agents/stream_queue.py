@@ -82,6 +82,7 @@ class StreamQueue:
         self._is_on_hold = self._is_queued = False
         self._queue_lock = threading.Lock()
         self._pushed_frames = self._committed_frames = 0
+        self._reported_frames = 0  # whose commit was reported to `on_commit`
         self._progress = asyncio.Event()
         # The current commit:
         self._is_applied = False  # it writes this stream, which is not on hold
@@ -141,7 +142,7 @@ class StreamQueue:
         self._leases.append(lease)
 
     def _is_behind(self, goal: int) -> bool:
-        return self.error is None and (self._committed_frames < goal or bool(self._leases))
+        return self.error is None and (self._reported_frames < goal or bool(self._leases))
 
     def _enqueue(self) -> None:
         """Join the writer's queue unless already in it. A stream on hold joins when the plugins have answered."""
@@ -240,6 +241,7 @@ class StreamQueue:
             future.add_done_callback(resume)
 
     def _notify(self, report: CommitReport) -> None:
+        self._reported_frames = report.frames
         self._progress.set()
         if self.error is None and self._on_commit is not None:
             self._on_commit(report)
