@@ -30,7 +30,7 @@ from dashboard.url_helpers import NumberConverter
 register_converter(NumberConverter, "number")
 
 RUN_PAGES = [
-    path("", now_page.now, name="now"),
+    path("", now_page.show_now, name="now"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<path:name>/", runs.run, name="run"),
     path("export/runs/<number:run>/calls.jsonl", export.export_json_lines, name="export-jsonl"),

@@ -38,7 +38,7 @@ _FAILED = ("error", "truncated")
 
 @require_GET
 @needs()
-def now(request: HttpRequest) -> HttpResponse:
+def show_now(request: HttpRequest) -> HttpResponse:
     """Show the Now page."""
     calls = list_first_waiting_calls()
     more = ToolCall.objects.waiting().count() - len(calls) if len(calls) == FIRST_WAITING_CALLS else 0
