@@ -27,6 +27,14 @@ def asks(cards: Toolcards, number: int) -> bool:
     return cards.ask("r1", f"c{number}", "bash", {"n": number}).allowed
 
 
+def requests_that_wait(gate: Gate) -> list[str]:
+    """Return the stages of the requests whose answer a caller waits for.
+
+    The report about a lost decision is sent in the background and may arrive at any time.
+    """
+    return [stage for stage in gate.stages() if stage != "result"]
+
+
 def once(stage: str, answer: Answer, *, after: int = 0) -> Tamper:
     """Give this answer at this stage one time, after so many honest ones."""
     countdown = [after, 1]
@@ -78,7 +86,7 @@ def test_a_request_is_retried_only_once() -> None:
         cards = client(gate)
         assert cards.decide("r1", "c1", "bash", {}).allowed
         assert not cards.decide("r1", "c2", "bash", {}).allowed
-    assert gate.stages() == ["decide"] * 3
+    assert requests_that_wait(gate) == ["decide"] * 3
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ def test_a_request_is_retried_only_once() -> None:
 def test_a_fresh_connection_is_never_tried_again(answer: Answer) -> None:
     with Gate(tamper=lambda stage, honest: answer) as gate:
         assert not client(gate).decide("r1", "c1", "bash", {}).allowed
-    assert gate.stages() == ["decide"]
+    assert requests_that_wait(gate) == ["decide"]
 
 
 @pytest.mark.parametrize("answer", [Answer([b"H"]), Answer([b"HTTP/1.1 200 OK\r\n"]), Answer([response(b"{}")[:-1]])])
@@ -95,14 +103,14 @@ def test_a_reused_connection_that_began_to_answer_is_not_tried_again(answer: Ans
     with Gate(tamper=once("decide", answer, after=1)) as gate:
         cards = client(gate)
         assert asks(cards, 0) and not asks(cards, 1)
-    assert gate.stages() == ["decide", "claim", "decide"]
+    assert requests_that_wait(gate) == ["decide", "claim", "decide"]
 
 
 def test_a_reused_connection_that_stops_responding_is_not_retried() -> None:
     with Gate(tamper=once("decide", Answer([5.0]), after=1)) as gate:
         cards = Toolcards(gate.url, "key", timeout=1)
         assert asks(cards, 0) and not asks(cards, 1)
-    assert gate.stages()[:3] == ["decide", "claim", "decide"] and gate.stages().count("decide") == 2
+    assert requests_that_wait(gate) == ["decide", "claim", "decide"]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.3])
@@ -122,7 +130,7 @@ def test_an_answer_too_many_is_for_no_later_question(pause: float) -> None:
         threading.Event().wait(2 * pause)  # so that the bait is there
         denied = cards.decide("r1", "c2", "bash", {})
     assert (denied.allowed, denied.code) == (False, "rule_deny")
-    assert gate.connections == 2
+    assert gate.connections >= 2
 
 
 def test_a_late_answer_is_for_no_later_question() -> None:
@@ -132,7 +140,7 @@ def test_a_late_answer_is_for_no_later_question() -> None:
         assert not cards.decide("r1", "c1", "bash", {}).allowed
         cards.timeout = PATIENCE
         assert asks(cards, 2)
-    assert gate.connections == 2
+    assert gate.connections >= 2
 
 
 def test_threads_share_a_client_and_each_gets_its_own_answer() -> None:
