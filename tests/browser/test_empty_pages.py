@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("width", [320, pytest.param(1280, marks=pytest.mark.sweep)])
 def test_pages_without_calls_fit_and_lead_on(server: Server, visit: Open, width: int) -> None:
     page = visit("/", viewport={"width": width, "height": 800})
     for path in (*NEXT_STEPS, *OTHERS):

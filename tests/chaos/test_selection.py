@@ -29,6 +29,7 @@ def test_a_killed_server_loses_and_doubles_nothing(machines: Machines) -> None:
     assert not row.broken, str(row)
 
 
+@pytest.mark.sweep
 @pytest.mark.postgres
 @pytest.mark.redis
 def test_ended_sessions_of_postgresql_lose_and_double_nothing(machines: Machines) -> None:

@@ -1,8 +1,9 @@
-"""Starts `manage.py` from a process that has its libraries loaded, since imports take most of a start.
+"""Starts `manage.py` from a process that has its modules loaded, since imports take most of a start.
 
-Each test process has one such parent. For each start it forks a watcher, which forks the program, sends its process id
-and then its exit status. The program is `manage.py` itself with its own environment and settings, because the parent
-loads no module that reads them. Servers with `bare=True` start as a command, without all this.
+Each test process has two such parents: one with the whole site, see `warm_site`, and one that has loaded no module that
+reads settings, for programs with other ones. For each start a parent forks a watcher, which forks the program and sends
+its process id and then its exit status. The program is `manage.py` itself with its own environment and settings.
+Servers with `bare=True` start as a command, without all this.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support import warm_site
+
 ROOT = Path(__file__).parents[2]
+COLD, WARM = "cold", "warm"  # the ends of the parents' addresses
 PURE = ("toolcards.core", "toolcards.adapters", "toolcards.client.common")  # floors below Django
 LIBRARIES = """
 asyncio concurrent.futures http.client logging.config smtplib sqlite3 ssl urllib.request zoneinfo
@@ -103,7 +107,7 @@ def run(arguments: list[str], env: dict[str, str], timeout: float) -> subprocess
 
 def _ask(arguments: list[str], env: dict[str, str], stdout: int, stderr: int) -> tuple[int, socket.socket]:
     wire = socket.socket(socket.AF_UNIX)
-    wire.connect(_parent())
+    wire.connect(f"{_parents()}.{WARM if warm_site.fits(env) else COLD}")
     request = json.dumps([arguments, env]).encode()
     files = array.array("i", [stdout, stderr])
     wire.sendmsg([struct.pack("I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
@@ -112,30 +116,41 @@ def _ask(arguments: list[str], env: dict[str, str], stdout: int, stderr: int) ->
 
 
 @functools.cache
-def _parent() -> str:
-    """Start the parent of this test process; return the address at which it takes requests."""
-    folder = tempfile.mkdtemp(prefix="forge-")
-    address = f"{folder}/s"
+def _parents() -> str:
+    """Start the parents of this test process; return the beginning of the addresses at which they take requests."""
+    address = f"{tempfile.mkdtemp(prefix='forge-')}/s"
     process = subprocess.Popen([sys.executable, "-m", "tests.support.forge", address], cwd=ROOT, stdin=subprocess.PIPE)
-    atexit.register(process.communicate)  # closes its stdin, at which it ends
-    while not Path(f"{address}.ready").exists():
-        assert process.poll() is None, "the parent of the servers did not start"
+    atexit.register(process.communicate)  # closes their stdin, at which they end
+    while not all(Path(f"{address}.{kind}.ready").exists() for kind in (COLD, WARM)):
+        assert process.poll() is None, "the parents of the servers did not start"
         time.sleep(0.01)
     return address
 
 
-# ---------------------------------------------------------------- in the parent
+# ---------------------------------------------------------------- in the parents
 
 
 def serve(address: str) -> None:
-    """Take requests until the test process ends."""
+    """Be both parents, until the test process ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no one waits for watchers
+    _load_libraries()
+    if os.fork() == 0:
+        _take_requests(f"{address}.{COLD}")
+    else:
+        warm_site.load()
+        _take_requests(f"{address}.{WARM}")
+
+
+def _load_libraries() -> None:
     for name in LIBRARIES.split():
         importlib.import_module(name)
     for package in map(importlib.import_module, PURE):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     assert "dashboard.settings" not in sys.modules, "a module of the parent reads the settings"
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no one waits for watchers
+
+
+def _take_requests(address: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)
@@ -187,6 +202,8 @@ def _manage(arguments: list[str], env: dict[str, str], stdout: int, stderr: int)
     sys.argv = [str(ROOT / "manage.py"), *arguments]
     code = 0
     try:
+        if warm_site.is_loaded():
+            warm_site.take_settings()
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import socket as sockets
+import sqlite3
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from tests.support.shared import make_once
 ROOT = Path(__file__).parents[2]
 KEY = "tck_key_of_the_test_server_0123456789abcdef"
 PASSWORD = "a password for the test server"
+FIRST_START = {"admin_password", "agent_key", "default_effect", "secret_key", "secret_key_file"}  # decided once
 MAX_UNKNOWN_PEERS = 40  # of one address, on the server of tests/dashboard/serving
 PATIENCE = 60.0  # seconds that tests wait for what must happen, so that busy machines cause no failures
 
@@ -32,7 +34,7 @@ PATIENCE = 60.0  # seconds that tests wait for what must happen, so that busy ma
 class Server:
     """`manage.py serve` on a free port, in a data directory of its own. The environment by keyword: `grace=0.5`.
 
-    It begins with tables that were made once for all; `bare=True` starts the product as it is, in an empty folder.
+    It begins with data that were made once for all; `bare=True` starts the product as it is, in an empty folder.
     """
 
     def __init__(self, data: Path, *, bare: bool = False, **settings: object) -> None:
@@ -61,10 +63,8 @@ class Server:
     def start(self) -> None:
         """Start, again if it was stopped: on the same port and the same data."""
         self.data.chmod(0o700)
-        database = self.data / "toolcards.sqlite3"
-        if not self.bare and "database_url" not in self._settings and not database.exists():
-            shutil.copyfile(migrated(), database)
-            database.chmod(0o600)
+        if not self.bare and "database_url" not in self._settings and not (self.data / "toolcards.sqlite3").exists():
+            self._copy_data()
         self._port_holder = self._port_holder or held_port()
         port = str(self._port_holder.getsockname()[1])
         arguments = ["serve", "--port", port, *self._flags()]
@@ -75,6 +75,13 @@ class Server:
             else:
                 self.process = forge.start(arguments, self._env(), log)
         self.base = self._wait_for_address()
+
+    def _copy_data(self) -> None:
+        """Begin with the data of a server that ran before, or with tables only if its first start would differ."""
+        files = [migrated()] if self._settings.keys() & FIRST_START else list(begun().iterdir())
+        for file in files:
+            shutil.copyfile(file, self.data / file.name)
+            (self.data / file.name).chmod(0o600)
 
     def stop(self) -> None:
         """Send SIGTERM and wait."""
@@ -162,6 +169,20 @@ def with_curl() -> dict[str, str]:
 def migrated() -> Path:
     """Return a database with all tables and no people, made once for all servers: it takes three seconds."""
     return make_once("migrated", lambda folder: migrate(folder, "")) / "toolcards.sqlite3"
+
+
+def begun() -> Path:
+    """Return the data of a server that ran once, for all servers: roles, an admin, a key and a policy."""
+
+    def make(folder: Path) -> None:
+        shutil.copyfile(migrated(), folder / "toolcards.sqlite3")
+        with Server(folder):
+            pass
+        sqlite3.connect(folder / "toolcards.sqlite3").execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+        for name in ("address", "server.lock", "server.log"):
+            (folder / name).unlink()
+
+    return make_once("begun", make)
 
 
 def migrate(folder: Path, database_url: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.support.server import PATIENCE, ROOT
 from tests.support.services import postgres
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.sweep]
 MODULES = [
     "tests/transports/agents/test_ingest_bodies.py",
     "tests/gate/writer/test_faults.py",
