@@ -1,4 +1,4 @@
-"""POSTs of single frames on keep-alive connections, next to an application that only parses them."""
+"""POSTs of single frames on keep-alive connections, next to applications that only parse, or parse and store them."""
 
 import contextlib
 import json
@@ -143,6 +143,10 @@ def _make_decide(port: int, label: str) -> MakeRequest:
     return make
 
 
+def _make_stored(port: int, label: str) -> MakeRequest:
+    return lambda turn: build_request(port, f"/?run={label}", _build_hook(label, turn))
+
+
 def _make_bare(port: int, make: Callable[[int, str], MakeRequest]) -> MakeRequest:
     """Return the same requests for the bare application."""
     make_request = make(port, "bare")
@@ -157,29 +161,51 @@ def _make_bare(port: int, make: Callable[[int, str], MakeRequest]) -> MakeReques
 KINDS = {"ingest": (make_ingest, 0.4), "Claude Code hooks": (_make_hook, 0.4), "decide": (_make_decide, 0.3)}
 
 
-def measure(report: Report, ours: servers.Server, base: servers.Server, *, quick: bool) -> None:
-    """Compare Toolcards with the bare application for each kind of POST.
+Rate = tuple[float, float, float]  # answers per second, per CPU second, and the median milliseconds
+Labels = list[str]  # one for each sender
 
-    Rounds of both alternate, with 8 and 64 senders.
-    """
+
+def _alternate(
+    senders: dict[str, Callable[[Labels], tuple[servers.Server, list[MakeRequest]]]],
+    count: int,
+    label: str,
+    *,
+    quick: bool,
+) -> dict[str, Rate]:
+    """Measure each server in turns with so many senders; return the medians by name."""
     rounds, seconds = (1, 0.8) if quick else (3, 2.0)
-    for kind, (make, target) in KINDS.items():
-        for count in (8,) if quick else (8, 64):
-            results: dict[str, list[tuple[float, float, float]]] = {"bare": [], "toolcards": []}
-            for turn in range(rounds):
-                label = f"post-{kind[:2]}-{count}-{turn}"
-                bare = [_make_bare(base.port, make) for _ in range(count)]
-                results["bare"].append(measure_rate(base, bare, seconds))
-                own = [make(ours.port, f"{label}-{number}") for number in range(count)]
-                results["toolcards"].append(measure_rate(ours, own, seconds))
-            bare_rate, bare_work, bare_time = (median(values) for values in zip(*results["bare"], strict=True))
-            rate, work, time_ms = (median(values) for values in zip(*results["toolcards"], strict=True))
-            report.note(
-                f"{kind}, {count} senders: posts/s, CPU in us a post, p50 in ms",
-                {
-                    "toolcards": [round(rate), round(1e6 / work), round(time_ms, 2)],
-                    "bare": [round(bare_rate), round(1e6 / bare_work), round(bare_time, 2)],
-                },
-            )
-            report.row(f"{kind} by HTTP per CPU second, {count} senders, of bare", work / bare_work, at_least=target)
-            report.row(f"{kind} by HTTP per second, {count} senders, of bare", rate / bare_rate, at_least=target)
+    results: dict[str, list[Rate]] = {name: [] for name in senders}
+    for turn in range(rounds):
+        for name, make_all in senders.items():
+            results[name].append(measure_rate(*make_all([f"{label}-{turn}-{n}" for n in range(count)]), seconds))
+    return {name: tuple(map(median, zip(*rates, strict=True))) for name, rates in results.items()}
+
+
+def measure(report: Report, ours: servers.Server, base: servers.Server, *, quick: bool) -> None:
+    """Compare Toolcards with the bare application for each kind of POST, with 8 and 64 senders.
+
+    `ingest` also with an application that only stores, to see what any program would take for the same promise.
+    """
+    with servers.storing() as storing:
+        for kind, (make, target) in KINDS.items():
+            senders = {
+                "toolcards": lambda labels, make=make: (ours, [make(ours.port, label) for label in labels]),
+                "bare": lambda labels, make=make: (base, [_make_bare(base.port, make) for _ in labels]),
+            }
+            if kind == "ingest":
+                senders["storing"] = lambda labels: (storing, [_make_stored(storing.port, each) for each in labels])
+            for count in (8,) if quick else (8, 64):
+                rates = _alternate(senders, count, f"post-{kind[:2]}-{count}", quick=quick)
+                _report(report, kind, count, rates, target)
+
+
+def _report(report: Report, kind: str, count: int, rates: dict[str, Rate], target: float) -> None:
+    numbers = {name: [round(rate), round(1e6 / work), round(ms, 2)] for name, (rate, work, ms) in rates.items()}
+    report.note(f"{kind}, {count} senders: posts/s, CPU in us a post, p50 in ms", numbers)
+    (rate, work, _), (bare_rate, bare_work, _) = rates["toolcards"], rates["bare"]
+    report.row(f"{kind} by HTTP per CPU second, {count} senders, of bare", work / bare_work, at_least=target)
+    report.row(f"{kind} by HTTP per second, {count} senders, of bare", rate / bare_rate, at_least=target)
+    if "storing" in rates:
+        stored_work = rates["storing"][1]
+        report.row(f"{kind} per CPU second, {count} senders, of only storing", work / stored_work)
+        report.row(f"only storing per CPU second, {count} senders, of bare", stored_work / bare_work)

@@ -95,6 +95,19 @@ def baseline():
 
 
 @contextlib.contextmanager
+def storing():
+    """Run the server of storing.py with an empty database."""
+    port, folder = find_free_port(), tempfile.mkdtemp(prefix="toolcards-bench-")
+    server = Server("storing", [sys.executable, "-m", "bench.storing", str(port), f"{folder}/posts.sqlite3"], port, {})
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def toolcards(**environment: str):
     """Run a Toolcards server with an empty database."""
     port = find_free_port()
