@@ -54,6 +54,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
 from dashboard.accounts import roles
+from tests.support.accounts import write_person
 from tests.support.effort import THOROUGH
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server, migrated
@@ -295,7 +296,7 @@ def a_person(db: None) -> Callable[..., Any]:
     """Give `a_person(role)`: a person with the role, who signs in with the password `password`."""
 
     def make(role: str = "approver", name: str = "") -> Any:
-        return roles.create_person(name or f"a-{role}", role=role, password="a password for tests")
+        return write_person(name or f"a-{role}", role)
 
     return make
 

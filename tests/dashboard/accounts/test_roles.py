@@ -1,4 +1,4 @@
-"""Roles: one admin always stays."""
+"""Roles: one admin always stays, and people of tests are as those that are created."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from dashboard.accounts import roles
+from tests.support.accounts import PASSWORD, read_details, write_person
 from tests.support.server import PATIENCE
 
 pytestmark = pytest.mark.django_db
@@ -36,3 +37,13 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
     for thread in threads:
         thread.join(PATIENCE)
     assert len(refusal) == 1 and list(roles.list_admins()) == refusal
+
+
+@pytest.mark.parametrize("role", ["", *roles.ROLES])
+def test_a_person_of_a_test_is_as_one_who_was_created(role: str) -> None:
+    people = [roles.create_person("created", role=role, password=PASSWORD), write_person("written", role)]
+    flags = ("is_active", "is_staff", "is_superuser", "first_name", "last_name", "email", "last_login")
+    states = [[getattr(person, flag) for flag in flags] + list(person.groups.all()) for person in people]
+    assert states[0] == states[1] and all(person.check_password(PASSWORD) for person in people)
+    details = [{**detail, "person": ""} for detail in read_details("person.created")]
+    assert details == details[:1] * 2
