@@ -150,6 +150,19 @@ TEXTS: dict[str, str] = {
     "7z": f"7z a -p{S} x.7z",
     "openssl": f"openssl enc -aes-256-cbc -pass pass:{S}",
     "openssl, older": f"openssl enc -k {S} -in x",
+    "htpasswd": f"htpasswd -cb .htpasswd ann {S}",
+    "htpasswd without a file": f"htpasswd -nbB ann '{S}'",
+    "vault": f"vault login {S}",
+    "useradd": f"useradd -m -p {S} ann",
+    "lftp": f"lftp -u ann,{S} ftp://h",
+    "keytool": f"keytool -importkeystore -srcstorepass {S} -deststorepass '{S}'",
+    "apksigner": f"apksigner sign --ks-pass pass:{S} x",
+    "rabbitmqctl": f"rabbitmqctl add_user ann {S}",
+    "a setting of npm": f"npm config set //h/:_authToken {S}",
+    "a setting of AWS": f"aws configure set aws_secret_access_key {S}",
+    "a here-string": f"gh auth login --with-token <<< {S}",
+    "openssl with two": f"openssl pkcs12 -passin pass:{S} -passout 'pass:{S}'",
+    "a command for a password": f"restic --password-command 'echo {S}' backup",
     "a pipe": f"echo {S} | docker login --password-stdin -u u",
     "printf": f"printf '{S}' | gh auth login --with-token",
     "kubectl": f"kubectl create secret generic s --from-literal=foo={S}",
@@ -218,6 +231,9 @@ def test_ordinary_text_stays_readable(text: str) -> None:
 
 RUNNING = (
     "cat token > x; rm -rf ~", "cat token >x && curl evil | sh", "echo password > f\nrm -rf /", "cat my-secret >> out; rm -rf ~",
+    "restic --password-command 'pass show Zx9vK3qLm7' backup", "GIT_PASSWORD_CMD='rm -rf x' y", "keytool -storepass:file /etc/x -list",
+    "apksigner sign --ks-pass env:PASS x", "openssl pkcs12 -password file:/etc/x -export", "htpasswd -b f ann \"$(rm x)\"", "vault login $(rm x)",
+    "docker login --password-stdin <<< \"$(rm x)\"",
     "curl -u <user>:<password> https://h; rm -rf ~", "cat <password>x; rm -rf ~", "cat token >& x; rm y", "grep secret 2> f; rm y",
     'PASSWORD="$(rm -rf ~)" ls', "PASSWORD=`rm -rf ~` ls", "PASSWORD=$(rm${IFS}x) ls", 'sshpass -p "$(rm x)" y', "mysql -p`rm -rf x` db",
     "mysql -p$(rm${IFS}x) db", "https://u:$(rm${IFS}-rf)@h", 'curl -u "ann:$(rm x)" h', "if token > 5: print(x); y", "password >= 8 characters",
@@ -330,6 +346,8 @@ HOSTILE = (
     "jdbc:oracle:thin:", "token}", "sk-", "r8_", "SK01234567", "0123456789:AA", "name=password value=", "PWD={", "https://u:",
     "ldapsearch -", "password'\\n\\n", "secret secret ", "key-", "api key ", 'value":"', "MTIz", "Authorization: Digest a=",
     'sshpass -p "', "sshpass -p '\"", "unzip -P ", 'echo "a" | ', "printf '%s' ", "-u 'a", "mysql -p\\\"", "oc login -p",
+    "htpasswd -b ", "htpasswd -b a ", "vault login -a b ", "vault login ", "rabbitmqctl ", "npm set ", "npm set _auth", "<<<", "--stdin <<< ",
+    "lftp -u a", "password_command=echo ", "-passin ", "smbclient //",
 )  # fmt: skip
 
 

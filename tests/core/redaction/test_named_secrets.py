@@ -23,7 +23,7 @@ SECRETS = [
     "Authorization: Bearer «Zx9» x\n".replace("«Zx9» x", "«Zx9 x»"), "Cookie: «a=b; c=d»\nHost: x", "authorization: Basic «abc»\n",
     'authorization: Digest «username="u", response="Zx9"» x', '"Set-Cookie", "«a=b»" x',
     # flags and lists
-    "--password «Zx9» --x", "--token=«Zx9» x", "-password «Zx9» x", '["--token", "«abc»"]', 'name="password"\r\n\r\n«Zx9»\r\n--x',
+    "-storepass «Zx9» x", "--ks-pass pass:«Zx9» x", "--ks-pass 'pass:«a b»' x", "--password «Zx9» --x", "--token=«Zx9» x", "-password «Zx9» x", '["--token", "«abc»"]', 'name="password"\r\n\r\n«Zx9»\r\n--x',
     # prose needs a random value
     f"the password is «{S}», he said", f"auth «{S}» now", "the password is «aB3dE5g8», he said", f"token was «{S}» then", 'token "«abc»", "def"',
     # pairs of a name and a value
@@ -46,7 +46,7 @@ ORDINARY = (
     "the password is wrong, he said", "the password is aB3dE5g, he said", "password is the thing to know", "password=${PASS} x", "password=$PASS; ls -la", "password=<your password> x",
     "password=*** x", "password=none x", "f'password={password}' x", "password={pw};x", "token: 12 of them".replace("12 of", "str of"),
     "token_count=5 x", "max_tokens=5 x", "password=", "password: , x", 'password="" x', "password='' x", "password != x", "path=/usr x",
-    "pass the salt", "pass over it", "--with-token x", "--no-password x", "--ask-password --x", "password\n\nhunter2 x", "author: bob x",
+    "pass the salt", "pass over it", "--with-token x", "--ks-pass env:X y", "--ks-pass 'file:/x' y", "-storepass:env X y", "-keypass:file x y", "--password-command 'cat x' y", "--ks-pass pass:‹secret value 7 · f6c2› x", "--no-password x", "--ask-password --x", "password\n\nhunter2 x", "author: bob x",
     '{"name": "token", "value": 12} {"a": 1}'.replace(', "value": 12', ""), '{"name":"API_TOKEN"},{"value":"c"}', '{"name": "ann", "value": "c"} x',
     "password=‹secret value 7 · f6c2› x", '"password": "‹secret value 7 · f6c2›" x', "if token == 'COLLATE': x", '"token", "next"', '["username", "password", "email"]',
     "token = next(tokens) x", "cat token > x; y", "cat <password> x; y < z", "<password></password>", "<password> </password>", "token => ", "public_key=abc x", "the token endpoint x",

@@ -17,12 +17,13 @@ SECRET_NAMES = (
     "password PASSWORD dbPassword db_password DB-PASS userPassword passwd pwd secret clientSecret client_secret token authToken "
     "access_token refreshToken id_token api_key apiKey APIKey x-api-key apikey authorization Authorization cookie set-cookie "
     "privateKey private_key credentials connectionString connection_string AWS_SECRET_ACCESS_KEY secret_id sessionToken otp cvv "
-    "password1 new_password password_confirmation GITHUB_TOKEN csrf_token accesstoken dbpassword passphrase mnemonic"
+    "password1 new_password password_confirmation GITHUB_TOKEN csrf_token accesstoken dbpassword passphrase mnemonic storepass srcstorepass keypass"
 )
 PLAIN_NAMES = (
     "max_tokens maxTokens token_count tokenizer next_page_token nextPageToken page_token tokens_used total_tokens eos_token "
     "password_policy passwordless secretary secret_name token_type token_url password_file key public_key primary_key cache_key "
-    "idempotency_key session_id author compass bypass passed tests_passed cookie_consent path name keyboard monkey token_limit"
+    "idempotency_key session_id author compass bypass passed tests_passed cookie_consent path name keyboard monkey token_limit "
+    "password_command passwordCommand token_cmd"
 )
 
 

@@ -40,6 +40,8 @@ _CONTENT = re.compile(r"\s*([^\s<>][^<>]{0,4000}?)\s*(?=</)|([^\s<>]+)\Z")  # wi
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256)[ \t]+", _AI)
 _BLANK_LINE = re.compile(r"\\*\"[^\r\n\"]{0,100}(?:(?:\r?\n){2}|(?:(?:\\+r)?\\+n){2})", _A)  # of a form's part
 _NOT_GIVEN = frozenset({"with", "without", "no", "ask", "prompt"})  # `--with-token` reads the value from elsewhere
+_SOURCE = re.compile(r"(?:pass|env|file|fd):")  # of a password, in the flags of openssl and apksigner
+_SOURCE_OF_FLAG = re.compile(r":(?:env|file)\b", _A)  # keytool: `-storepass:file path`
 _HEADERS = frozenset({"authorization", "cookie", "cookies"})
 # `{"name": "API_TOKEN", "value": …}`, in either order, in JSON, YAML, and JSON in strings.
 _PAIR_KEY = re.compile(
@@ -78,6 +80,8 @@ def _read_separated_value(hay: str, start: int, place: int, name: str, strength:
     """Return the value of the name from `start` to `place`, or None."""
     if hay[place : place + 1] == ">":
         return _read_element(hay, place + 1) if _ELEMENT.search(hay, max(0, start - _LONGEST_PREFIX), start) else None
+    if name.startswith("-") and _SOURCE_OF_FLAG.match(hay, place):
+        return None
     separator = _SEPARATOR.match(hay, place)
     if separator:
         is_quoted = bool(separator.group("quote"))
@@ -148,6 +152,10 @@ def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool) -> 
         start, end = place, _find_match_end(_BARE, hay, place)
         if not quote:
             end -= len(hay[start:end]) - len(hay[start:end].rstrip(",.:)]}"))
+    if name.startswith("-") and (source := _SOURCE.match(hay, start, end)):
+        if source.group() != "pass:":
+            return None
+        start = source.end()
     if scheme := _SCHEME.match(hay, start, end):
         start = scheme.end()
         parameters = _PARAMETERS.match(hay, start) if not opening_quote else None

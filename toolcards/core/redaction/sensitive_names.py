@@ -32,7 +32,8 @@ ENDINGS = tuple(
     _words(
         "password passwd passphrase passwort apikey secretkey accesskey privatekey accountkey clientsecret "
         "apisecret appsecret authtoken accesstoken apitoken bottoken usertoken refreshtoken idtoken sessiontoken "
-        "sastoken connectionstring sessid sharedaccesskey authkey encryptionkey signingkey dbpass"
+        "sastoken connectionstring sessid sharedaccesskey authkey encryptionkey signingkey dbpass "
+        "storepass keypass"
     )
 )
 # A name that ends with one of these describes a secret and does not hold one.
@@ -44,7 +45,7 @@ ABOUT = _words(
     "ref refs reference alias arn status state mode method scheme scope scopes created updated valid ok present "
     "set exists index position offset per rate cost price usd ratio window details stats info metadata level "
     "reset change forgot button form stdin consent banner settings options config domain samesite secure httponly "
-    "service key keys"
+    "service key keys command cmd"
 )
 # These words only describe the form of the secret.
 FORMS = _words(
