@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 from django.test import Client
+from django.utils import timezone
 
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.models import AgentKey, Approval, ToolCall
+from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = "/api/v1/calls/decide"
@@ -72,6 +74,24 @@ async def test_a_note_and_a_title_of_the_tool_are_both_shown(
     await in_thread(client.force_login)(an_approver)
     page = await in_thread(lambda: client.get("/approvals/").content.decode())()
     assert "Title:</span> Shell<" in page and f"Agent says:</span> {'x' * 500}<" in page
+
+
+@pytest.mark.parametrize("way", ["decide", "poll"])
+async def test_a_held_request_ends_once_its_key_is_revoked(call: Any, asks: None, key: AgentKey, way: str) -> None:
+    body = QUESTION | ({"wait_ms": 60_000} if way == "decide" else {})
+    held_request = asyncio.ensure_future(call("POST", DECIDE, body))
+    if way == "poll":
+        _, decision, _ = await held_request
+        held_request = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=60"))
+    async with asyncio.timeout(PATIENCE):
+        while not connections.connections:
+            await asyncio.sleep(0.01)
+        await in_thread(lambda: AgentKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now()))()
+        while not held_request.done():
+            await connections.check_connections()  # as the clock does
+            await asyncio.sleep(0.01)
+    status, answer, _ = held_request.result()
+    assert (status, answer["error"]["message"]) == (401, "This key was revoked.") and not connections.connections
 
 
 async def test_a_long_poll_returns_when_a_person_has_answered(

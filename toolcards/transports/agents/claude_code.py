@@ -38,7 +38,7 @@ from toolcards.transports.api.api_errors import Problem, convert_bad_frame, conv
 from toolcards.transports.api.asgi_messages import build_error_response, build_response
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import AgentConnection, PostedBody
+from toolcards.transports.background.connections import PostedBody, wait_while_allowed
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
@@ -241,7 +241,7 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
             return None
         decision = await gate.aclaim_delivery(approval, hook.caller.key)
         return decision or await gate.aget_decision(hook.caller.agent, approval)
-    except gate.NotAllowed:
+    except (Problem, gate.NotAllowed):
         await _withdraw(hook, approval)
         raise
     except asyncio.CancelledError:
@@ -251,24 +251,13 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
 
 
 async def _wait_while_allowed(hook: HookInput, approval: str, seconds: float) -> ApprovalStatus:
-    """Wait for the answer; raises NotAllowed once the key is revoked."""
-    revocation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def end(code: int, why: str) -> None:
-        if not revocation.done():
-            revocation.set_result(why)
-
-    connection = AgentConnection(hook.caller, end)
+    """Wait for the answer; raises Problem once the key is revoked."""
     answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds))
-    events: set[asyncio.Future[Any]] = {answer, revocation}
     try:
-        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise gate.NotAllowed(revocation.result(), code="revoked")
+        await wait_while_allowed(hook.caller, [answer])
         return answer.result()
     finally:
         answer.cancel()
-        connection.close()
 
 
 async def _withdraw(hook: HookInput, approval: str) -> None:

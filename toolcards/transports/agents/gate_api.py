@@ -18,6 +18,7 @@ from toolcards.transports.agents.frame_intake import check_run_name
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
+from toolcards.transports.background.connections import wait_while_allowed
 
 MAX_WAIT = 60.0  # seconds
 READABLE_DEPTH = 200  # of the body of a result, so that one beyond the limits can be written down as that
@@ -181,13 +182,13 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
 async def _await_decision(caller: Caller, approval: str, seconds: float) -> dict[str, Any]:
     """Return the decision object once it is answered, or the current one after `seconds`.
 
-    Raises Approval.DoesNotExist.
+    Raises Approval.DoesNotExist, and Problem once the key is revoked.
     """
     with gate.expect_decision(caller.agent, approval) as expected_decision:
         answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds, source=caller.agent.pk))
         try:
             either: set[asyncio.Future[Any]] = {answer, expected_decision}
-            await shutdown.wait_unless_stopping(asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
+            await shutdown.wait_unless_stopping(wait_while_allowed(caller, either))
         finally:
             answer.cancel()
         if expected_decision.done():

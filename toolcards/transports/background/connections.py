@@ -5,14 +5,16 @@ While a connection is open its run has a lease, renewed here; the last one out l
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.conf import settings
 
 from toolcards import gate
-from toolcards.transports.api.auth import Caller, afind_live_keys
+from toolcards.transports.api.auth import Caller, afind_live_keys, build_unauthorized
 
 KEY_CHECK_SECONDS = 2.0  # seconds
 
@@ -61,6 +63,24 @@ class AgentConnection:
         if _senders[run] <= 0:
             del _senders[run]
             self.stream.renew_lease(settings.TOOLCARDS.grace if lease is None else lease)
+
+
+async def wait_while_allowed(caller: Caller, events: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait for the first of the events; raises Problem once the key is revoked."""
+    events = set(events)
+    revocation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def end(code: int, message: str) -> None:
+        if not revocation.done():
+            revocation.set_result(message)
+
+    connection = AgentConnection(caller, end)
+    try:
+        await asyncio.wait({*events, revocation}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        connection.close()
+    if revocation.done() and not any(event.done() for event in events):
+        raise build_unauthorized(revocation.result())
 
 
 class PostedBody:
