@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Gate, plain
-from tests.support.hook_inputs import hook, lets_run, send_hook
+from tests.support.hook_inputs import hook, lets_run, options, send_hook
 from tests.support.server import PATIENCE
 from tests.support.silent_server import Hole
 from toolcards import hook_relay
+from toolcards.hook_relay import relay
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +62,19 @@ def test_the_model_does_not_read_a_key_that_cannot_be_sent(gate: Gate, tmp_path:
     data = json.dumps(hook("PreToolUse"))
     completed = run(data, "claude-code", "--url", gate.url, "--key-file", str(tmp_path / "key"))
     assert "tck_secret" not in completed.stdout + completed.stderr and not lets_run(json.loads(completed.stdout))
+
+
+def test_a_call_that_cannot_be_stored_is_denied_and_says_why(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "full").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "full"))
+    value = {"sessionId": "c", "toolName": "bash", "toolArgs": {"command": "ls"}}
+    words = options(gate, "copilot")
+    words.event = "preToolUse"
+    output = relay(words, json.dumps(value).encode(), value)
+    reason = "Toolcards could not store that this call may run (Not a directory), so nothing was run."
+    assert output == {"permissionDecision": "deny", "permissionDecisionReason": reason}
 
 
 # ---------------------------------------------------------------- the command

@@ -30,6 +30,7 @@ GIVE_UP = 1.0  # seconds for a hook that only reports
 LONGEST = 8 << 20  # bytes of one hook input
 BLOCK = 2  # the exit code that blocks in every program, with the reason on standard error
 NO_ANSWER = "Toolcards gave no valid answer ({}), so nothing was run."
+NOT_STORED = "Toolcards could not store that this call may run ({}), so nothing was run."
 
 
 def main(argv: Sequence[str]) -> int:
@@ -77,7 +78,10 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
         if deny is None:
             return program.warn(f"Toolcards did not receive {event} ({error}), so it may be missing there.")
         output = deny(NO_ANSWER.format(error))
-    return program.format(output, hook)
+    try:
+        return program.format(output, hook)
+    except OSError as error:  # a full disk
+        return program.format(DENIALS[event](NOT_STORED.format(error.strerror or error)), hook)
 
 
 def _send(options: argparse.Namespace, data: bytes, seconds: float) -> JsonObject:
