@@ -46,8 +46,8 @@ def test_the_version_is_the_distributions_or_that_of_the_package_it_comes_with(
 
 
 @loop_over(("words", "program"), [
-    (("connect", "--help"), "toolcards-client connect"), (("acp", "--help"), "toolcards acp"),
-    (("mcp", "--help"), "toolcards mcp"),
+    (("connect", "--help"), "toolcards-client connect"), (("acp", "--help"), "toolcards-client acp"),
+    (("mcp", "--help"), "toolcards-client mcp"), (("hook", "--help"), "toolcards-client hook"),
 ])  # fmt: skip
 def test_each_command_has_its_own_help(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], program: str

@@ -10,6 +10,8 @@ from importlib import metadata
 import toolcards
 from toolcards.connect import command
 
+PROGRAM = "toolcards-client"
+
 
 def main() -> None:
     """Run the command named on the command line."""
@@ -17,15 +19,15 @@ def main() -> None:
     if name == "acp":
         from toolcards.acp import main as run_acp
 
-        raise SystemExit(run_acp(arguments))
+        raise SystemExit(run_acp(arguments, PROGRAM))
     if name == "mcp":
         from toolcards.mcp import main as run_mcp
 
-        raise SystemExit(run_mcp(arguments))
+        raise SystemExit(run_mcp(arguments, PROGRAM))
     if name == "hook":
         from toolcards.hook_relay import main as run_hook
 
-        raise SystemExit(run_hook(arguments))
+        raise SystemExit(run_hook(arguments, PROGRAM))
     if name == "connect":
         raise SystemExit(run_connect(arguments))
     if name in {"--version", "version"}:
@@ -41,7 +43,7 @@ def run_connect(arguments: Sequence[str]) -> int:
 
     Return the exit code.
     """
-    parser = argparse.ArgumentParser(prog="toolcards-client connect", description=command.ABOUT)
+    parser = argparse.ArgumentParser(prog=f"{PROGRAM} connect", description=command.ABOUT)
     command.add_arguments(parser, command.DEFAULT_ADDRESS)
     try:
         command.run_connect(parser.parse_args(arguments), command.NoKeyStore(), print)

@@ -15,9 +15,9 @@ ABOUT = "Run as a proxy between an editor and an agent (Agent Client Protocol)."
 NOTE = "The address and key may also come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY."
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], program: str = "toolcards") -> int:
     """Run the proxy until the agent ends; return the agent's exit code."""
-    parser = argparse.ArgumentParser(prog="toolcards acp", description=ABOUT, epilog=NOTE)
+    parser = argparse.ArgumentParser(prog=f"{program} acp", description=ABOUT, epilog=NOTE)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--gate", action="store_true", help="the gate answers permission requests (the default)")
     how.add_argument("--mirror", action="store_true", help="the editor asks too; the first answer counts")

@@ -33,9 +33,9 @@ NO_ANSWER = "Toolcards gave no valid answer ({}), so nothing was run."
 NOT_STORED = "Toolcards could not store that this call may run ({}), so nothing was run."
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], program: str = "toolcards") -> int:
     """Relay one hook input; return the exit code."""
-    parser = argparse.ArgumentParser(prog="toolcards hook", description="Pass one hook input to the gate.")
+    parser = argparse.ArgumentParser(prog=f"{program} hook", description="Pass one hook input to the gate.")
     parser.add_argument("program", choices=sorted(PROGRAMS))
     parser.add_argument("event", nargs="?", default="", help="the event, for programs whose inputs do not name it")
     parser.add_argument("--url", default=os.environ.get("TOOLCARDS_URL", "http://127.0.0.1:8000"))

@@ -31,11 +31,11 @@ MAX_PORT = 65_535
 SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], program: str = "toolcards") -> int:
     """Run the gateway until one side ends; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="toolcards mcp", description=ABOUT, epilog=NOTE,
-        usage="toolcards mcp [options] -- server command\n       toolcards mcp [options] --upstream URL",
+        prog=f"{program} mcp", description=ABOUT, epilog=NOTE,
+        usage="%(prog)s [options] -- server command\n       %(prog)s [options] --upstream URL",
     )  # fmt: skip
     parser.add_argument("--url", default="", help="the address of the Toolcards server")
     parser.add_argument("--key", default="", help="an agent key; the environment variable is safer")
