@@ -7,6 +7,7 @@ calls and the draft, never arguments.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -29,6 +30,7 @@ from toolcards.files import replace_file
 from toolcards.ids import new_id
 from toolcards.models import PolicyVersion
 
+log = logging.getLogger(__name__)
 MAX_JOBS = 8  # jobs; older files are removed
 SILENT = 60.0  # seconds without an update after which the process counts as ended
 MOST = 100_000
@@ -89,8 +91,8 @@ def start_job(job: Job) -> None:
         paths = [str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")]
         env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     command = [sys.executable, "-m", "toolcards", "simulate", job.id]
-    no = subprocess.DEVNULL
-    _children.append(subprocess.Popen(command, env=env, stdin=no, stdout=no, stderr=no, start_new_session=True))  # noqa: S603
+    no = subprocess.DEVNULL  # but its errors go to the server's log
+    _children.append(subprocess.Popen(command, env=env, stdin=no, stdout=no, start_new_session=True))  # noqa: S603
 
 
 def run_job(pk: str, *, cores: int = 1) -> Job:
@@ -113,6 +115,7 @@ def run_job(pk: str, *, cores: int = 1) -> Job:
         job_seen = find_job(pk)
         job = replace(job, state="cancelled", tally=job_seen.tally if job_seen else job.tally)
     except Exception as error:
+        log.exception("simulation %s failed", job.id)
         job = replace(job, state="failed", error=type(error).__name__)
     job = replace(job, updated_at=time.time())
     _save_job(job)

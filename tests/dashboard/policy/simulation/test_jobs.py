@@ -12,6 +12,7 @@ import pytest
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.simulation import SimulationCancelled
 from dashboard.policy.simulation.simulation_result import SimulationResult
+from tests.support.server import PATIENCE
 from tests.support.simulations import ANY, PUSH
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.presets import PRESETS
@@ -69,6 +70,19 @@ def test_the_next_job_stops_the_one_before(job: jobs.Job) -> None:
 def test_a_job_whose_process_is_gone_reports_its_failure(job: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "SILENT", -1.0)
     assert jobs.find_job(job.id).state == "failed"  # type: ignore[union-attr]
+
+
+def test_the_error_of_a_job_is_in_the_log(job: jobs.Job, caplog: pytest.LogCaptureFixture) -> None:
+    (jobs.get_folder() / f"{job.id}.draft").write_text("{")
+    assert (jobs.run_job(job.id).state, caplog.messages) == ("failed", [f"simulation {job.id} failed"])
+    assert caplog.records[0].exc_info is not None
+
+
+def test_the_errors_of_its_process_are_in_the_log_of_the_server(job: jobs.Job, capfd: pytest.CaptureFixture[str]) -> None:
+    (jobs.get_folder() / f"{job.id}.draft").write_text("{")
+    jobs.start_job(job)
+    jobs._children[-1].wait(PATIENCE)
+    assert f"simulation {job.id} failed" in (errors := capfd.readouterr().err) and "JSONDecodeError" in errors
 
 
 def test_a_job_of_an_earlier_version_is_read(job: jobs.Job) -> None:
