@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +16,7 @@ from django.db import transaction as database
 from django.test.utils import CaptureQueriesContext
 
 from tests.support.gate_commands import RecordFacts
+from tests.support.server import PATIENCE, ROOT, until
 from toolcards import doorbell, hooks
 from toolcards.audit.rows import AuditRow
 from toolcards.client.common.canonical_json import digest
@@ -54,6 +58,58 @@ def test_a_run_is_created_once_with_its_first_columns(source: Source) -> None:
         assert tx.load_run(row.pk) is memory
     with open_transaction() as tx, pytest.raises(Run.DoesNotExist):
         tx.load_run(row.pk + 1)
+
+
+def add_runs(source: int, names: str, between: Callable[[], Any] = lambda: None) -> None:
+    with open_transaction() as tx:
+        tx.lock_runs([(source, name) for name in names])
+        for name in names:
+            tx.get_or_create_run(source, name, protocol="native")
+            between()
+        tx.flush()
+
+
+ADD_RUNS = """
+import django, sys
+django.setup()
+from tests.gate.writer.test_transaction import add_runs
+add_runs(int(sys.argv[1]), sys.argv[2])
+"""
+
+
+class OtherProcess:
+    """A process that adds runs to the same PostgreSQL database."""
+
+    def __init__(self, source: int, names: str) -> None:
+        self._command = [sys.executable, "-c", ADD_RUNS, str(source), names]
+        address = connection.settings_dict
+        url = f"postgres://{address['USER']}@{address['HOST']}:{address['PORT']}/{address['NAME']}"
+        self._env = os.environ | {"TOOLCARDS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "dashboard.settings"}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start_once(self) -> None:
+        """Start it, and return once it waits for a lock, or has ended."""
+        if self.process is None:
+            self.process = process = subprocess.Popen(self._command, cwd=ROOT, env=self._env)
+            until(lambda: self._is_waiting() or process.poll() is not None)
+
+    @staticmethod
+    def _is_waiting() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+            return cursor.fetchone() is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_that_add_the_same_runs_in_opposite_orders_do_not_wait_in_a_circle(source: Source) -> None:
+    if connection.vendor == "postgresql":
+        other = OtherProcess(source.pk, "ba")
+        add_runs(source.pk, "ab", other.start_once)
+        assert other.process is not None and other.process.wait(PATIENCE) == 0
+    else:  # there is one writer
+        add_runs(source.pk, "ab")
+        add_runs(source.pk, "ba")
+    assert sorted(Run.objects.values_list("name", flat=True)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("change", [{"seq": 9}, {"skipped": 3}])

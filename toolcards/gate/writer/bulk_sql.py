@@ -6,6 +6,7 @@ Each row is a named tuple whose fields are the columns of its statement, in orde
 # ruff: noqa: S608 - the statements consist of the column names in this module
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -212,6 +213,17 @@ def find_runs(keys: Iterable[tuple[int, str]]) -> set[int]:
             [part for pair in pairs for part in pair],
         )
         return {pk for (pk,) in cursor.fetchall()}
+
+
+def lock_new_runs(keys: Iterable[tuple[int, str]]) -> None:
+    """Let other commits that add these runs wait for this one.
+
+    `keys`: (source pk, name). All take these locks in one order, and before those of rows. Only PostgreSQL has them.
+    """
+    digests = (hashlib.sha256(f"run {source_id} {name}".encode()).digest() for source_id, name in keys)
+    with connection.cursor() as cursor:
+        for number in sorted(int.from_bytes(digest[:8], signed=True) for digest in digests):
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
 
 
 def add_uses(uses: Mapping[tuple[str, Any], int]) -> None:

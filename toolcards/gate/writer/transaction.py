@@ -109,7 +109,11 @@ class Transaction:
         if connection.features.has_select_for_update:  # else there is one writer, which locks everything
             new_keys = [key for key, pk in cached_pks.items() if pk is None]
             pks |= approval_rows.find_runs(approvals)
-            pks |= bulk_sql.find_runs(new_keys) if len(new_keys) + len(pks) > 1 else set()
+            found_pks = bulk_sql.find_runs(new_keys) if len(new_keys) + len(pks) > 1 else set()
+            if len(new_keys) - len(found_pks) > 1:  # two that add the same runs would wait in a circle
+                bulk_sql.lock_new_runs(new_keys)
+                found_pks = bulk_sql.find_runs(new_keys)
+            pks |= found_pks
         self.lock_rows(pks)
 
     def lock_rows(self, pks: Iterable[int]) -> None:

@@ -78,7 +78,9 @@ def test_the_error_of_a_job_is_in_the_log(job: jobs.Job, caplog: pytest.LogCaptu
     assert caplog.records[0].exc_info is not None
 
 
-def test_the_errors_of_its_process_are_in_the_log_of_the_server(job: jobs.Job, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_errors_of_its_process_are_in_the_log_of_the_server(
+    job: jobs.Job, capfd: pytest.CaptureFixture[str]
+) -> None:
     (jobs.get_folder() / f"{job.id}.draft").write_text("{")
     jobs.start_job(job)
     jobs._children[-1].wait(PATIENCE)
