@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from django.urls.converters import IntConverter
 
-from toolcards.models import Run, get_run_path
+from toolcards.models import Run, encode_run_name, get_run_path
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -39,7 +39,7 @@ def build_run_url(name: str, source: str, **query: str | int) -> str:
 
 def build_run_socket_url(run_shown: Run, **query: str | int) -> str:
     """Return the address of the run's live socket, with this query."""
-    return f"/ws/runs/{quote(run_shown.name, safe='')}/?{urlencode({'source': run_shown.source.name} | query)}"
+    return f"/ws/runs/{encode_run_name(run_shown.name)}/?{urlencode({'source': run_shown.source.name} | query)}"
 
 
 def build_call_url(public_id: str) -> str:

@@ -22,7 +22,7 @@ from dashboard.live.base_board import LiveBoard
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.frames import Frame
 from dashboard.live.run_board import RunBoard
-from toolcards.models import AmbiguousRun, Run
+from toolcards.models import AmbiguousRun, Run, decode_run_name
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.origins import is_own_origin
@@ -139,7 +139,7 @@ class RunSocket(LiveSocket):
     async def boards(self) -> Boards | int:
         """Return the run's board, in the view that the page shows."""
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
-        name = self.scope["url_route"]["kwargs"]["run"]
+        name = decode_run_name(self.scope["url_route"]["kwargs"]["run"])
         source = query.get("source", [""])[0]
         try:
             run = await sync_to_async(Run.objects.only_one, thread_sensitive=False)(name, source)

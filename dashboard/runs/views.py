@@ -16,7 +16,7 @@ from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.cards.trace import step_log
 from dashboard.runs import narration, run_cards, saved_filters, tables
 from dashboard.runs.filters import STATUSES, RunFilters
-from toolcards.models import AmbiguousRun, Run, Source
+from toolcards.models import AmbiguousRun, Run, Source, decode_run_name
 
 
 @require_GET
@@ -41,7 +41,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 @needs()
 def run(request: HttpRequest, name: str) -> HttpResponse:
     """Show one run: a page of calls, its timeline or its steps."""
-    source = request.GET.get("source", "")
+    name, source = decode_run_name(name), request.GET.get("source", "")
     try:
         run_row = Run.objects.only_one(name, source)
     except AmbiguousRun as ambiguous:

@@ -53,6 +53,22 @@ def test_a_live_page_keeps_to_its_run_though_another_source_takes_the_name(serve
     assert "IMPOSTOR" not in page.locator("main").inner_text()
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_run_of_dots_has_a_live_page_and_an_address_in_the_api(server: Any, visit: Open, name: str) -> None:
+    ask(server, KEY, name, "REAL")
+    page = visit("/runs/")
+    with page.expect_navigation():
+        page.locator("main").get_by_role("link", name=name, exact=True).click()
+    page.wait_for_selector("body[data-live=up]")
+    server.request("POST", "/api/v1/calls/decide", {"run": name, "call_id": "later", "tool": "deploy", "args": {}})
+    page.wait_for_selector('#board article[data-call-id="later"]')
+    path = f"{server.base}/api/v1/runs/{name}%C2%AD"
+    read = "async path => [await (await fetch(path)).json(), await (await fetch(`${path}/calls`)).json()]"
+    run, calls = page.evaluate(read, path)
+    assert run["run"] == name and len(calls["calls"]) == 2
+    assert server.request("POST", f"/api/v1/runs/{name}%C2%AD/end", {})[1]["status"] == "finished"
+
+
 def test_an_answer_on_a_page_of_both_is_for_the_card_that_it_stands_on(server: Any, visit: Open, run: str) -> None:
     real, impostor = ask(server, KEY, run, "REAL"), ask(server, server.twin, run, "IMPOSTOR")
     page = visit("/approvals/")

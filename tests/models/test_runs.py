@@ -15,7 +15,14 @@ from tests.support.tables import loop_over
 from toolcards.core.calls.facts import AnomalyRecorded, InputReady, RunStarted, dump
 from toolcards.encryption import DecryptionError, UnreadableText
 from toolcards.models import AgentKey, Event, Run
-from toolcards.models.runs import BEING_DELETED, CANNOT_BE_OPENED, AmbiguousRun, LogIsFinal, get_run_path
+from toolcards.models.runs import (
+    BEING_DELETED,
+    CANNOT_BE_OPENED,
+    AmbiguousRun,
+    LogIsFinal,
+    decode_run_name,
+    get_run_path,
+)
 from toolcards.models.write_guard import allow_log_writes
 
 
@@ -57,11 +64,14 @@ SIGNS = "ab/\\?#%&=+;:@. \"'<>\u00e9\u2028\U0001f600"
 
 @draw(100)
 @example(name="../a/b?c#d", source="", query={})
+@example(name="..", source="a", query={})
+@example(name=".", source="", query={})
 @given(st.text(SIGNS, min_size=1), st.text(SIGNS), st.sampled_from([{}, {"page": 2}]))
 def test_a_path_names_exactly_its_run_and_source(name: str, source: str, query: dict[str, int]) -> None:
     parts = urlsplit(get_run_path(name, source, **query))
     head, *rest = parts.path.removeprefix("/runs/").split("/")
-    assert unquote(head) == name and rest == [""] and not parts.fragment
+    assert decode_run_name(unquote(head)) == name and rest == [""] and not parts.fragment
+    assert unquote(head) not in {".", ".."}
     expected = {name: [str(value)] for name, value in ({"source": source} | query).items() if value != ""}
     assert parse_qs(parts.query, keep_blank_values=True) == expected
 

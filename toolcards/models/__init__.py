@@ -11,7 +11,17 @@ from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.push import PushBrowser, PushKey
-from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
+from toolcards.models.runs import (
+    AmbiguousRun,
+    Event,
+    EventQuerySet,
+    LogIsFinal,
+    Run,
+    RunQuerySet,
+    decode_run_name,
+    encode_run_name,
+    get_run_path,
+)
 from toolcards.models.saved_filters import SavedFilter
 from toolcards.models.search_index import SearchBlock, SearchSegment
 from toolcards.models.server_processes import GroupCommit, Pulse
@@ -72,6 +82,8 @@ __all__ = [
     "Vote",
     "Webhook",
     "_shown_cards",
+    "decode_run_name",
+    "encode_run_name",
     "get_key_changes",
     "get_run_path",
     "hash_secret",

@@ -121,6 +121,20 @@ class Run(LogModel):
         return skipped_frames.load(self.skipped, self.skipped_kinds)
 
 
+_DOTS = frozenset({".", ".."})  # as a part of a path, also percent-encoded, programs resolve them
+_DOTS_MARK = "\u00ad"  # follows them in a path; no name has it, because it is not printable
+
+
+def encode_run_name(name: str) -> str:
+    """Return the name as one part of a path."""
+    return quote(name + _DOTS_MARK if name in _DOTS else name, safe="")
+
+
+def decode_run_name(part: str) -> str:
+    """Return the name that this percent-decoded part of a path means."""
+    return part[:-1] if part[:-1] in _DOTS and part.endswith(_DOTS_MARK) else part
+
+
 def get_run_path(name: str, source: str, **query: str | int) -> str:
     """Return the path of a run's page, with its name and source.
 
@@ -128,7 +142,7 @@ def get_run_path(name: str, source: str, **query: str | int) -> str:
     has no effect.
     """
     query_string = urlencode(({"source": source} if source else {}) | query)
-    return f"/runs/{quote(name, safe='')}/" + (f"?{query_string}" if query_string else "")
+    return f"/runs/{encode_run_name(name)}/" + (f"?{query_string}" if query_string else "")
 
 
 class LogIsFinal(Exception):

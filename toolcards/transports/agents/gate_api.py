@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcards import feed, gate
 from toolcards.adapters import strict
-from toolcards.models import Approval
+from toolcards.models import Approval, decode_run_name
 from toolcards.transports import shutdown
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
 from toolcards.transports.agents.frame_intake import check_run_name
@@ -226,14 +226,14 @@ async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
 @endpoint("POST", "ingest", "decide")
 async def beat(request: Any, caller: Caller, run: str) -> Any:
     """Record a heartbeat of the agent."""
-    return await gate.arecord_heartbeat(caller.agent, run)
+    return await gate.arecord_heartbeat(caller.agent, decode_run_name(run))
 
 
 @endpoint("POST", "ingest", "decide")
 async def end(request: Any, caller: Caller, run: str) -> Any:
     """End the run."""
     body = _parse_body(request, EndBody) if request.body.strip() else EndBody()
-    return await gate.aend_run(caller.agent, run, body.outcome, body.reason)
+    return await gate.aend_run(caller.agent, decode_run_name(run), body.outcome, body.reason)
 
 
 def _identify_client(request: Any, caller: Caller, claim_id: str) -> str:

@@ -20,7 +20,7 @@ from toolcards.core.calls.facts import InputDelta
 from toolcards.database import retry_reads
 from toolcards.encryption import get_redactor
 from toolcards.long_reads import readers
-from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
+from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall, decode_run_name
 from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
@@ -78,6 +78,7 @@ def find_run(caller: Caller, name: str, source: str = "") -> Run:
 
     Without a source, a key means its own source's run. Only people and keys with `read:all` reach other sources.
     """
+    name = decode_run_name(name)
     own = caller.reads_only or (caller.source if not source else None)
     if own is not None and source in ("", own.name):
         run: Run | None = Run.objects.select_related("source").filter(source=own, name=name).first()
