@@ -10,7 +10,7 @@ raises `RequestRefused` (refusals.py).
   (`areserve_key`, `arenew_key`, `astore_answer`, `arelease_key`).
 - Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `expect_decision`, `afind_decision`,
   `aclaim_permit`, `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
-- Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`.
+- Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`, `arenew_holds`.
 - People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
@@ -39,6 +39,7 @@ from toolcards.gate.agent_requests import (
     arecord_result,
     arelease_delivery,
     arelease_key,
+    arenew_holds,
     arenew_key,
     areserve_key,
     astore_answer,
@@ -204,6 +205,7 @@ __all__ = [
     "arecord_result",
     "arelease_delivery",
     "arelease_key",
+    "arenew_holds",
     "arenew_key",
     "areserve_key",
     "astore_answer",

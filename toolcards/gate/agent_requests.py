@@ -6,11 +6,12 @@ Each function runs one command of the writer. Functions with the prefix `a` are 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from toolcards.gate.agents import idempotency, results, run_commands
 from toolcards.gate.agents.idempotency import HeldKey, StoredAnswer
-from toolcards.gate.approvals import delivery, expiry, permits
+from toolcards.gate.approvals import delivery, expiry, holds, permits
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
 from toolcards.gate.decisions.plugins import PluginInquiry
@@ -110,6 +111,11 @@ async def arelease_delivery(approval: str) -> None:
 async def aexpire_approval(approval: str) -> None:
     """Expire the approval if it is overdue."""
     await group_commit.submit(expiry.ExpireApproval(approval))
+
+
+async def arenew_holds(approvals: Iterable[str]) -> None:
+    """Renew the holds of approvals that requests of this process wait for."""
+    await group_commit.submit(holds.RenewHolds(approvals))
 
 
 async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | StoredAnswer | None:

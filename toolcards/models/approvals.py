@@ -38,8 +38,8 @@ class Approval(LogModel):
 
     `asked`: a person must decide (an allow over HTTP has a row only for its permit). `channel` is the way back to the
     agent: `http` or `poll` (it polls), `socket` (a gating connection), `watch` (a watching connection), `hook` (the
-    request that waits), `none` (it takes no answers). Times are epoch seconds of wall time; `permit_expires_at` is
-    working time (toolcards/clocks.py).
+    request that waits), `none` (it takes no answers). Times are epoch seconds of wall time; `permit_expires_at` and
+    `held_until` are working time (toolcards/clocks.py).
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -67,6 +67,7 @@ class Approval(LogModel):
     expires_at = models.FloatField(default=0)
     clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was requested
     decided_at = models.FloatField(default=0)
+    held_until = models.FloatField(default=0)  # working time; of a hook, see gate/approvals/holds.py
     delivered_at = models.FloatField(null=True, blank=True)
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 from channels.testing import HttpCommunicator
+from django.db.models import F
 from django.utils import timezone
 
 from tests.support.server import PATIENCE
 from toolcards import gate
+from toolcards.gate.approvals import holds
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Approval, Run, ToolCall
+from toolcards.models.write_guard import allow_log_writes
+from toolcards.transports.background import connections
 from toolcards.transports.background.connections import check_connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -383,4 +387,28 @@ async def test_a_hook_whose_key_is_revoked_is_denied_before_anyone_answers(
             await check_connections()  # as the clock does
             await asyncio.sleep(0.05)
     assert "deny" in str(hook_task.result()) and "revoked" in str(hook_task.result())
+    assert not await ToolCall.objects.filter(waiting=True).aexists()
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+async def test_a_question_is_kept_open_while_its_hook_waits_and_ends_without_its_process(
+    tell: Any, under: Any, an_approver: Any, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def let_hold_pass() -> None:
+        with allow_log_writes():
+            Approval.objects.update(held_until=F("held_until") - holds.HOLD_LEASE)
+
+    await under({"default": "ask"})
+    hook_task = asyncio.ensure_future(tell(event, **CALL))
+    await waiting()
+    async with asyncio.timeout(PATIENCE):
+        while not connections._held_approvals:
+            await asyncio.sleep(0.01)
+    await in_thread(let_hold_pass)()
+    monkeypatch.setattr(connections, "_holds_renewed", -connections.HOLD_SECONDS)
+    await connections.renew_holds()  # as the clock does
+    assert await in_thread(gate.sweep)() == 0 and not hook_task.done()
+    await in_thread(let_hold_pass)()
+    assert await in_thread(gate.sweep)() == 1  # as another process does, once this one is gone
+    assert "allow" not in str(await hook_task) and not connections._held_approvals
     assert not await ToolCall.objects.filter(waiting=True).aexists()

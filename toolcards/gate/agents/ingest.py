@@ -19,6 +19,7 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
 from toolcards.gate.agents.stream_queue import StreamQueue
+from toolcards.gate.approvals.holds import build_channel_columns
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import count_eligible_voters
 from toolcards.gate.decisions.evaluation import evaluate_call
@@ -211,7 +212,7 @@ class Stream(StreamQueue):
             fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
         )
         is_votable, approval_id = is_answerable and not fact.automatic, new_id("apr")
-        tx.approval_columns[approval_id] = {"channel": self.channel if is_votable else "none"}
+        tx.approval_columns[approval_id] = build_channel_columns(self.channel if is_votable else "none", tx.working)
         return f.revise(fact, id=approval_id, votable=is_votable, args_sha256=_digest_requested(card, fact))
 
     def _decide(self, tx: Transaction, memory: RunMemory, cards: list[Card], fact: Any, moment: float) -> None:

@@ -18,6 +18,7 @@ from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agents.liveness import LoseRun
+from toolcards.gate.approvals import holds
 from toolcards.gate.approvals.escalation import EscalateApproval, find_due_escalations
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.refusals import Undecryptable
@@ -39,6 +40,7 @@ def sweep() -> int:
     commands: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
     commands += [EscalateApproval(pk) for pk in find_due_escalations()]
     commands += [ExpirePermit(pk) for pk in _find_expired_permits()]
+    commands += [holds.EndHold(pk) for pk in holds.find_lost_holds()]
     commands += [LoseRun(pk) for pk in _find_lost_runs()]
     commands += emergency.build_stops()
     for command in commands:

@@ -18,6 +18,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, policy_store
+from toolcards.gate.approvals.holds import build_channel_columns
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import VoterCount, list_asking_rules, list_identities
@@ -254,7 +255,7 @@ def open_approval(
         args_sha256=args_sha256, terms=build_card_terms(terms), at=now,
     )  # fmt: skip
     tx.approval_columns[fact.id] = {
-        "channel": channel, "use_ttl": use_ttl, "version": decision.version,
+        **build_channel_columns(channel, tx.working), "use_ttl": use_ttl, "version": decision.version,
         "rules": json.dumps(list_asking_rules(decision)), "terms": _dump_terms(terms) if terms else "{}",
     } | extras  # fmt: skip
     tx.record(memory, fact, card)

@@ -38,7 +38,7 @@ from toolcards.transports.api.api_errors import Problem, convert_bad_frame, conv
 from toolcards.transports.api.asgi_messages import build_error_response, build_response
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import PostedBody, wait_while_allowed
+from toolcards.transports.background.connections import PostedBody, hold_approval, wait_while_allowed
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
@@ -254,7 +254,8 @@ async def _wait_while_allowed(hook: HookInput, approval: str, seconds: float) ->
     """Wait for the answer; raises Problem once the key is revoked."""
     answer = asyncio.ensure_future(feed.wait_for_answer(approval, seconds))
     try:
-        await wait_while_allowed(hook.caller, [answer])
+        with hold_approval(approval):
+            await wait_while_allowed(hook.caller, [answer])
         return answer.result()
     finally:
         answer.cancel()

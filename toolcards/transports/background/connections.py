@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -66,7 +67,7 @@ class AgentConnection:
 
 
 async def wait_while_allowed(caller: Caller, events: Iterable[asyncio.Future[Any]]) -> None:
-    """Wait for the first of the events; raises Problem once the key is revoked."""
+    """Wait for the first event; raises Problem once the key is revoked."""
     events = set(events)
     revocation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -120,6 +121,32 @@ connections: set[AgentConnection] = set()
 _senders: Counter[tuple[int, str]] = Counter()  # open connections by run
 _posts: Counter[tuple[int, str]] = Counter()  # bodies whose commit is awaited, by run
 _keys_checked = 0.0
+
+
+_held_approvals: Counter[str] = Counter()  # by the requests of this process that wait for the answer
+HOLD_SECONDS = 20.0  # seconds between two renewals of their holds
+_holds_renewed = 0.0
+
+
+@contextmanager
+def hold_approval(approval: str) -> Iterator[None]:
+    """Keep the approval open while this request waits for the answer."""
+    _held_approvals[approval] += 1
+    try:
+        yield
+    finally:
+        _held_approvals[approval] -= 1
+        if not _held_approvals[approval]:
+            del _held_approvals[approval]
+
+
+async def renew_holds() -> None:
+    """Renew the holds of approvals that requests wait for, if due."""
+    global _holds_renewed
+    now = time.monotonic()
+    if _held_approvals and now - _holds_renewed >= HOLD_SECONDS:
+        await gate.arenew_holds(_held_approvals)
+        _holds_renewed = now
 
 
 async def check_connections() -> None:

@@ -68,6 +68,7 @@ async def _run() -> None:
             await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
             try:
                 await connections.check_connections()
+                await connections.renew_holds()
                 await _sweep()
             except Exception as error:  # the database may be temporarily unavailable; the rounds continue
                 if not report_outage(error):
