@@ -95,3 +95,26 @@ def test_a_frame_at_the_limit_passes() -> None:
 
 def test_bytes_that_are_no_utf_8_lose_nothing_else() -> None:
     assert split(EventSplitter(), [b"data: a\xff\n\ndata: b\n\n"]) == ["a\ufffd", "b"]
+
+
+X = "x" * 200
+
+
+@loop_over(("long", "skipped_count"), [
+    (f"data: {X}\n\n", 1), (f"data: {X[:60]}\ndata: {X[:60]}\n\n", 1), (f"data: b\ndata: {X}\ndata: c\n\n", 1),
+    (f"data: {X}\n\ndata:{X}\n\n", 2), (f": {X}\n", 0), (f"event: {X}\n", 0), (f"database: {X}\n", 0),
+    ("data: " + "\u2603" * 200 + "\r\n\r\n", 1),
+])  # fmt: skip
+def test_an_event_that_is_too_long_is_left_out_and_the_next_one_is_read(long: str, skipped_count: int) -> None:
+    data = f"data: a\n\n{long}data: z\n\n".encode()
+    for pieces in ([data], [bytes([byte]) for byte in data], cut(data, [40, 90, 120, 150])):
+        splitter = EventSplitter(100, skips=True)
+        assert split(splitter, pieces) == ["a", "z"] and splitter.skipped_count == skipped_count
+    if skipped_count:
+        with pytest.raises(BadFrame):
+            split(EventSplitter(100), [data])
+
+
+def test_an_event_that_is_too_long_at_the_end_is_counted() -> None:
+    splitter = EventSplitter(100, skips=True)
+    assert split(splitter, [b"data: a\n\ndata: " + b"x" * 1_000]) == ["a"] and splitter.skipped_count == 1

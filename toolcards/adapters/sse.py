@@ -13,14 +13,24 @@ import re
 from toolcards.adapters.base import BadFrame
 
 LIMIT = 1 << 20  # characters of one frame; the transport passes its own setting
+FIELD = 16  # characters on top for the field's name and its blank
 _LINE = re.compile(r"\r\n|\r|\n")
 
 
-class LineReader:
-    """Splits bytes into lines at CRLF, CR or LF; a CRLF split over two pieces ends one line."""
+class CutLine(str):
+    """The beginning of a line that was too long."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
+    __slots__ = ()
+
+
+class LineReader:
+    """Splits bytes into lines at CRLF, CR or LF; a CRLF split over two pieces ends one line.
+
+    `cuts`: return the beginning of a line that is too long, instead of raising.
+    """
+
+    def __init__(self, limit: int = LIMIT, *, cuts: bool = False) -> None:
+        self._limit, self._cuts = limit, cuts
         self._text = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         self._pieces: list[str] = []
         self._size = 0
@@ -36,28 +46,38 @@ class LineReader:
         lines_out: list[str] = []
         self._keep(first)
         for line in lines:
-            lines_out.append("".join(self._pieces))
-            self._pieces, self._size = [], 0
+            lines_out.append(self._take_line())
             self._keep(line)
         if final and self._pieces:
-            lines_out.append("".join(self._pieces))
-            self._pieces, self._size = [], 0
+            lines_out.append(self._take_line())
         return lines_out
+
+    def _take_line(self) -> str:
+        text = "".join(self._pieces)
+        is_cut = self._size > self._limit + FIELD
+        self._pieces, self._size = [], 0
+        return CutLine(text[:FIELD]) if is_cut else text
 
     def _keep(self, piece: str) -> None:
         self._size += len(piece)
-        if self._size > self._limit + 16:  # the field's name and its blank
-            raise BadFrame(f"a line of more than {self._limit} characters", "too_large")
-        if piece:
+        if self._size > self._limit + FIELD:
+            if not self._cuts:
+                raise BadFrame(f"a line of more than {self._limit} characters", "too_large")
+            self._pieces = ["".join([*self._pieces, piece[:FIELD]])[:FIELD]]
+        elif piece:
             self._pieces.append(piece)
 
 
 class EventSplitter:
-    """Splits server-sent events into their `data`."""
+    """Splits server-sent events into their `data`.
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._lines = LineReader(limit)
+    `skips`: leave out events that are too long, instead of raising; `skipped_count` counts them.
+    """
+
+    def __init__(self, limit: int = LIMIT, *, skips: bool = False) -> None:
+        self.skipped_count = 0
+        self._limit, self._skips, self._is_too_long = limit, skips, False
+        self._lines = LineReader(limit, cuts=skips)
         self._data: list[str] = []
         self._size = 0
 
@@ -74,6 +94,9 @@ class EventSplitter:
         for line in lines:
             if line:
                 self._read(line)
+            elif self._is_too_long:
+                self.skipped_count += 1
+                self._data, self._size, self._is_too_long = [], 0, False
             elif self._data:
                 frames.append("\n".join(self._data))
                 self._data, self._size = [], 0
@@ -81,11 +104,16 @@ class EventSplitter:
 
     def _read(self, line: str) -> None:
         name, _, value = line.partition(":")
-        if name != "data":
+        if name != "data" or self._is_too_long:
+            return
+        if isinstance(line, CutLine):
+            self._is_too_long = True
             return
         self._data.append(value.removeprefix(" "))
         self._size += len(self._data[-1])
-        if self._size > self._limit:
+        if self._size > self._limit and self._skips:
+            self._data, self._is_too_long = [], True
+        elif self._size > self._limit:
             raise BadFrame(f"a frame of more than {self._limit} characters", "too_large")
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -116,16 +116,40 @@ def test_what_the_agent_refuses_comes_back_as_it_is(here: Server, upstream: Fake
     upstream.reset({"nope": True})
     upstream.status = 422
     assert post(here, "refused")[0] == 422
+    run = until(lambda: (value := here.get("/api/v1/runs/refused"))["ended_at"] and value)
+    assert (run["status"], run["reason"]) == ("error", "The agent answered with status 422.")
+
+
+def test_an_event_that_is_too_long_goes_by_and_the_others_are_recorded(here: Server, upstream: FakeAgent) -> None:
+    text = {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "x" * 2_000_000}
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "done"}
+    upstream.reset(build_run_start("long"), *call("c"), text, result, finished("long"))
+    assert post(here, "long") == (200, b"".join(map(sse, upstream.events)).decode())
+    run = here.get("/api/v1/runs/long")
+    assert (run["status"], run["skipped"]["kinds"]) == ("finished", {"too long": 1})
+    assert gating.calls(here, "long")["c"]["state"] == "output-available"
+
+
+def test_names_of_types_and_encodings_are_read_in_any_case(here: Server, upstream: FakeAgent) -> None:
+    headers = {"Content_Type": "Text/Event-Stream; charset=UTF-8", "Content_Encoding": "Identity"}
+    upstream.reset(build_run_start("case"), *call("c"), finished("case"), **headers)
+    assert post(here, "case")[0] == 200
+    assert "c" in gating.calls(here, "case") and here.get("/api/v1/runs/case")["status"] == "finished"
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "fault"),
     [
-        {"Content_Type": "application/vnd.ag-ui.event+proto"},
-        {"Content_Type": "text/event-stream", "Content_Encoding": "gzip"},
+        (
+            {"Content_Type": "application/vnd.ag-ui.event+proto"},
+            "is no event stream (application/vnd",
+        ),
+        ({"Content_Type": "text/event-stream", "Content_Encoding": "gzip"}, "is encoded (gzip)"),
     ],
 )
-def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: FakeAgent, headers: dict[str, str]) -> None:
+def test_what_cannot_be_read_here_goes_by_untouched(
+    here: Server, upstream: FakeAgent, headers: dict[str, str], fault: str
+) -> None:
     """Protobuf, the other standard binding: four bytes of length, a message; and what was compressed unasked."""
     pieces = [
         len(message).to_bytes(4, "big") + message for message in (b"\x08\x01\xff\xfe data: {}\n\n", bytes(range(256)))
@@ -133,7 +157,7 @@ def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: Fake
     upstream.reset(*pieces, **headers)
     connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
     try:
-        text = json.dumps({"threadId": "binary", "runId": "b-1", "messages": []})
+        text = json.dumps({"threadId": fault, "runId": "b-1", "messages": []})
         connection.request(
             "POST",
             "/api/v1/ag-ui/planner",
@@ -146,6 +170,7 @@ def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: Fake
         assert by_name == {name.replace("_", "-"): value for name, value in headers.items()}
     finally:
         connection.close()
+    until(lambda: fault in str(here.get(f"/api/v1/runs/{quote(fault, safe='')}")["reason"]))
 
 
 def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream: FakeAgent) -> None:

@@ -27,6 +27,8 @@ from toolcards.adapters import ADAPTERS, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import EventSplitter
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import TERMINAL
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Run
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 MAX_WAIT = 60.0  # seconds
 MAX_SLOWDOWN = 2.0  # seconds that recording may slow a stream down; then it stops
 HEARTBEAT = 2.0
+TOO_LONG = "too long"  # the kind of events that are not recorded
 # The client's credentials are for Toolcards. The agent's credentials have a separate header.
 DROPPED_HEADERS = frozenset({
     "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
@@ -65,14 +68,13 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
     try:
         agent_input = await mirror.add_answers(agent_input)
         exchange = await upstreams.post(url, json.dumps(agent_input).encode(), _build_headers(request))
-        kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
-        if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
-            mirror.over = True  # for example protobuf: relayed, not recorded
+        if end := exchange.find_unreadable_end():
+            await mirror.leave_out(end)  # for example protobuf: relayed, not recorded
             await mirror.release_answers()
         else:
             mirror.record_form_results()
-        headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
-        headers |= {"Content-Encoding": coding} if coding != "identity" else {}
+        headers = HEADERS | {"Content-Type": exchange.kind or "application/octet-stream", "X-Accel-Buffering": "no"}
+        headers |= {"Content-Encoding": exchange.coding} if exchange.coding.lower() != "identity" else {}
         return StreamingHttpResponse(StreamRelay(exchange, mirror), status=exchange.status, headers=headers)
     except upstreams.UpstreamUnreachable as error:
         await mirror.release_answers()
@@ -148,9 +150,11 @@ class RunMirror:
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
         self.over = False
+        self._unrecorded: f.RunEnded | None = None  # the end of a run whose answer is not recorded
         self.end_relay: Callable[[], None] = lambda: None  # called when the key is revoked
         self._connection = AgentConnection(caller, lambda code, message: self.end_relay())
-        self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
+        self._splitter = EventSplitter(settings.TOOLCARDS.max_frame, skips=True)
+        self._skipped_count = 0
         self._claimed_approvals: list[str] = []
         self._form_results: list[f.OutputReady] = []
         try:
@@ -192,6 +196,17 @@ class RunMirror:
         if self._intake.stream is not None and self._form_results:
             self._intake.stream.push([*self._form_results])
 
+    async def leave_out(self, end: f.RunEnded) -> None:
+        """Record only this end; with open calls, not even that.
+
+        The next request can bring their results.
+        """
+        self.over, stream = True, self._intake.stream
+        assert stream is not None
+        row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
+        counts = row.count_by_state if row is not None else {}
+        self._unrecorded = None if any(counts[state] for state in counts.keys() - TERMINAL) else end
+
     async def release_answers(self) -> None:
         """Release the answers that the agent did not receive."""
         for approval in self._claimed_approvals:
@@ -205,6 +220,7 @@ class RunMirror:
         try:
             for frame in self._splitter.feed(piece):
                 self._intake.take(frame)
+            self._count_skipped_events()
             stream = self._intake.stream
             if stream is not None and stream.is_full:
                 await asyncio.wait_for(stream.wait_for_room(), MAX_SLOWDOWN)
@@ -212,14 +228,23 @@ class RunMirror:
             log.warning("recording of run %s stopped: %s", self._intake.run, error)
             self.over = True
 
+    def _count_skipped_events(self) -> None:
+        """Record that events were too long to be recorded."""
+        while self._skipped_count < self._splitter.skipped_count and self._intake.stream is not None:
+            log.warning("run %s: an event is too long to be recorded", self._intake.run)
+            self._skipped_count += 1
+            self._intake.stream.push(SkippedFrame(TOO_LONG))
+
     async def close(self, end: Any) -> None:
         """Record the end of the run; `end_of_stream` marks a complete stream."""
         stream = self._intake.stream
+        end = self._unrecorded if self.over else end
         lease: float | None = None
         try:
-            if stream is not None and end is not None and not self.over:
+            if stream is not None and end is not None:
                 for frame in self._splitter.end():
                     self._intake.take(frame)
+                self._count_skipped_events()
                 stream.push([end])
                 lease = math.inf
             if stream is not None:

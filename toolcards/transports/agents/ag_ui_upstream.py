@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from toolcards.core.calls import facts as f
+
 CONNECT = 10.0  # seconds
 INTERIM = frozenset({*range(100, 200)} - {101})  # statuses of answers that another one follows; 101 leaves HTTP
 INTERIM_MOST = 20
@@ -39,6 +41,28 @@ class Exchange:
         self._fault = ""
         self._interim = 0
         self._bodies: list[bytes] = []
+
+    @property
+    def kind(self) -> str:
+        """The media type, with its parameters."""
+        return self.headers.get("content-type", "")
+
+    @property
+    def coding(self) -> str:
+        """The encoding of the body."""
+        return self.headers.get("content-encoding", "identity")
+
+    def find_unreadable_end(self) -> f.RunEnded | None:
+        """Return the end of the run if this is no event stream."""
+        if self.status != 200:
+            return f.RunEnded(outcome="error", reason=f"The agent answered with status {self.status}.")
+        if self.kind.partition(";")[0].strip().lower() != "text/event-stream":
+            fault = f"is no event stream ({self.kind[:80] or 'without a type'})"
+        elif self.coding.lower() != "identity":
+            fault = f"is encoded ({self.coding[:80]})"
+        else:
+            return None
+        return f.RunEnded(outcome="truncated", reason=f"The agent's answer {fault}, so it was not recorded.")
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes; raises UpstreamUnreachable if it breaks off."""
