@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from toolcards.acp.lines import parse_message, sift
 from toolcards.acp.permission_requests import PermissionRequest, PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
-from toolcards.client.transport.child_process import end_soon, read_lines
+from toolcards.client.transport.child_process import close_soon, end_soon, read_descriptor, read_lines
 
 Message = dict[str, Any]
 HELD_BACK = "Toolcards blocked a message that it cannot read and that may be a permission request."
@@ -53,6 +52,7 @@ class Proxy:
             self._from_agent()
         finally:
             self._requests.withdraw_all()
+            close_soon(self._out, self._to_editor)
             self._sessions.close()
         return self._agent.wait()
 
@@ -64,7 +64,7 @@ class Proxy:
     # ------------------------------------------------------------ editor to agent
 
     def _from_editor(self, source: int) -> None:
-        for line in _read_lines(source):
+        for line in read_descriptor(source):
             msg = parse_message(line)
             if msg is not None and self._is_late_answer(msg):
                 continue
@@ -162,17 +162,6 @@ class Proxy:
                 return
             self._answered_ids.add(name)
         self._answer({"jsonrpc": "2.0", "id": reply["id"], "result": result})
-
-
-def _read_lines(source: int) -> Iterator[bytes]:
-    """Yield the lines of a file descriptor (a thread blocked in a file object could not be left at exit)."""
-    partial = b""
-    while chunk := os.read(source, 1 << 16):
-        *lines, partial = (partial + chunk).split(b"\n")
-        for line in lines:
-            yield line + b"\n"
-    if partial:
-        yield partial
 
 
 def _get_session(msg: Message) -> str:

@@ -104,3 +104,38 @@ def test_an_agent_that_reads_no_answer_does_not_stop_its_relay() -> None:
             watchdog.cancel()
         finally:
             proxy.kill()
+
+
+CLOSES_ITS_OUTPUT = """
+import os, sys
+os.close(1)
+sys.stdin.read()
+sys.exit(3)
+"""
+
+
+def test_a_proxy_ends_its_output_with_that_of_its_program(proxied: Sequence[str]) -> None:
+    environment = os.environ | {"TOOLCARDS_URL": "http://127.0.0.1:9", "TOOLCARDS_AGENT_KEY": "key"}
+    with subprocess.Popen(
+        [*proxied, CLOSES_ITS_OUTPUT], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as proxy:
+        watchdog = threading.Timer(PATIENCE, proxy.kill)
+        watchdog.start()
+        try:
+            assert proxy.stdin is not None and proxy.stdout is not None
+            assert proxy.stdout.read() == b"" and proxy.poll() is None
+            proxy.stdin.close()
+            assert proxy.wait(PATIENCE) == 3
+        finally:
+            watchdog.cancel()
+            proxy.kill()
+
+
+READS = "from toolcards.client.transport.child_process import read_descriptor as r; print([len(line) for line in r(0)])"
+
+
+def test_a_line_of_many_chunks_is_read_in_linear_time() -> None:
+    """It was joined again with each of its thousand chunks, which took minutes."""
+    data = b"x" * (64 << 20) + b"\nend"
+    completed = subprocess.run([sys.executable, "-c", READS], input=data, capture_output=True, timeout=PATIENCE)
+    assert completed.stdout == b"[67108865, 3]\n", completed.stderr

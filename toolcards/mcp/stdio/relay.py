@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from toolcards.client.transport.child_process import end_soon, read_lines
+from toolcards.client.transport.child_process import close_soon, end_soon, read_descriptor, read_lines
 from toolcards.mcp.messages import (
     CALL,
     CANCELLED,
@@ -72,6 +71,7 @@ class StdioRelay:
             self._read_server()
         finally:
             self._session.end()
+            close_soon(self._client_out, self._to_client)
         return self._server.wait()
 
     def _pass_signals(self) -> None:
@@ -82,7 +82,7 @@ class StdioRelay:
     # ------------------------------------------------------------ client to server
 
     def _read_client(self, source: int) -> None:
-        for line in _read_lines(source):
+        for line in read_descriptor(source):
             if line.strip():
                 self._receive(line)
         with contextlib.suppress(OSError):
@@ -220,13 +220,3 @@ class StdioRelay:
         with self._to_client, contextlib.suppress(OSError, ValueError):
             self._client_out.write(line)
             self._client_out.flush()
-
-
-def _read_lines(source: int) -> Iterator[bytes]:
-    """Yield the lines of a file descriptor (a thread blocked in a file object could not be left at exit)."""
-    partial = b""
-    while chunk := os.read(source, 1 << 16):
-        *lines, partial = (partial + chunk).split(b"\n")
-        yield from lines
-    if partial:
-        yield partial
