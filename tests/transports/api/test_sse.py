@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.utils import timezone
 
 from tests.support.event_replays import CLONE, SECRET, replay_events
 from tests.support.gate_commands import RecordFacts
 from tests.support.server import PATIENCE
 from toolcards import feed
 from toolcards.core.calls import facts as f
+from toolcards.gate.maintenance import retention
 from toolcards.gate.writer import group_commit
+from toolcards.models import Run
 from toolcards.transports.api import sse
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,6 +110,26 @@ def test_a_stream_is_live_and_stays_open_after_the_end(server: Any) -> None:
         assert next(events)["event"] == "run_finished"
         agent.send('{"type":"run.started","title":"once more"}')
         assert next(events)["event"] == "run_started"
+
+
+def test_a_stream_after_an_id_of_another_log_begins_at_the_beginning(server: Any) -> None:
+    """The log of a restored backup is shorter than what a reader has seen; a deleted run can come again."""
+    frames = [{"type": "run.started"}, {"type": "run.finished", "outcome": "success"}]
+    server.request("POST", "/api/v1/ingest?protocol=native&run=restored", frames)
+    whole = Reader(server, "restored").until("run_finished")
+    assert Reader(server, "restored", **{"Last-Event-ID": str(whole[-1]["seq"] + 1)}).until("run_finished") == whole
+
+
+async def test_a_stream_ends_once_its_run_is_deleted(a_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "KEEP_ALIVE", 0.0)
+    run = await in_thread(a_run)("r", f.RunEnded())
+    pieces: list[bytes] = []
+    async with asyncio.timeout(PATIENCE):
+        async for piece in sse.stream_frames(run, 0):
+            pieces.append(piece)
+            if b"run_finished" in piece:
+                await in_thread(retention._delete_run)(run.pk, timezone.now() + timedelta(days=1))
+    assert b"run_finished" in b"".join(pieces) and not await Run.objects.aexists()
 
 
 @pytest.mark.parametrize("event_id", ["x", "-1", "1.5", "9" * 30])

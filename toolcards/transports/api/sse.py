@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from toolcards import feed
+from toolcards.database import read_with_retries
 from toolcards.long_reads import followers
 from toolcards.models import Event, Run
 from toolcards.transports import shutdown
@@ -19,8 +21,13 @@ TURN = 50  # events replayed before another reader has its turn
 
 
 async def stream_frames(run: Run, after: int) -> AsyncIterator[bytes]:
-    """Yield the events after `after` as server-sent events until the server stops."""
+    """Yield the events after `after` as server-sent events.
+
+    They end when the server stops or the run is deleted. A position beyond the log is of another one, as before a
+    restored backup or of a deleted run: then all are sent.
+    """
     replay, last_sent = EventReplay(run), time.monotonic()
+    after = after if after <= run.seq else 0
     yield b": this is the event stream of one run\n\n"
     async for batch in shutdown.iterate_until_stopping(feed.follow_events(run.pk)):
         for start in range(0, len(batch), TURN):
@@ -30,6 +37,8 @@ async def stream_frames(run: Run, after: int) -> AsyncIterator[bytes]:
                 yield frames
         if time.monotonic() - last_sent >= KEEP_ALIVE:
             last_sent = time.monotonic()
+            if not await read_with_retries(Run.objects.filter(pk=run.pk).aexists, math.inf):
+                return
             yield b": still here\n\n"
 
 
