@@ -39,7 +39,7 @@ def grants(request: HttpRequest) -> HttpResponse:
 
 def _lacks_right(row: Grant, now: float) -> bool:
     """Return whether a grant that does not count would do so if its person could still approve calls."""
-    return row.revoked_at is None and (not row.expires_at or row.expires_at > now)
+    return row.is_live(now)
 
 
 def _list_counting(now: float) -> QuerySet[Grant]:

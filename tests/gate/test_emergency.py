@@ -14,6 +14,7 @@ from django.test import Client
 
 from tests.support.gated_calls import ASK, DENY, PUSH
 from toolcards import gate
+from toolcards.clocks import clock
 from toolcards.gate import emergency
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, BreakGlass, Source, ToolCall
@@ -163,3 +164,12 @@ def test_glass_is_broken_for_a_number_of_minutes_or_not_at_all(minutes: bytes, a
         assert (page.status_code, client.get("/api/v1/breakglass").json()["on"]) == (
             (302, True) if text == "5" else (422, False)
         )
+
+
+def test_a_clock_that_is_set_back_prolongs_no_break_glass(monkeypatch: pytest.MonkeyPatch) -> None:
+    elapsed, wall = clock.elapsed, clock.wall
+    gate.break_glass("ann", "an outage", 60)
+    for seconds, ahead, is_active in ((0, 0, True), (0, -7_200, True), (3_500, -7_200, True), (3_700, -7_200, False)):
+        monkeypatch.setattr(clock, "elapsed", lambda seconds=seconds: elapsed() + seconds)
+        monkeypatch.setattr(clock, "wall", lambda seconds=seconds, ahead=ahead: wall() + seconds + ahead)
+        assert (emergency.get_active_break_glass(clock.wall()) is not None) is is_active, (seconds, ahead)

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from toolcards.audit.trail import Act
+from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.gate import memo
 from toolcards.gate.refusals import InvalidRequest, Undecryptable
@@ -53,7 +54,12 @@ def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
     """Return the break-glass in effect, None without one (`now`: epoch seconds)."""
     now = time.time() if now is None else now
     rows = memo.recall(get_active_break_glass, _BREAK_GLASS.fetch_all)
-    return next((row for row in rows if row.until > now), None)
+    return next((row for row in rows if row.until > now and not _is_over(row)), None)
+
+
+def _is_over(row: BreakGlass) -> bool:
+    """Return whether its minutes are over, although the clock may have been set back."""
+    return row.clock_offset is not None and row.until <= row.clock_offset + clock.steady()
 
 
 def get_emergency_state() -> dict[str, Any]:
@@ -166,7 +172,9 @@ class SetBreakGlass(Command):
             raise InvalidRequest("A reason is required.", code="reason_required")
         if not 0 < self.minutes <= MAX_BREAK_GLASS_MINUTES:
             raise InvalidRequest(f"Break-glass lasts at most {MAX_BREAK_GLASS_MINUTES} minutes.", code="too_long")
-        row = BreakGlass.objects.create(by=self.actor, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
+        row = BreakGlass.objects.create(
+            by=self.actor, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60, clock_offset=clock.offset()
+        )
         detail = {"reason": self.reason, "minutes": self.minutes}
         tx.audit_acts.append(Act("breakglass.on", self.kind, self.actor, detail=detail, at=tx.now))
         self.answer = {"until": row.until}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, models
 
+from toolcards.clocks import clock
 from toolcards.encryption import SealedText
 from toolcards.models.calls import ToolCall
 from toolcards.models.runs import Run
@@ -113,8 +115,10 @@ class GrantQuerySet(models.QuerySet["Grant"]):
     """Grants by validity."""
 
     def live(self, now: float) -> GrantQuerySet:
-        """Return the grants that are valid at `now` (epoch seconds)."""
-        return self.filter(revoked_at=None).filter(models.Q(expires_at=0) | models.Q(expires_at__gt=now))
+        """Return the grants that are valid at `now` (epoch seconds); see `Grant.is_live`."""
+        limit = models.F("clock_offset") + clock.steady()
+        is_within = models.Q(expires_at__gt=now) & (models.Q(clock_offset=None) | models.Q(expires_at__gt=limit))
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=0) | is_within)
 
 
 class Grant(models.Model):
@@ -135,12 +139,23 @@ class Grant(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.FloatField()
     expires_at = models.FloatField(default=0)
+    clock_offset = models.FloatField(null=True, blank=True)  # how far wall time was ahead of steady time
     revoked_at = models.FloatField(null=True, blank=True)
     used = models.IntegerField(default=0)
     objects = GrantQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.id
+
+    def is_live(self, now: float) -> bool:
+        """Return whether it is valid at `now` (epoch seconds).
+
+        Its time also ends in steady time (toolcards/clocks.py): setting the clock back prolongs nothing.
+        """
+        if self.revoked_at is not None or not self.expires_at:
+            return self.revoked_at is None
+        offset = -math.inf if self.clock_offset is None else self.clock_offset
+        return self.expires_at > max(now, clock.steady() + offset)
 
 
 class ApprovalStatus(NamedTuple):

@@ -28,6 +28,7 @@ class BreakGlass(models.Model):
     reason = models.TextField()
     at = models.FloatField()
     until = models.FloatField()
+    clock_offset = models.FloatField(null=True, blank=True)  # how far wall time was ahead of steady time
     ended_at = models.FloatField(null=True, blank=True)
     passed = models.IntegerField(default=0)
 

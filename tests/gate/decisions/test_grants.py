@@ -9,6 +9,7 @@ import pytest
 from tests.support.gate_commands import RecordFacts
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
+from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.gate import policy_store
 from toolcards.gate.decisions import grants
@@ -184,6 +185,19 @@ MINUTES: list[Any] = [
     float("nan"),
     480.01,
 ]
+
+
+def test_a_clock_that_is_set_back_prolongs_no_grant(
+    policy: Any, source: Source, an_approver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy(ASKING_POLICY)
+    decide(source, "c")
+    row, elapsed, wall = granted(an_approver, minutes=60), clock.elapsed, clock.wall
+    for seconds, ahead, is_live in ((0, 0, True), (3_500, -7_200, True), (3_700, -7_200, False)):
+        monkeypatch.setattr(clock, "elapsed", lambda seconds=seconds: elapsed() + seconds)
+        monkeypatch.setattr(clock, "wall", lambda seconds=seconds, ahead=ahead: wall() + seconds + ahead)
+        now = clock.wall()
+        assert (row.is_live(now), Grant.objects.live(now).exists()) == (is_live, is_live), (seconds, ahead)
 
 
 @pytest.mark.parametrize("minutes", MINUTES, ids=repr)

@@ -11,6 +11,7 @@ from django.db import connection, models, transaction
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
+from toolcards.clocks import clock
 from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
 from toolcards.core.policy.grants import make_agent_scope
@@ -106,7 +107,7 @@ def create_grants(
             args_sha256=_digest_approved_input(row, card),
             run=row.run if kind == "run" else None, source=source,
             agent=make_agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,
-            expires_at=expires_at,
+            expires_at=expires_at, clock_offset=clock.offset() if expires_at else None,
         )
         for name in names
     ]  # fmt: skip
