@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.support.raw_connection import WITH_KEY, Wire
 from tests.support.server import PATIENCE, Server, until
+from toolcards.transports.agents.ag_ui_upstream import Exchange
 
 FINISHED = b'data: {"type":"RUN_FINISHED","threadId":"t","runId":"r"}\n\n'
 HEAD = b"Content-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
@@ -154,3 +156,22 @@ def test_a_client_that_leaves_leaves_nothing_behind(here: Server, raw: RawAgent,
     until(lambda: open_connections(here) == 0)
     raw.release.set()
     assert raw.hang_up.wait(PATIENCE)
+
+
+async def test_a_client_that_leaves_while_a_piece_arrives_ends_the_reading() -> None:
+    """Else the agent is read to its end, and the run stays open."""
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    exchange = Exchange(reader, cast(asyncio.StreamWriter, None))
+    await exchange.begin()
+
+    async def read() -> list[bytes]:
+        return [piece async for piece in exchange.pieces()]
+
+    reading = asyncio.create_task(read())
+    while reader._waiter is None:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    reader.feed_data(b"1\r\nx\r\n")
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.shield(reading), PATIENCE)

@@ -223,7 +223,8 @@ class RunMirror:
             self._count_skipped_events()
             stream = self._intake.stream
             if stream is not None and stream.is_full:
-                await asyncio.wait_for(stream.wait_for_room(), MAX_SLOWDOWN)
+                async with asyncio.timeout(MAX_SLOWDOWN):
+                    await stream.wait_for_room()
         except (BadFrame, TimeoutError, Problem) as error:
             log.warning("recording of run %s stopped: %s", self._intake.run, error)
             self.over = True

@@ -85,7 +85,8 @@ class Exchange:
 
     async def _more(self) -> None:
         try:
-            data = await asyncio.wait_for(self._reader.read(1 << 16), SILENCE)
+            async with asyncio.timeout(SILENCE):  # `wait_for` of Python 3.11 can swallow a cancellation
+                data = await self._reader.read(1 << 16)
             if not data and not self._ended_by_closing():
                 raise UpstreamUnreachable("it closed the connection before its answer was complete")
             if data:
@@ -142,8 +143,8 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
     secure, host = parts.scheme == "https", parts.hostname or ""
     port = parts.port or (443 if secure else 80)
     try:
-        opening = asyncio.open_connection(host, port, ssl=_tls() if secure else None)
-        reader, writer = await asyncio.wait_for(opening, CONNECT)
+        async with asyncio.timeout(CONNECT):
+            reader, writer = await asyncio.open_connection(host, port, ssl=_tls() if secure else None)
     except (OSError, TimeoutError) as error:
         raise UpstreamUnreachable(f"the connection failed: {type(error).__name__}") from error
     exchange = Exchange(reader, writer)
