@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -83,6 +84,36 @@ async def test_a_call_whose_answer_comes_together_with_the_cancellation_is_abort
         assert await asyncio.to_thread(run.flush, PATIENCE)
         codes = [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"]
         assert codes == ["aborted"]
+
+
+@pytest.mark.parametrize(("tool", "wait"), [("bash", 1), ("ask", 1), ("ask", 2)])
+async def test_in_the_loop_of_the_run_such_a_call_is_aborted_too(gate: Gate, tool: str, wait: int) -> None:
+    """With the answer, or with the message before it that a person is asked."""
+    release = threading.Event()
+
+    def hold_second(stage: str, honest: Any) -> Answer | None:
+        if tool == "ask" and stage == "message" and honest["decision"] == "allow":
+            release.wait(PATIENCE)
+        return None
+
+    gate.tamper = hold_second
+    async with Toolcards(gate.url, "key").run("r1", offline=PATIENCE, linger=1) as run:
+        call = run.call(tool, "c1")
+
+        async def ask() -> None:
+            await CancelledOnAnswer(call.decision({}, seconds=PATIENCE), wait)
+
+        task = asyncio.create_task(ask())
+        if wait == 2:
+            while not (pending := [*run._pending._by_id.values()]) or not pending[0].is_received.is_set():
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)  # from here on it waits for the answer
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(run.flushed(), PATIENCE)
+    codes = [frame["error"]["code"] for kind, frame in gate.requests if kind == "tool.output.error"]
+    assert codes == ["aborted"]
 
 
 async def test_arguments_that_change_while_an_approval_is_pending_do_not_run(gate: Gate) -> None:

@@ -132,7 +132,8 @@ class Run:
         self.finish(*classify_run_end(error, self.interrupted))
         patience = DOWN_LINGER if self._link.down_since else self.linger if self._link.count else UNCONNECTED_LINGER
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flushed(), min(self.linger, patience))
+            async with asyncio.timeout(min(self.linger, patience)):
+                await self.flushed()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -280,13 +281,15 @@ class Run:
         call_id = pending.question.call_id
         receipt_limit = self.offline if seconds is None else min(self.offline, seconds)
         try:
-            await asyncio.wait_for(pending.is_received.wait(), receipt_limit)
+            async with asyncio.timeout(receipt_limit):  # `wait_for` of Python 3.11 can swallow a cancellation
+                await pending.is_received.wait()
         except TimeoutError:
             why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.down_since else ""
             text = f"Toolcards did not answer in time{why}, so the call did not run."
             return make_denial(text, call_id, "gate_unavailable")
         try:
-            return await asyncio.wait_for(pending.answer, LONGEST_WAIT if seconds is None else seconds)
+            async with asyncio.timeout(LONGEST_WAIT if seconds is None else seconds):
+                return await pending.answer
         except TimeoutError:
             return make_denial("No one answered in time.", call_id, "approval_expired")
 

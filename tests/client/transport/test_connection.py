@@ -156,6 +156,18 @@ async def test_a_server_that_stops_responding_is_left(monkeypatch: pytest.Monkey
         is_over.set()
 
 
+async def test_a_pause_ends_with_its_run_also_if_a_call_asks_at_that_moment() -> None:
+    """Else the end of the run waits for a connection that continues."""
+    link = Link("http://127.0.0.1:9")
+    pausing = asyncio.create_task(link.connection._pause(2 * PATIENCE))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    link.connection.hurry.set()
+    pausing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pausing
+
+
 # ---------------------------------------------------------------- refusals
 @loop_over("code", [4000, 4400, 4401, 4403, 4404])
 def test_a_refusal_of_the_run_ends_it_and_denies_what_waits(code: int) -> None:

@@ -73,7 +73,8 @@ class Connection:
             return
         self.hurry.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.hurry.wait(), seconds)
+            async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 can swallow a cancellation
+                await self.hurry.wait()
 
     async def _connect_once(self) -> websocket.ConnectionClosed:
         """Connect once and serve the connection; return why it ended."""
