@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import select
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gate import Answer, Gate, plain, response
-from tests.support.server import PATIENCE
+from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards
 from toolcards.client.transport.http_client import MAX_IDLE, HttpClient, Unreachable
 
@@ -107,10 +108,26 @@ def test_a_reused_connection_that_began_to_answer_is_not_tried_again(answer: Ans
 
 
 def test_a_reused_connection_that_stops_responding_is_not_retried() -> None:
-    with Gate(tamper=once("decide", Answer([5.0]), after=1)) as gate:
-        cards = Toolcards(gate.url, "key", timeout=1)
-        assert asks(cards, 0) and not asks(cards, 1)
+    release = threading.Event()
+
+    def hold_first(stage: str, honest: Any) -> Answer | None:
+        if stage == "decide" and honest["call_id"] == "c1" and gate.stages().count("decide") == 2:
+            release.wait(PATIENCE)
+        return None  # honest, so that a second attempt would be allowed
+
+    with Gate(tamper=hold_first) as gate:
+        cards = client(gate)
+        assert asks(cards, 0)
+        cards.timeout = 0.5
+        assert not asks(cards, 1)
+        until(lambda: requests_that_wait(gate) == ["decide", "claim", "decide"])
+        release.set()
     assert requests_that_wait(gate) == ["decide", "claim", "decide"]
+
+
+def is_bait_there(cards: Toolcards) -> bool:
+    """Return whether more than the first answer has arrived; a connection where it came with that answer is closed."""
+    return all(select.select([link.sock], [], [], 0)[0] for link, _ in cards._http._idle._links)
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.3])
@@ -127,7 +144,7 @@ def test_an_answer_too_many_is_for_no_later_question(pause: float) -> None:
     with Gate({"bash": "deny"}, tamper=twice) as gate:
         cards = client(gate)
         assert not cards.decide("r1", "c1", "bash", {}).allowed
-        threading.Event().wait(2 * pause)  # so that the bait is there
+        until(lambda: is_bait_there(cards))
         denied = cards.decide("r1", "c2", "bash", {})
     assert (denied.allowed, denied.code) == (False, "rule_deny")
     assert gate.connections >= 2
@@ -135,7 +152,19 @@ def test_an_answer_too_many_is_for_no_later_question(pause: float) -> None:
 
 def test_a_late_answer_is_for_no_later_question() -> None:
     """The first question timed out; its answer comes while the second is open."""
-    with Gate(tamper=once("decide", Answer([1.0, plain({"decision": "allow", "call_id": "c2"}).pieces[0]]))) as gate:
+    is_second_open, is_late_sent = threading.Event(), threading.Event()
+
+    def be_late(stage: str, honest: Any) -> Answer | None:
+        if stage == "decide" and honest["call_id"] == "c1":
+            is_second_open.wait(PATIENCE)
+            is_late_sent.set()
+            return plain({"decision": "allow", "call_id": "c2"})
+        if stage == "decide":
+            is_second_open.set()
+            is_late_sent.wait(PATIENCE)
+        return None
+
+    with Gate(tamper=be_late) as gate:
         cards = Toolcards(gate.url, "key", timeout=0.3)
         assert not cards.decide("r1", "c1", "bash", {}).allowed
         cards.timeout = PATIENCE
