@@ -49,10 +49,17 @@ def count_ended_runs(gate: Gate) -> int:
     return sum(kind == "run.finished" for kind, _ in gate.requests)
 
 
-def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> None:
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
+def test_a_run_opens_with_its_first_use(gate: Gate) -> None:
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe")
     first = runs.run("thread")
     assert runs.run("thread") is first and runs.run("other") is not first
+    runs.close()
+    assert count_ended_runs(gate) == 2
+
+
+def test_a_run_ends_when_it_is_idle(gate: Gate) -> None:
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.2)
+    first, _ = runs.run("thread"), runs.run("other")
     until(lambda: count_ended_runs(gate) == 2)
     again = runs.run("thread")
     assert again is not first and again.name != first.name  # frames are numbered within a run's name
@@ -62,13 +69,16 @@ def test_a_run_opens_with_its_first_use_and_ends_when_it_is_idle(gate: Gate) -> 
 
 def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
     result, release = hold_stage(gate, "message")
-    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
-    registry = find_registry(runs.run("thread"))
+    runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=2 * PATIENCE)
+    run = runs.run("thread")
+    registry = find_registry(run)
     assert registry is not None
     call = registry.enter("c", "bash", {})
     waiting = threading.Thread(target=lambda: call.ask_now({}))
     waiting.start()
     assert result.wait(PATIENCE)
+    runs._idle = 0.1  # only now: it would end before its first call
+    threads.get_background_loop().call_soon_threadsafe(runs._end_if_idle, "thread", run)
     time.sleep(0.5)
     assert count_ended_runs(gate) == 0  # asked about
     release.set()
