@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.bad_answers import BRIEF, BadAnswer, make_tamper, rows
-from tests.support.fake_gate import Gate
+from tests.support.fake_gate import Answer, Gate
 from tests.support.javascript import CLIENTS, NODE, Node
 from tests.support.silent_server import Hole
 from tests.support.tables import loop_over
@@ -27,12 +27,21 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield running
 
 
-def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: float = 1, late: float = 1) -> list[Any]:
-    """A run of its own each time: the modules remember ids."""
+def ran(
+    node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: float = 1, gives_up: bool = False
+) -> list[Any]:
+    """A run of its own each time: the modules remember ids. `gives_up`: the client waits no longer at this stage."""
     run = f"run-{uuid.uuid4().hex}"
     call = {"tool": "bash", "id": "c1", "args": ARGS}
-    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=make_tamper(row, stage)) as gate:
-        result = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
+    honest_or_bad = make_tamper(row, stage)
+
+    def tamper(now: str, honest: Any) -> Answer | None:
+        if gives_up and now == stage:
+            node.give_up_sooner()
+        return honest_or_bad(now, honest)
+
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tamper) as gate:
+        result = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste)
         assert stage in gate.stages(), result  # else nothing bad was said
     assert len(result["ran"]) + len(result["said"]) == 1
     return list(result["ran"])
@@ -69,12 +78,12 @@ def test_without_a_server_nothing_runs(node: Node, client: str) -> None:
 def test_nothing_runs_and_waiting_ends_on_an_answer_that_does_not_end(
     node: Node, client: str, row: BadAnswer, stage: str
 ) -> None:
-    assert ran(node, client, row, stage, haste=HASTE, late=HASTE) == []
+    assert ran(node, client, row, stage, haste=HASTE, gives_up=True) == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_server_that_never_answers_is_not_waited_for_for_ever(node: Node, client: str) -> None:
     call = {"tool": "bash", "id": "c", "args": {}}
-    with Hole() as hole:
+    with Hole(on_connection=node.give_up_sooner) as hole:
         result = node.play(client=client, url=hole.url, run=uuid.uuid4().hex, calls=[call], haste=HASTE)
     assert result["ran"] == [] and hole.swallowed

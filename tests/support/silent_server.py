@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 
 class Hole:
-    """Accepts every connection. `reads`: also reads what arrives."""
+    """Accepts every connection. `reads`: also reads what arrives. `on_connection` is called for each one."""
 
-    def __init__(self, *, reads: bool = True) -> None:
+    def __init__(self, *, reads: bool = True, on_connection: Callable[[], object] = lambda: None) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self._reads = reads
+        self._reads, self._on_connection = reads, on_connection
         self._connections: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.swallowed = 0  # connections
@@ -35,6 +36,7 @@ class Hole:
                 return
             self._connections.append(connection)
             self.swallowed += 1
+            self._on_connection()
             if self._reads:
                 threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 

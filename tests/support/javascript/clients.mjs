@@ -6,11 +6,21 @@ import { gated, needsApproval, runs, toolApproval } from './toolcards/ai-sdk.mjs
 import { gate } from './toolcards/tanstack.mjs';
 
 // Clocks that run faster, so that tests need not wait as long as the clients do: timers by `haste`, time by its square.
-// `late` is the haste of timers that give up a server that is gone, so that a busy machine does not count as one.
-let haste = 1, late = 1;
+// Timers that give up a server that is gone run as they are, so that a busy machine does not count as one; SIGUSR2
+// shortens those that run now: then the server has the request.
+let haste = 1;
 const LONG = 10_000; // ms
-const [timer, time] = [globalThis.setTimeout, performance.now.bind(performance)];
-globalThis.setTimeout = (work, ms, ...more) => timer(work, (ms ?? 0) / (ms >= LONG ? late : haste), ...more);
+const [timer, clear, time] = [globalThis.setTimeout, globalThis.clearTimeout, performance.now.bind(performance)];
+const long = new Map(); // each long timer: its milliseconds, and its work
+globalThis.setTimeout = (work, ms = 0, ...more) => {
+  if (ms < LONG) return timer(work, ms / haste, ...more);
+  const end = () => long.delete(one) && (clear(one), work(...more));
+  const one = timer(end, ms);
+  long.set(one, [ms, end]);
+  return one;
+};
+globalThis.clearTimeout = (one) => { long.delete(one); clear(one); };
+process.on('SIGUSR2', () => long.forEach(([ms, end]) => timer(end, ms / haste)));
 performance.now = () => time() * haste * haste;
 
 const CLIENTS = {
@@ -70,7 +80,6 @@ const digests = (texts) => Promise.all(texts.map((text) => digestOf(text).catch(
 async function play(wish) {
   if (wish.digests) return { digests: await digests(wish.digests) };
   haste = wish.haste ?? 1;
-  late = wish.late ?? haste;
   process.env.TOOLCARDS_URL = wish.url;
   process.env.TOOLCARDS_AGENT_KEY = 'key';
   const ran = [], said = [];
