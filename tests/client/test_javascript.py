@@ -173,14 +173,15 @@ def test_a_call_that_is_stopped_while_it_waits_does_not_run(
 ) -> None:
     hold = threading.Event()
 
-    def late(now: str, honest: Any) -> Answer | None:
+    def stop_and_hold(now: str, honest: Any) -> Answer | None:
         if now == stage:
+            node.stop_run()
             hold.wait(PATIENCE)
         return None
 
-    gate.tamper = late
+    gate.tamper = stop_and_hold
     call = {"tool": "ask" if stage == "poll" else "lookup", "id": "c", "args": {}}
-    result = node.play(client=client, url=gate.url, run=run, calls=[call], stopAfter=300)
+    result = node.play(client=client, url=gate.url, run=run, calls=[call])
     hold.set()
     assert result["ran"] == [] and result["said"][0].endswith("The run was stopped."), result
     if stage == "poll":

@@ -51,6 +51,10 @@ class Node:
         payload: dict[str, Any] = json.loads(line)
         return payload
 
+    def stop_run(self) -> None:
+        """Stop the run that is played, as its user does."""
+        self._process.send_signal(signal.SIGHUP)
+
     def give_up_sooner(self) -> None:
         """Shorten the timers of the requests that now wait for their answer, by the command's `haste`."""
         self._process.send_signal(signal.SIGUSR2)

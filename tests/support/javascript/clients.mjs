@@ -23,6 +23,9 @@ globalThis.clearTimeout = (one) => { long.delete(one); clear(one); };
 process.on('SIGUSR2', () => long.forEach(([ms, end]) => timer(end, ms / haste)));
 performance.now = () => time() * haste * haste;
 
+let stop = new AbortController(); // of the run that is played
+process.on('SIGHUP', () => stop.abort());
+
 const CLIENTS = {
   runs: (options) => (call, execute) => runs({ tool: call.tool, callId: call.id, args: call.args }, options, execute),
   gated: (options) => (call, execute) => {
@@ -83,7 +86,7 @@ async function play(wish) {
   process.env.TOOLCARDS_URL = wish.url;
   process.env.TOOLCARDS_AGENT_KEY = 'key';
   const ran = [], said = [];
-  const stop = new AbortController();
+  stop = new AbortController();
   const client = CLIENTS[wish.client]({ run: wish.run, seconds: wish.seconds ?? 60, signal: stop.signal });
   const call = async (one, rest = []) => {
     const execute = async (args) => {
@@ -93,7 +96,6 @@ async function play(wish) {
     };
     await client(one, execute).catch((error) => said.push(error.message));
   };
-  if (wish.stopAfter !== undefined) setTimeout(() => stop.abort(), wish.stopAfter);
   if (wish.mutate) setTimeout(() => Object.assign(wish.calls[0].args, wish.mutate), 100);
   if (wish.how === 'parallel') await Promise.all(wish.calls.map((one) => call(one)));
   else if (wish.how === 'nested') await call(wish.calls[0], wish.calls.slice(1));
