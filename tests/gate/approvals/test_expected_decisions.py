@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 
-from toolcards import gate
+from tests.support.answer_waits import wait_for_waits
+from tests.support.server import PATIENCE
+from toolcards import feed, gate
 from toolcards.gate import InvalidRequest, agent_requests
 from toolcards.gate.approvals import expected_decisions
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -39,7 +41,7 @@ async def test_the_commit_of_the_vote_builds_what_would_be_fetched(
     approval = await ask(source)
     with gate.expect_decision(source, approval) as expected:
         await vote(an_approver, ballot, decision)
-        result = await asyncio.wait_for(expected, 10)
+        result = await asyncio.wait_for(expected, PATIENCE)
     assert result == await gate.aget_decision(source, approval)
     assert result["decision"] == {"approve": "allow", "deny": "deny"}[decision]
     assert not expected_decisions._expected
@@ -49,8 +51,9 @@ async def test_a_long_poll_is_answered_without_another_commit(
     call: Any, asks: None, source: Source, an_approver: Any, ballot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approval = await ask(source)
+    monkeypatch.setattr(feed, "HEARTBEAT", PATIENCE)  # a read between the commit and its answer would fetch
     polls = [asyncio.create_task(call("GET", POLL.format(approval))) for _ in range(2)]
-    await asyncio.sleep(0.3)
+    await wait_for_waits(approval, requests=2)
     fetched = []
     fetch = agent_requests.run_commands.FetchDecision.apply
     monkeypatch.setattr(agent_requests.run_commands.FetchDecision, "apply", lambda *a: (fetched.append(a), fetch(*a)))
@@ -66,10 +69,10 @@ async def test_many_at_once_get_each_their_own_answer(
     names = [f"c{number}" for number in range(12)]
     approvals = [await ask(source, name) for name in names]
     polls = [asyncio.create_task(call("GET", POLL.format(approval))) for approval in approvals]
-    await asyncio.sleep(0.1)
+    await wait_for_waits(*approvals)
     decisions = ["deny" if number % 3 else "approve" for number in range(12)]
     await asyncio.gather(*[vote(an_approver, ballot, decisions[index], names[index]) for index in range(12)])
-    for index, (status, answer, _) in enumerate(await asyncio.wait_for(asyncio.gather(*polls), 20)):
+    for index, (status, answer, _) in enumerate(await asyncio.wait_for(asyncio.gather(*polls), PATIENCE)):
         assert (status, answer["call_id"]) == (200, names[index])
         assert answer["decision"] == {"approve": "allow", "deny": "deny"}[decisions[index]]
         assert (answer["permit"] is None) == (decisions[index] == "deny")
@@ -83,7 +86,7 @@ async def test_a_poll_that_comes_while_the_vote_is_written_is_answered(
         approval = await ask(source, f"c{number}")
         voting = asyncio.create_task(vote(an_approver, ballot, "deny", f"c{number}"))
         await asyncio.sleep(number / 1_000)
-        _, answer, _ = await asyncio.wait_for(call("GET", POLL.format(approval)), 20)
+        _, answer, _ = await asyncio.wait_for(call("GET", POLL.format(approval)), PATIENCE)
         assert answer["decision"] == "deny"
         await voting
 
@@ -133,7 +136,7 @@ async def test_an_answered_request_is_a_sign_of_life(
     await gate.aget_decision(source, approval)  # a poll: the agent counts as away soon without another one
     before = (await Run.objects.aget()).alive_until
     poll = asyncio.create_task(call("GET", POLL.format(approval)))
-    await asyncio.sleep(0.2)
+    await wait_for_waits(approval)
     await vote(an_approver, ballot, "approve")
     await poll
     after = (await Run.objects.aget()).alive_until

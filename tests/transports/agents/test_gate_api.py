@@ -12,6 +12,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.test import Client
 from django.utils import timezone
 
+from tests.support.answer_waits import wait_for_waits
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.models import AgentKey, Approval, ToolCall
@@ -99,7 +100,7 @@ async def test_a_long_poll_returns_when_a_person_has_answered(
 ) -> None:
     _, decision, _ = await call("POST", DECIDE, QUESTION)
     polling = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{decision['approval']['id']}?wait=3600"))
-    await asyncio.sleep(0.2)
+    await wait_for_waits(decision["approval"]["id"])
     assert not polling.done()
     await vote(an_approver, ballot, "deny")
     status, result, _ = await asyncio.wait_for(polling, PATIENCE)
