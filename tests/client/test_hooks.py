@@ -118,12 +118,12 @@ def test_replaced_arguments_are_the_ones_that_are_asked_about() -> None:
 
 
 def test_a_plugin_that_takes_too_long_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
+    release = threading.Event()
     monkeypatch.setattr(hooks, "LIMIT", 0.05)
-    plugged(Before(lambda call: time.sleep(0.3)))
+    plugged(Before(lambda call: release.wait(PATIENCE) and None))
     with pytest.raises(Denied) as caught:
         gated(Cards())(lambda x: x)(1)  # type: ignore[arg-type]
+    release.set()
     assert caught.value.decision.code == "plugin_timeout"
 
 

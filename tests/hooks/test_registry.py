@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.support.server import PATIENCE
+from tests.support.server import PATIENCE, until
 from toolcards import gate, hooks
 from toolcards.hooks import registry
 from toolcards.models import Source, ToolCall
@@ -135,11 +134,9 @@ def test_an_import_that_hangs_denies_calls_and_holds_up_nothing(
     try:
         install(slow="from toolcards import hooks\nhooks.go.wait(60)\n" + GUARD, other=GUARD)
         assert ask(agent)["reason"]["code"] == "plugin_missing"
-        assert [(one.name, one.state) for one in hooks.list_troubles()] == [("slow", "loading")]
+        until(lambda: [(one.name, one.state) for one in hooks.list_troubles()] == [("slow", "loading")])
         release.set()
-        until = time.monotonic() + PATIENCE
-        while hooks.list_troubles() and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: not hooks.list_troubles())
         assert ask(agent, "again")["decision"] == "allow"
     finally:
         release.set()
@@ -166,9 +163,7 @@ def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(
         {"check": "plugins", "plugin": "slow", "reason": "hanging"}
     ]
     guard.release.set()
-    until = time.monotonic() + PATIENCE
-    while hooks.list_troubles() and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: not hooks.list_troubles())
     assert ready(client)[0] == 200
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-import time
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,8 +102,11 @@ def test_a_plugin_that_takes_too_long_is_an_error_that_may_be_tried_again(
 ) -> None:
     policy({"default": "allow"})
     monkeypatch.setattr(registry, "LIMIT", 0.05)
-    hooks.register(Before(lambda call: time.sleep(0.5)), "slow")
-    assert ask(source)["reason"]["code"] == "plugin_timeout"
+    release = threading.Event()
+    hooks.register(Before(lambda call: release.wait(PATIENCE) and None), "slow")
+    code = ask(source)["reason"]["code"]
+    release.set()
+    assert code == "plugin_timeout"
     assert ToolCall.objects.get().as_card().error.retryable is True
 
 
