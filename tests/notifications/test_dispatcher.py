@@ -17,7 +17,7 @@ from tests.support.webhook_receiver import FAILED, Receiver
 from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
-from toolcards.notifications import dispatcher, retries, subscriptions
+from toolcards.notifications import dispatcher, retries, subscriptions, webhooks
 
 
 @pytest.fixture
@@ -103,7 +103,11 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver, limits: Any) -> None:
+async def test_a_receiver_that_never_answers_delays_no_other(
+    receiver: Receiver, limits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, limit in ((webhooks, "SECONDS"), (dispatcher, "LEASE")):  # it is given up only after the test
+        monkeypatch.setattr(module, limit, 10 * PATIENCE)
     with Receiver() as silent:
         silent.pause = 0.05  # drips a header now and then, and never ends
         limits(webhook_private=(receiver.host, silent.host))
@@ -141,6 +145,6 @@ def _create_delivery(webhook: Webhook, event_id: str) -> None:
 
 
 async def _reached(true: Any) -> None:
-    async with asyncio.timeout(PATIENCE / 3):
+    async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.02)
