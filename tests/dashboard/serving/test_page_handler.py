@@ -16,6 +16,7 @@ from django.urls import path
 from dashboard.accounts.access import allow_anyone
 from dashboard.serving import page_handler
 from dashboard.serving.page_handler import PageHandler
+from tests.support.server import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 threads: list[int] = []
@@ -41,7 +42,7 @@ async def on_the_loop(request: Any) -> HttpResponse:
 @allow_anyone
 def slow(request: Any) -> HttpResponse:
     entered.set()
-    release.wait(10)
+    release.wait(PATIENCE)
     return HttpResponse("slow")
 
 
@@ -81,13 +82,13 @@ def urls(settings: Any) -> None:
 
 async def get(handler: PageHandler, page: str) -> tuple[int, dict[bytes, bytes], bytes]:
     communicator = await start(handler, page)
-    head = await communicator.receive_output(10)
+    head = await communicator.receive_output(PATIENCE)
     body = b""
     while True:
-        message = await communicator.receive_output(10)
+        message = await communicator.receive_output(PATIENCE)
         body += message.get("body", b"")
         if not message.get("more_body"):
-            await communicator.wait(10)
+            await communicator.wait(PATIENCE)
             return head["status"], dict(head["headers"]), body
 
 
@@ -147,12 +148,12 @@ async def test_the_middleware_and_the_view_of_a_request_take_one_hop(monkeypatch
 async def test_requests_at_the_same_time_have_threads_of_their_own() -> None:
     handler = PageHandler()
     waiting = await start(handler, "/slow/")
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, PATIENCE)
     assert (await get(handler, "/blocking/"))[0] == 200
     release.set()
-    assert (await waiting.receive_output(10))["status"] == 200
-    await waiting.receive_output(10)
-    await waiting.wait(10)
+    assert (await waiting.receive_output(PATIENCE))["status"] == 200
+    await waiting.receive_output(PATIENCE)
+    await waiting.wait(PATIENCE)
 
 
 async def test_async_views_streams_and_failures_answer_as_with_django(settings: Any) -> None:
@@ -168,9 +169,9 @@ async def test_async_views_streams_and_failures_answer_as_with_django(settings: 
 async def test_a_thread_is_not_used_again_while_the_view_of_a_client_that_left_runs_on() -> None:
     handler = PageHandler()
     left_request = await start(handler, "/slow/")
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, PATIENCE)
     await left_request.send_input({"type": "http.disconnect"})
     await asyncio.sleep(0.1)
-    assert (await asyncio.wait_for(get(handler, "/blocking/"), 5))[0] == 200
+    assert (await asyncio.wait_for(get(handler, "/blocking/"), PATIENCE / 2))[0] == 200
     release.set()
-    await left_request.wait(10)
+    await left_request.wait(PATIENCE)

@@ -155,7 +155,7 @@ class _HeldCommand(Command):
         self.transactions.append(id(tx))
         self.start_event.set()
         if self.release is not None:
-            self.release.wait(10)
+            self.release.wait(PATIENCE)
         self.answer = threading.current_thread().name
 
 
@@ -165,15 +165,15 @@ def test_works_that_threads_wait_for_share_a_transaction() -> None:
     first = _HeldCommand(transactions, release)
     with ThreadPoolExecutor(6) as pool:
         waiting = [pool.submit(group_commit.execute_in_group, first)]
-        assert first.start_event.wait(10)
+        assert first.start_event.wait(PATIENCE)
         transactions.clear()
         works = [_HeldCommand(transactions) for _ in range(5)]
         waiting += [pool.submit(group_commit.execute_in_group, work) for work in works]
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while len(group_commit.WRITER._queue) < 5 and time.monotonic() < until:
             time.sleep(0.01)
         release.set()
-        assert {future.result(10) for future in waiting} == {"journal"}
+        assert {future.result(PATIENCE) for future in waiting} == {"journal"}
     assert len(transactions) == 5 and len(set(transactions)) == 1
 
 
