@@ -57,9 +57,9 @@ def _get_base_url(request: HttpRequest) -> str:
 
 def build_now_parts() -> dict[str, Any]:
     """Return the parts of the Now page below the waiting calls."""
-    hour = timezone.now() - timedelta(hours=1)
-    started_calls = count_started_calls(hour)
-    bars = count_by_minute(started_calls)
+    now = timezone.now()
+    started_calls = count_started_calls(now - timedelta(hours=1))
+    bars = count_by_minute(started_calls, now)
     tiles, active_runs = list_run_tiles()
     effects, states = Counter[str](), Counter[str]()
     for call in started_calls:
@@ -223,9 +223,9 @@ class MinuteBar:
         return sum(part.count for part in self.parts)
 
 
-def count_by_minute(started_calls: Iterable[StartedCall]) -> list[MinuteBar]:
-    """Return sixty bars, oldest first."""
-    end = timezone.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
+def count_by_minute(started_calls: Iterable[StartedCall], now: datetime) -> list[MinuteBar]:
+    """Return sixty bars, oldest first, up to the minute of `now`."""
+    end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     counts = [Counter[str]() for _ in range(MINUTES)]
     for call in started_calls:
         place = MINUTES - 1 - int((end - call.started_at).total_seconds() // 60) if call.started_at else -1

@@ -70,7 +70,7 @@ def test_calls_are_counted_by_what_was_decided_before_they_ran() -> None:
     now = timezone.now()
     calls = [StartedCall(now, "output-available", is_gated=False), StartedCall(now, "output-error", is_gated=False)]
     calls += [StartedCall(now, "output-denied", is_gated=True), StartedCall(now, "output-denied", is_gated=False)]
-    bar = count_by_minute([*calls, StartedCall(None, "output-error", is_gated=False)])[-1]
+    bar = count_by_minute([*calls, StartedCall(None, "output-error", is_gated=False)], now)[-1]
     assert {part.effect: part.count for part in bar.parts} == {"allow": 2, "ask": 1, "deny": 1}
     assert (bar.calls, bar.failed) == (4, 1)
     assert [part.y for part in bar.parts] == [0.0, 24.0, 36.0] and bar.parts[-1].height == 12.0
@@ -137,8 +137,8 @@ def test_calls_that_the_database_counts_by_minute_are_those_of_each_call(a_run: 
     ]
     minute_counts = count_started_calls(since)
     assert sum(call.calls for call in minute_counts) == len(each) == 18
-    assert [(bar.calls, bar.failed) for bar in count_by_minute(minute_counts)] == [
-        (bar.calls, bar.failed) for bar in count_by_minute(each)
+    assert [(bar.calls, bar.failed) for bar in count_by_minute(minute_counts, now)] == [
+        (bar.calls, bar.failed) for bar in count_by_minute(each, now)
     ]
 
 
@@ -152,7 +152,8 @@ def test_the_newest_failures_and_denials_are_listed_together(a_run: Callable[...
 
 
 def test_an_hour_has_sixty_bars() -> None:
-    assert len(count_by_minute([])) == 60 and not any(bar.calls for bar in count_by_minute([]))
+    bars = count_by_minute([], timezone.now())
+    assert len(bars) == 60 and not any(bar.calls for bar in bars)
 
 
 def a_long_run(a_run: Callable[..., Run], calls: int) -> None:
