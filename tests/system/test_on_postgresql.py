@@ -35,5 +35,5 @@ def test_the_writer_keeps_its_promises_on_postgresql(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *MODULES, FLOODS]
     with postgres(tmp_path) as url:
         env["TOOLCARDS_DATABASE_URL"] = url
-        completed = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=5 * PATIENCE)
+        completed = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=9 * PATIENCE)
     assert completed.returncode == 0, completed.stdout[-5000:] + completed.stderr[-2000:]
