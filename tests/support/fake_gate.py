@@ -11,6 +11,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import socket
 import struct
 import threading
@@ -24,6 +25,7 @@ from toolcards.client.common.canonical_json import call_digest, digest
 
 Json = dict[str, Any]
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+LINGER = 2.0  # seconds after its end in which a gate refuses requests: in them each client sends its reports again
 HEAD = "HTTP/1.1 {status}\r\n{headers}\r\n\r\n"
 
 
@@ -118,17 +120,21 @@ class Gate:
         self.calls: list[Call] = []
         self.requests: list[tuple[str, Json]] = []  # stage and body of every request
         self.connections = 0
+        self._closes_at = math.inf
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
 
     def __enter__(self) -> Gate:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener.settimeout(LINGER / 10)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for each in (self._listener, *self._open):
+        """Refuse for a moment what clients still send: they would send it for minutes, to who gets this port next."""
+        self._closes_at = time.monotonic() + LINGER
+        for each in self._open:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
@@ -140,15 +146,22 @@ class Gate:
     # ------------------------------------------------------------ connections
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.connections += 1
-            self._open.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        with self._listener:
+            while time.monotonic() < self._closes_at:
+                try:
+                    connection, _ = self._listener.accept()
+                except TimeoutError:
+                    continue
+                if self._closes_at < math.inf:
+                    threading.Thread(target=_refuse, args=(connection,), daemon=True).start()
+                else:
+                    self._take(connection)
+
+    def _take(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connections += 1
+        self._open.append(connection)
+        threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         file = connection.makefile("rb")
@@ -320,6 +333,17 @@ def frame(payload: bytes, opcode: int = 1) -> bytes:
     if size < 1 << 16:
         return struct.pack("!BBH", 0x80 | opcode, 126, size) + payload
     return struct.pack("!BBQ", 0x80 | opcode, 127, size) + payload
+
+
+def _refuse(connection: socket.socket) -> None:
+    """Answer one request as a server that wants no such request again."""
+    with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as file:
+        headers = {}
+        while line := file.readline().decode().strip():
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        _body(file, headers)
+        _send(connection, plain({"error": {"code": "gone", "message": "This gate is gone."}}, status="410 Gone"))
 
 
 def _body(file: Any, headers: dict[str, str]) -> bytes:
