@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.server import PATIENCE
 from toolcards.connect import offline_probe
 
 Install = Callable[[str], Path]
@@ -37,7 +38,7 @@ def test_the_address_refuses_every_connection() -> None:
     with offline_probe.reserve_dead_address() as url:
         host, _, port = url.removeprefix("http://").partition(":")
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((host, int(port)), timeout=60)
+            socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_gateway_that_ends_at_once_holds_up_nothing(install: Install) -> None:
     threads = set(threading.enumerate())
     assert offline_probe.run_mcp() == ""
     for thread in set(threading.enumerate()) - threads:
-        thread.join(5)  # a timer that is canceled ends now
+        thread.join(PATIENCE)  # a timer that is canceled ends now
     assert set(threading.enumerate()) <= threads
 
 

@@ -241,7 +241,7 @@ def test_no_frame_however_odd_is_lost_or_let_through(either: Server) -> None:
             socket.send(json.dumps(frame))
         entries: list[dict[str, Any]] = []
         while not entries or (entries[-1]["type"], entries[-1].get("frames")) != ("ack", len(FRAMES)):
-            entries.append(json.loads(socket.recv(timeout=30)))
+            entries.append(json.loads(socket.recv(timeout=PATIENCE)))
     assert not [one for one in entries if one["type"] == "error" or one.get("decision") == "allow"]
     run = either.get("/api/v1/runs/odd")
     assert run["status"] == "error" and "\x00" not in run["reason"]

@@ -253,5 +253,5 @@ async def test_runs_that_ring_do_not_hide_one_whose_ring_was_lost(
         await live_socket.receive_from(timeout=PATIENCE)
         ringing = asyncio.create_task(ring_on())
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
-        await text_with(live_socket, 'data-state="input-available"', seconds=10)
+        await text_with(live_socket, 'data-state="input-available"')
         ringing.cancel()
