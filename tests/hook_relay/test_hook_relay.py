@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.fake_gate import Gate, plain
 from tests.support.hook_inputs import hook, lets_run, options, send_hook
-from tests.support.server import PATIENCE
+from tests.support.server import PATIENCE, until
 from tests.support.silent_server import Hole
 from toolcards import hook_relay
 from toolcards.hook_relay import relay
@@ -54,7 +54,8 @@ def test_a_server_that_hangs_is_given_up_after_a_second_by_what_only_tells(monke
     assert hook_relay.GIVE_UP == 1.0
     monkeypatch.setattr(hook_relay, "GIVE_UP", 0.2)
     with Hole() as hole:
-        assert "did not receive PostToolUse" in send_hook(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
+        assert "did not receive PostToolUse" in send_hook(hole.url, "PostToolUse")["systemMessage"]
+        until(lambda: hole.swallowed)
 
 
 def test_the_model_does_not_read_a_key_that_cannot_be_sent(gate: Gate, tmp_path: Path) -> None:
