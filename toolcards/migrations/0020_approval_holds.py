@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='approval',
             name='held_until',
-            field=models.FloatField(default=0),
+            field=models.FloatField(db_default=0.0, default=0),
         ),
     ]

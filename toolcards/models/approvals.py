@@ -69,7 +69,7 @@ class Approval(LogModel):
     expires_at = models.FloatField(default=0)
     clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was requested
     decided_at = models.FloatField(default=0)
-    held_until = models.FloatField(default=0)  # working time; of a hook, see gate/approvals/holds.py
+    held_until = models.FloatField(default=0, db_default=0.0)  # working time; of a hook, see gate/approvals/holds.py
     delivered_at = models.FloatField(null=True, blank=True)
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)
