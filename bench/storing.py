@@ -42,7 +42,7 @@ NEW_RUN = "INSERT INTO run (id, name, status, updated_at, seq, calls) VALUES (?,
 CHANGED_RUN = "UPDATE run SET updated_at = ?, seq = ?, calls = ? WHERE id = ?"
 
 
-class Store:
+class PostStore:
     """A thread that writes what waits in one commit. Hooks before a call and after it alternate in each run."""
 
     def __init__(self, path: str) -> None:
@@ -75,13 +75,12 @@ class Store:
                 new_runs.append((run[0], name))
             pk = run[0]
             run[1] += 1
-            sealed = self._seal(hook)
+            card = self._seal(hook)
             if hook["hook_event_name"] == "PreToolUse":
                 run[2] += 1
-                card = (run[2], hook["tool_use_id"], hook["tool_name"], "input-available", run[1], sealed, pk)
-                new_calls.append(card)
+                new_calls.append((run[2], hook["tool_use_id"], hook["tool_name"], "input-available", run[1], card, pk))
             else:
-                changed_calls.append(("output-available", run[1], sealed, pk, run[2]))
+                changed_calls.append(("output-available", run[1], card, pk, run[2]))
             events.append((run[1], 0.0, run[2], self._seal(hook), pk))
         runs = {name: self._runs[name] for name, _ in posts}.values()
         database = self._database
@@ -106,10 +105,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         pieces.append(message.get("body", b""))
         more = message.get("more_body", False)
     loop = asyncio.get_running_loop()
-    stored = loop.create_future()
+    commit = loop.create_future()
     run = parse_qs(scope["query_string"].decode())["run"][0]
-    store.add(run, json.loads(b"".join(pieces)), lambda: loop.call_soon_threadsafe(stored.set_result, None))
-    await stored
+    store.add(run, json.loads(b"".join(pieces)), lambda: loop.call_soon_threadsafe(commit.set_result, None))
+    await commit
     headers = [(b"content-type", b"application/json"), (b"content-length", b"11")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b'{"ok":true}'})
@@ -118,7 +117,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 if __name__ == "__main__":
     import uvicorn
 
-    store = Store(sys.argv[2])
+    store = PostStore(sys.argv[2])
     uvicorn.run(
         application, host="127.0.0.1", port=int(sys.argv[1]), loop="uvloop", http="httptools", lifespan="off",
         log_level="error", access_log=False,

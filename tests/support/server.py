@@ -78,7 +78,7 @@ class Server:
 
     def _copy_data(self) -> None:
         """Begin with the data of a server that ran before, or with tables only if its first start would differ."""
-        files = [migrated()] if self._settings.keys() & FIRST_START else list(begun().iterdir())
+        files = [migrated()] if self._settings.keys() & FIRST_START else list(ready_data().iterdir())
         for file in files:
             shutil.copyfile(file, self.data / file.name)
             (self.data / file.name).chmod(0o600)
@@ -171,7 +171,7 @@ def migrated() -> Path:
     return make_once("migrated", lambda folder: migrate(folder, "")) / "toolcards.sqlite3"
 
 
-def begun() -> Path:
+def ready_data() -> Path:
     """Return the data of a server that ran once, for all servers: roles, an admin, a key and a policy."""
 
     def make(folder: Path) -> None:
@@ -182,7 +182,7 @@ def begun() -> Path:
         for name in ("address", "server.lock", "server.log"):
             (folder / name).unlink()
 
-    return make_once("begun", make)
+    return make_once("ready", make)
 
 
 def migrate(folder: Path, database_url: str) -> None:

@@ -66,7 +66,7 @@ def load() -> None:
 
 
 class _Unreadable:
-    """Stands for the settings of Toolcards while modules are loaded."""
+    """Refuses to give settings of Toolcards while modules are loaded."""
 
     _mask_wrapped = True
 
