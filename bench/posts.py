@@ -184,7 +184,8 @@ def _alternate(
 def measure(report: Report, ours: servers.Server, base: servers.Server, *, quick: bool) -> None:
     """Compare Toolcards with the bare application for each kind of POST.
 
-    With 8 and 64 senders; `ingest` also with an application that only stores, to see what any program would take for the same promise.
+    With 8 and 64 senders; `ingest` also with an application that only stores, to see what any program would take for
+    the same promise.
     """
     with servers.storing() as storing:
         for kind, (make, target) in KINDS.items():
