@@ -32,7 +32,7 @@
 import { closeCall, findAttempt, openCall } from './call-ids.mjs';
 import { buildGateRequest, checkClaim, checkDecision, digest, digestCall, findTool, formatReason, toWire } from './gate-answers.mjs';
 import { cutValue } from './payload-limits.mjs';
-import { UnusableAnswer, findBase, isFinal, reportError, request } from './gate-http.mjs';
+import { UnusableAnswer, deliver, findBase, isFinal, mayHaveArrived, request } from './gate-http.mjs';
 
 const POLL_SECONDS = 25; // the server holds one poll this long
 const MAX_CLAIMS = 3; // attempts to send one claim while its answer is lost
@@ -60,7 +60,7 @@ export async function ask(call, options) {
   try {
     return await gateCall.decide();
   } catch (error) {
-    gateCall.withdraw();
+    gateCall.release();
     return gateCall.deny(options.signal?.aborted ? STOPPED : explainFailure(error));
   }
 }
@@ -76,7 +76,8 @@ function explainFailure(error) {
 }
 
 /**
- * Report the outcome of an allowed call (`decision.call`); never throws.
+ * Report the outcome of an allowed call (`decision.call`); never throws. What the server does not answer is sent again
+ * in the background; the promise is that of the first attempt.
  *
  * @param {Call} call
  * @param {object} outcome
@@ -87,10 +88,9 @@ export function result(call, outcome, options) {
   closeCall(nameRun(options), { ...call, attempt });
   const path = `/api/v1/calls/${encodeURIComponent(call.callId)}/result`;
   const body = { run: options.run, attempt, ...cutOutcome(outcome) };
-  const report = request({ ...options, signal: undefined }, 'POST', path, body);
-  const work = report.catch((error) => reportError(options, error));
-  options.waitUntil?.(work);
-  return work;
+  const { first, whole } = deliver(options, path, body);
+  options.waitUntil?.(whole);
+  return first;
 }
 
 /** Cut what is too long for the server. @param {any} outcome */
@@ -140,7 +140,13 @@ class GateCall {
     this.call = call;
     this.options = options;
     this.approvalId = ''; // of the approval that is open
+    this.isOpen = false; // the server may count on a call that no one runs
     this.deadline = Infinity;
+  }
+
+  /** For reports that are none of the app's. */
+  get silentOptions() {
+    return { ...this.options, onError: undefined };
   }
 
   /** Wait before the next poll, but not beyond the deadline. */
@@ -159,7 +165,11 @@ class GateCall {
       tool: { name: call.tool, ...(options.kind ? { kind: options.kind } : {}) },
       ...(options.agent ? { agent_path: [options.agent] } : {}),
     };
-    const answer = await request(options, 'POST', '/api/v1/calls/decide', body);
+    const answer = await request(options, 'POST', '/api/v1/calls/decide', body).catch((error) => {
+      this.isOpen = mayHaveArrived(error);
+      throw error;
+    });
+    this.isOpen = true;
     let decision = await checkDecision(answer, gateRequest, 'decision');
     this.deadline = readClock() + (options.seconds ?? 900) * 1000;
     let lastAnswerAt = readClock();
@@ -217,10 +227,7 @@ class GateCall {
       claim_id: crypto.randomUUID(),
     };
     await checkClaim(await this.sendClaim(decision.permit.id, body), decision, gateRequest);
-    if (options.signal?.aborted) {
-      result(call, { outcome: 'aborted' }, options);
-      return this.deny(STOPPED);
-    }
+    if (options.signal?.aborted) throw new Error(STOPPED);
     // The judged arguments run, even if the object was changed while a person was asked.
     const isUnchanged = !isEdited && (await digest(toWire(call.args))) === gateRequest.argsSha256;
     const args = isEdited ? decision.args : isUnchanged ? call.args : gateRequest.args;
@@ -235,7 +242,8 @@ class GateCall {
       try {
         return await request(this.options, 'POST', path, body);
       } catch (error) {
-        if (!remaining || this.options.signal?.aborted || isFinal(error)) throw error;
+        this.isOpen = !isFinal(error);
+        if (!remaining || this.options.signal?.aborted || !this.isOpen) throw error;
         await sleep(RETRY_MS);
       }
     }
@@ -253,12 +261,16 @@ class GateCall {
     return { allowed: false, reason, args: undefined, edited: false, by: '', call: this.call };
   }
 
+  /** Report that the call will not run, if the server may count on it. */
+  release() {
+    if (this.approvalId) this.withdraw();
+    else if (this.isOpen) result(this.call, { outcome: 'aborted', side_effects: 'none' }, this.silentOptions);
+  }
+
   /** @param {boolean} [isTimedOut]  the agent's own time limit has passed, which is a denial on the card */
   withdraw(isTimedOut = false) {
-    if (!this.approvalId) return;
     const path = `/api/v1/approvals/${encodeURIComponent(this.approvalId)}/withdraw`;
-    const body = isTimedOut ? { timed_out: true } : {};
-    const work = request({ ...this.options, signal: undefined }, 'POST', path, body).catch(() => {});
-    this.options.waitUntil?.(work);
+    const { whole } = deliver(this.silentOptions, path, isTimedOut ? { timed_out: true } : {});
+    this.options.waitUntil?.(whole);
   }
 }

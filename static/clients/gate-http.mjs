@@ -12,6 +12,12 @@
 const MAX_ANSWER_BYTES = 2 << 20;
 const MAX_ANSWER_DEPTH = 200;
 const GRACE_MS = 10_000; // after this a server without a complete answer counts as unreachable
+const MAX_LATE_MS = 120_000; // that a report is sent again
+const MAX_LATE_REPORTS = 1_000;
+const HOLD_MS = 2_000; // that reports which are sent again keep Node running
+const FIRST_PAUSE_MS = 250, LONGEST_PAUSE_MS = 5_000; // between two attempts
+const UNKNOWN_ATTEMPTS = 4; // at a call that the server does not know: its question may still be on the way
+const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'ERR_INVALID_URL']); // codes of errors before a request was sent
 const SENDABLE = /^[ -~]*$/;
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 
@@ -19,6 +25,9 @@ const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 export class UnusableAnswer extends Error {
   name = 'UnusableAnswer';
 }
+
+/** A key that no request can carry. */
+class UnsendableKey extends Error {}
 
 /**
  * Return the JSON object of a 200 answer; throws for everything else.
@@ -53,6 +62,7 @@ export async function request(options, method, path, body, holdSeconds = 0) {
     const fail = () => reject(signal.reason instanceof Error ? signal.reason : new Error('stopped'));
     signal.aborted ? fail() : signal.addEventListener('abort', fail, { once: true });
   });
+  cancelled.catch(() => {}); // no one waits for it if `fetch` throws
   try {
     const answer = readAnswer((options.fetch ?? fetch)(findBase(options) + path, /** @type {any} */ (init)));
     answer.catch(() => {}); // it may still fail after the timeout
@@ -62,6 +72,52 @@ export async function request(options, method, path, body, holdSeconds = 0) {
     timeout.abort(new Error('done')); // stop reading
   }
 }
+
+let lateReports = 0;
+
+/**
+ * POST a report, again in the background until the server has it, for up to two minutes; neither promise rejects.
+ * Only for reports that change nothing when they are repeated. Node does not keep running for it for long, see HOLD_MS.
+ *
+ * @param {HttpOptions & { onError?: (error: unknown) => void }} options
+ * @param {string} path
+ * @param {object} body
+ * @returns {{ first: Promise<void>, whole: Promise<void> }}  the end of the first attempt, and of all of them
+ */
+export function deliver(options, path, body) {
+  const lasting = { ...options, signal: undefined }; // the end of a chat is reported, too
+  const first = request(lasting, 'POST', path, body).then(
+    () => undefined,
+    (error) => {
+      reportError(options, error);
+      return error;
+    },
+  );
+  const whole = first.then((error) => (error && canHelp(error, 1) ? deliverLate(lasting, path, body) : undefined));
+  return { first: first.then(() => {}), whole };
+}
+
+/** @param {HttpOptions} options @param {string} path @param {object} body */
+async function deliverLate(options, path, body) {
+  if (lateReports >= MAX_LATE_REPORTS) return;
+  lateReports += 1;
+  const startedAt = performance.now();
+  let pause = FIRST_PAUSE_MS;
+  for (let attempts = 2; performance.now() - startedAt < MAX_LATE_MS; attempts++) {
+    const isHolding = performance.now() - startedAt + pause <= HOLD_MS;
+    await new Promise((resolve) => {
+      const timer = setTimeout(resolve, pause);
+      if (!isHolding) /** @type {any} */ (timer).unref?.();
+    });
+    pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
+    const error = await request(options, 'POST', path, body).then(() => undefined, (failure) => failure);
+    if (!error || !canHelp(error, attempts)) break;
+  }
+  lateReports -= 1;
+}
+
+/** Return whether a report can be sent again after this error. @param {any} error @param {number} attempts */
+const canHelp = (error, attempts) => !isFinal(error) || (error.status === 404 && attempts < UNKNOWN_ATTEMPTS);
 
 /** Return the address of Toolcards without a slash at its end. @param {HttpOptions} options */
 export function findBase(options) {
@@ -81,7 +137,7 @@ export function buildHeaders(options, contentType) {
 /** Throw if the key cannot be sent; the error of `fetch` would contain it. @param {HttpOptions} options */
 export function checkKey(options) {
   if (SENDABLE.test(findKey(options))) return;
-  throw new Error('the agent key contains a line break or a character that no key has; copy the key again');
+  throw new UnsendableKey('the agent key contains a line break or a character that no key has; copy the key again');
 }
 
 /** @param {HttpOptions} options */
@@ -101,9 +157,15 @@ export function reportError(options, error) {
   } catch {} // a failing callback changes nothing
 }
 
-/** Return whether the server refused, so that a retry gets the same answer. @param {any} error */
-export function isFinal({ status = 0 }) {
-  return status >= 400 && status < 500 && status !== 429;
+/** Return whether a retry gets the same answer: the server refused, or the request cannot be sent. @param {any} error */
+export function isFinal(error) {
+  const status = error?.status ?? 0;
+  return error instanceof UnsendableKey || (status >= 400 && status < 500 && status !== 429);
+}
+
+/** Return whether the server may have got the request that failed, and may act on it. @param {any} error */
+export function mayHaveArrived(error) {
+  return !isFinal(error) && !UNSENT.has(error?.cause?.code ?? error?.code);
 }
 
 // ---------------------------------------------------------------- one complete answer

@@ -7,15 +7,30 @@ const MAX_FIELD_CHARACTERS = 128 << 10; // of a field in a frame that is too lon
 const MAX_LINE_CHARACTERS = 64 << 20; // of a line that is still incomplete; a longer one is left out
 
 /**
- * Return the value, or its beginning as text with a mark if its JSON is longer than `limit` characters.
+ * Return the value, or its beginning as text with a mark if its JSON is longer than `limit` characters. What JSON does
+ * not have is text: integers of any size, and values that contain themselves.
  *
  * @param {unknown} value
  * @param {number} [limit]
  * @returns {unknown}
  */
 export function cutValue(value, limit = MAX_FRAME_CHARACTERS) {
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
-  return text.length > limit ? cutText(text, Math.min(limit, MAX_FIELD_CHARACTERS)) : value;
+  const json = makeJsonable(value);
+  const text = typeof json === 'string' ? json : (JSON.stringify(json) ?? '');
+  return text.length > limit ? cutText(text, Math.min(limit, MAX_FIELD_CHARACTERS)) : json;
+}
+
+/** Return the value, or another one if JSON has none for it. @param {unknown} value */
+function makeJsonable(value) {
+  try {
+    JSON.stringify(value);
+    return value;
+  } catch {}
+  try {
+    return JSON.parse(JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item)));
+  } catch (error) {
+    return `[${error instanceof Error ? error.message : error}]`;
+  }
 }
 
 /** @param {string} text @param {number} limit */

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.fake_gate import AWAY, Answer, Gate, plain
 from tests.support.javascript import CLIENTS, NODE, ROOT, Node
 from tests.support.server import PATIENCE, until
 
@@ -186,6 +186,8 @@ def test_a_call_that_is_stopped_while_it_waits_does_not_run(
     assert result["ran"] == [] and result["said"][0].endswith("The run was stopped."), result
     if stage == "poll":
         until(lambda: "withdraw" in gate.stages())
+    else:
+        until(lambda: [body for name, body in gate.requests if name == "result"] == [given_up(run)])
 
 
 # ---------------------------------------------------------------- connections
@@ -228,6 +230,112 @@ def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: 
     gate.tamper = lambda now, honest: plain({}, status="410 Gone") if now == "claim" else None
     result = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
     assert result["ran"] == [] and gate.stages().count("claim") == 1
+
+
+# ---------------------------------------------------------------- reports
+
+
+def given_up(run: str) -> dict[str, Any]:
+    return {"run": run, "attempt": 1, "outcome": "aborted", "side_effects": "none"}
+
+
+def list_reports(gate: Gate, stage: str) -> list[dict[str, Any]]:
+    return [body for name, body in gate.requests if name == stage]
+
+
+def lose(stage: str, count: int, gate: Gate, answer: Answer) -> None:
+    """Let the gate give this answer to the first requests of a stage."""
+    gate.tamper = lambda now, honest: answer if now == stage and gate.stages().count(stage) <= count else None
+
+
+LOST = {"nothing": Answer([]), "a part": Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), "an error": AWAY}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("stage", ["decide", "claim"])
+@pytest.mark.parametrize("answer", LOST)
+def test_a_call_whose_answers_are_lost_is_given_up(
+    node: Node, gate: Gate, run: str, client: str, stage: str, answer: str
+) -> None:
+    """The server may have asked a person about it, or count on its result."""
+    lose(stage, 3, gate, LOST[answer])
+    result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
+    assert result["ran"] == []
+    until(lambda: list_reports(gate, "result") == [given_up(run)])
+
+
+def test_a_call_that_the_server_refused_is_not_given_up(node: Node, gate: Gate, run: str) -> None:
+    lose("decide", 1, gate, plain({}, status="403 Forbidden"))
+    node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP, LOOKUP])
+    until(lambda: [body["outcome"] for body in list_reports(gate, "result")] == ["ok"])
+
+
+@pytest.mark.parametrize("client", ["runs", "gated", "tanstack"])
+@pytest.mark.parametrize("answer", LOST)
+def test_a_result_is_sent_until_the_server_has_it(node: Node, gate: Gate, run: str, client: str, answer: str) -> None:
+    lose("result", 3, gate, LOST[answer])
+    node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
+    until(lambda: len(list_reports(gate, "result")) == 4)
+    assert list_reports(gate, "result") == 4 * [{"run": run, "attempt": 1, "outcome": "ok", "output": "lookup"}]
+
+
+@pytest.mark.parametrize("answer", LOST)
+def test_an_approval_is_withdrawn_until_the_server_knows(node: Node, gate: Gate, run: str, answer: str) -> None:
+    tampers = {"withdraw": LOST[answer], "poll": plain({}, status="401 Unauthorized")}
+    gate.tamper = lambda now, honest: tampers.get(now) if gate.stages().count("withdraw") <= 3 else None
+    node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"tool": "ask"}], haste=10)
+    until(lambda: list_reports(gate, "withdraw") == 4 * [{}])
+
+
+@pytest.mark.parametrize(("status", "count"), [("404 Not Found", 4), ("401 Unauthorized", 1)])
+def test_a_report_that_is_refused_is_given_up(node: Node, gate: Gate, run: str, status: str, count: int) -> None:
+    """A call may be unknown for a moment: its question is on the way."""
+    lose("result", 9, gate, plain({}, status=status))
+    node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP], haste=10)
+    until(lambda: len(list_reports(gate, "result")) == count)
+    node.play(client="runs", url=gate.url, run=f"{run}-2", calls=[LOOKUP])
+    assert [body["run"] for body in list_reports(gate, "result")].count(run) == count
+
+
+@pytest.mark.parametrize(
+    ("value", "output"),
+    [("9007199254740993n", "9007199254740993"), ("{ n: 1n }", {"n": "1"}), ("globalThis", None), ("() => 1", None)],
+)
+def test_a_result_without_a_json_form_is_reported_and_returned(gate: Gate, run: str, value: str, output: Any) -> None:
+    completed = run_script(
+        gate.url, run, f"const value = {value}; console.log(await runs(call, options, () => value) === value);"
+    )
+    assert completed.stdout == "true\n", completed.stderr
+    (report,) = list_reports(gate, "result")
+    assert report["outcome"] == "ok"
+    assert report.get("output") == output or (output is None and isinstance(report.get("output", ""), str))
+
+
+def run_script(url: str, run: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Run a module that has `runs`, `call` and `options` to its end."""
+    head = """
+        const [module, url, run] = process.argv.slice(1);
+        const { runs } = await import(module);
+        const [call, options] = [{ tool: 'lookup', callId: 'c', args: {} }, { url, key: 'key', run }];
+    """
+    assert NODE is not None
+    command = [NODE, "--input-type=module", "-e", head + code, (ROOT / "static/clients/ai-sdk.mjs").as_uri(), url, run]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_a_report_does_not_keep_node_running_while_the_server_is_away(gate: Gate, run: str) -> None:
+    """It is sent again for two minutes, but only while the program does something else."""
+    lose("result", 99, gate, Answer([]))
+    completed = run_script(gate.url, run, "await runs(call, options, () => console.log('ran'));")
+    assert (completed.returncode, completed.stdout) == (0, "ran\n"), completed.stderr
+    assert len(list_reports(gate, "result")) > 1
+
+
+def test_a_fetch_that_throws_is_a_denial(gate: Gate, run: str) -> None:
+    code = "options.fetch = () => { throw new Error('no'); };"
+    code += "await runs(call, options, () => {}).catch((error) => console.log(error.message));"
+    completed = run_script(gate.url, run, code)
+    assert completed.returncode == 0 and "could not be reached" in completed.stdout, completed.stderr
 
 
 # ---------------------------------------------------------------- what cannot be judged

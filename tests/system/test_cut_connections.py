@@ -1,4 +1,4 @@
-"""Connections that break off at any byte of a request or of its answer, between a gated function and a real server.
+"""Connections that break off at any byte of a request or of its answer, between a gated tool and a real server.
 
 The model: the function runs at most once, and only as it was approved; the server knows how each call ended.
 """
@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import gating
 from tests.support.cutting_proxy import Cut, CuttingProxy
+from tests.support.javascript import NODE, Node
 from tests.support.server import PATIENCE, Server, until
 from tests.support.voter import Voter
 from toolcards.client import Denied, Toolcards, gated
 
 PLACES = {"decide": "/calls/decide", "poll": "?wait=", "claim": "/claim", "result": "/result"}
 PARTS = (0, 1, 40, 200, 420, 600, 800, 1000)  # bytes that pass
+FEW_PARTS = (0, 40, 420, 800)  # each of them starts a Node.js
 ENDS = {"output-available": 1, "output-error": 0}  # how often the function ran
 
 
@@ -44,17 +47,53 @@ class CutOnce:
         return self._cut
 
 
-def call_through(server: Server, voter: Voter | None, lock: threading.Lock, plan: CutOnce) -> str:
-    """Call a gated function through a proxy that cuts; return what is wrong, "" if nothing is."""
-    run, ran = f"run-{secrets.token_hex(4)}", []
-    command = "python3 x" if voter is None else "echo ask"
-    with CuttingProxy(server.base, plan) as proxy, ThreadPoolExecutor(1) as person:
-        cards = Toolcards(proxy.url, server.key, timeout=PATIENCE)
+Program = Callable[[str, str, str, str], tuple[list[str], str]]
 
-        @gated(cards, run=run, tool="bash", seconds=PATIENCE)
-        def bash(command: str) -> str:
-            ran.append(command)
-            return "done"
+
+def call_from_python(url: str, key: str, run: str, command: str) -> tuple[list[str], str]:
+    """Call a gated function; return what ran, and a denial that is not the client's own."""
+    ran: list[str] = []
+
+    @gated(Toolcards(url, key, timeout=PATIENCE), run=run, tool="bash", seconds=PATIENCE)
+    def bash(command: str) -> str:
+        ran.append(command)
+        return "done"
+
+    try:
+        bash(command)
+    except Denied as denied:
+        return ran, "" if denied.decision.by == "client" else str(denied)
+    return ran, ""
+
+
+def start_javascript(folder: Path) -> Program:
+    """Return the same with a Node.js of its own, which remains until the test ends."""
+
+    def call(url: str, key: str, run: str, command: str) -> tuple[list[str], str]:
+        folder.mkdir()
+        node = Node(folder).__enter__()
+        nodes.append(node)
+        request = {"tool": "bash", "id": "call_1", "args": {"command": command}}
+        result = node.play(client="gated", url=url, key=key, run=run, calls=[request], seconds=PATIENCE)
+        return [args["command"] for _, args in result["ran"]], ""
+
+    return call
+
+
+nodes: list[Node] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended_nodes() -> Iterator[None]:
+    yield
+    while nodes:
+        nodes.pop().__exit__(None, None, None)
+
+
+def call_through(server: Server, voter: Voter | None, lock: threading.Lock, plan: CutOnce, program: Program) -> str:
+    """Call a gated tool through a proxy that cuts; return what is wrong, "" if nothing is."""
+    run, command = f"run-{secrets.token_hex(4)}", "python3 x" if voter is None else "echo ask"
+    with CuttingProxy(server.base, plan) as proxy, ThreadPoolExecutor(1) as person:
 
         def approve() -> None:
             assert voter is not None
@@ -63,11 +102,9 @@ def call_through(server: Server, voter: Voter | None, lock: threading.Lock, plan
                 voter.vote(run, "approve")
 
         approving = person.submit(approve) if voter is not None else None
-        try:
-            bash(command)
-        except Denied as denied:
-            if denied.decision.by != "client":
-                return f"{run} was denied: {denied}"
+        ran, denial = program(proxy.url, server.key, run, command)
+        if denial:
+            return f"{run} was denied: {denial}"
         if approving is not None:
             approving.result()
 
@@ -91,12 +128,24 @@ def _read_ends(server: Server, run: str, *, at_least: int) -> list[dict[str, Any
 
 
 @pytest.mark.parametrize("kind", list(PLACES))
-def test_a_cut_runs_nothing_twice_and_leaves_nothing_open(server: Server, kind: str) -> None:
+@pytest.mark.parametrize(
+    "language",
+    ["python", pytest.param("javascript", marks=pytest.mark.skipif(NODE is None, reason="not here: Node.js"))],
+)
+def test_a_cut_runs_nothing_twice_and_leaves_nothing_open(
+    server: Server, kind: str, language: str, tmp_path: Path
+) -> None:
     voter, lock = Voter(server) if kind == "poll" else None, threading.Lock()
-    cuts = [Cut(**{side: size}) for side in ("request", "answer") for size in PARTS]
+    parts = PARTS if language == "python" else FEW_PARTS
+    cuts = [Cut(**{side: size}) for side in ("request", "answer") for size in parts]
     plans = [CutOnce(kind, cut, always=False) for cut in cuts]
     if kind != "poll":  # the client gives up after two minutes
         plans.append(CutOnce(kind, Cut(answer=0), always=True))
+
+    def call(number: int) -> str:
+        program = call_from_python if language == "python" else start_javascript(tmp_path / str(number))
+        return call_through(server, voter, lock, plans[number], program)
+
     with ThreadPoolExecutor(len(plans)) as pool:
-        faults = list(pool.map(lambda plan: call_through(server, voter, lock, plan), plans))
+        faults = list(pool.map(call, range(len(plans))))
     assert not any(faults), [fault for fault in faults if fault]

@@ -1,4 +1,4 @@
-"""Results without a claim."""
+"""Results without a claim, and of which attempt they are."""
 
 from __future__ import annotations
 
@@ -40,3 +40,16 @@ async def test_a_call_that_its_agent_gave_up_is_not_ungoverned_and_may_be_asked_
     status, again, *_ = await call("POST", DECIDE, QUESTION)
     assert (status, again["decision"]) == (200, first["decision"])
     assert again["permit"] != first["permit"] or first["permit"] is None
+
+
+async def test_giving_up_an_attempt_ends_no_other_one(call: Any, policy: Any, an_approver: Any) -> None:
+    """The report may be late, and its attempt may never have arrived."""
+    await in_thread(policy)({"rules": [{**ASK, "effect": "allow"}]})
+    _, second, *_ = await call("POST", DECIDE, QUESTION | {"attempt": 2})
+    claim = {"call_id": "c", "attempt": 2, "args_sha256": second["args_sha256"]}
+    assert (await call("POST", f"/api/v1/permits/{second['permit']['id']}/claim", claim))[0] == 200
+    given_up = {"run": "r", "attempt": 1, "outcome": "aborted", "side_effects": "none"}
+    assert (await call("POST", "/api/v1/calls/c/result", given_up))[0] == 404
+    assert (await ToolCall.objects.aget()).as_card().running
+    assert (await call("POST", "/api/v1/calls/c/result", given_up | {"attempt": 2}))[0] == 200
+    assert (await ToolCall.objects.aget()).as_card().cause == "aborted"

@@ -1,5 +1,6 @@
 // Every JavaScript client of ours without its framework: one JSON line in (a wish), one out (what ran, what was said).
 // {client, url, run, calls: [{tool, id, args, more}], how, seconds}; how: one after the other, `parallel`, or `nested`.
+import { AsyncLocalStorage } from 'node:async_hooks';
 import readline from 'node:readline';
 import { digest } from './toolcards/gate-answers.mjs';
 import { gated, needsApproval, runs, toolApproval } from './toolcards/ai-sdk.mjs';
@@ -25,6 +26,13 @@ performance.now = () => time() * haste * haste;
 
 let stop = new AbortController(); // of the run that is played
 process.on('SIGHUP', () => stop.abort());
+
+// What a former play still sends fails: the port of its server may be that of the next one.
+const playing = new AsyncLocalStorage();
+let plays = 0;
+const send = globalThis.fetch;
+globalThis.fetch = (...request) => (
+  (playing.getStore() ?? plays) === plays ? send(...request) : Promise.reject(Object.assign(new Error('a former play'), { status: 400 })));
 
 const CLIENTS = {
   runs: (options) => (call, execute) => runs({ tool: call.tool, callId: call.id, args: call.args }, options, execute),
@@ -84,7 +92,7 @@ async function play(wish) {
   if (wish.digests) return { digests: await digests(wish.digests) };
   haste = wish.haste ?? 1;
   process.env.TOOLCARDS_URL = wish.url;
-  process.env.TOOLCARDS_AGENT_KEY = 'key';
+  process.env.TOOLCARDS_AGENT_KEY = wish.key ?? 'key';
   const ran = [], said = [];
   stop = new AbortController();
   const client = CLIENTS[wish.client]({ run: wish.run, seconds: wish.seconds ?? 60, signal: stop.signal });
@@ -104,5 +112,6 @@ async function play(wish) {
 }
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
-  console.log(JSON.stringify(await play(JSON.parse(line))));
+  plays += 1;
+  console.log(JSON.stringify(await playing.run(plays, () => play(JSON.parse(line)))));
 }

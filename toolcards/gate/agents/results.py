@@ -46,6 +46,8 @@ class RecordResult(RunCommand):
         board, attempt = memory.board, self.body.get("attempt")
         cards = [board.cards[ordinal] for ordinal in reversed(board.list_ordinals(self.call_id))]
         cards = [card for card in cards if not card.removed]
+        if attempt and _is_given_up(self.body):  # about a question: never about another attempt that runs
+            cards = [card for card in cards if attempt in (_list_asked_attempts(memory, card) or [card.attempt])]
         named_cards = (
             [card for card in cards if attempt in (card.attempt, *_list_asked_attempts(memory, card))]
             if attempt
