@@ -154,6 +154,17 @@ class Session:
             else:
                 self._report(call, outcome="aborted")
 
+    def is_open(self, call: HeldCall) -> bool:
+        """Return whether the call has no result yet."""
+        with self._lock:
+            return self._calls.get(format_id(call.request_id)) is call
+
+    def lose(self, call: HeldCall, *, for_good: bool) -> None:
+        """Report a call whose result was not read. Unless `for_good`, it may still arrive by another stream."""
+        if for_good:
+            self._drop(call)
+        self._report(call, outcome="unknown")
+
     def has_open_calls(self) -> bool:
         """Return whether the server runs a call."""
         with self._lock:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_gate import Gate
+from tests.support.fake_gate import Answer, Gate
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards
+from toolcards.mcp import gate_link
 from toolcards.mcp.http import sessions as sessions_module
 from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations
 from toolcards.mcp.session import Session
@@ -71,6 +72,25 @@ def test_all_sessions_end_with_the_gateway(sessions: GatewaySessions, gate: Gate
         call(sessions.get(number))
     sessions.end_all()
     assert gate.stages().count("end") == 3
+
+
+def test_sessions_end_at_once_however_slow_the_gate_is(
+    sessions: GatewaySessions, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_link, "LINGER", PATIENCE)
+    monkeypatch.setattr(sessions_module, "END_SECONDS", PATIENCE)
+    all_end = threading.Barrier(3, timeout=PATIENCE / 2)
+
+    def hold(stage: str, honest: Any) -> Answer | None:
+        if stage == "end":
+            all_end.wait()
+        return None
+
+    gate.tamper = hold
+    for number in ("a", "b", ""):
+        call(sessions.get(number))
+    sessions.end_all()
+    assert not all_end.broken
 
 
 def test_of_too_many_sessions_the_one_that_was_used_longest_ago_ends(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.support.mcp_http_server import HttpAnswer, McpHttpServer, stream
+from tests.support.server import until
+from tests.support.silent_server import Hole
 from tests.support.tables import loop_over
 from toolcards.mcp.http import upstream
-from toolcards.mcp.http.upstream import FAILURES, Upstream
+from toolcards.mcp.http.upstream import FAILURES, BrokenResponse, Upstream
 from toolcards.mcp.tool_list import ToolList
 
 
@@ -107,3 +111,38 @@ def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     with McpHttpServer(HttpAnswer(list_page("a", cursor="again"))) as server:
         Upstream(server.url, {}).list_tools(tools, {}, {})
     assert len(server.requests) == 3 and tools.is_stale
+
+
+def test_a_body_that_is_shorter_than_its_length_is_a_failure() -> None:
+    def answer_half() -> None:
+        connection = listener.accept()[0]
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{}")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer_half, daemon=True).start()
+        own_upstream = Upstream(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", {})
+        with closing(own_upstream.request("GET", None, {})) as response, pytest.raises(BrokenResponse, match="7 bytes"):
+            list(response)
+
+
+@loop_over(("pieces", "may_resume"), [
+    ([b"id: 1\ndata: {}\n\n"], True), ([b"data: {}\r\ni", b"d:1\r\n\r\n"], True), ([b"data: {}\rid:1\r\r"], True),
+    ([b'data: {"id": 1}\n\n'], False), ([b'data: "\\nid: 1"\n\n'], False), ([b"void: 1\n\n"], False),
+])  # fmt: skip
+def test_a_stream_with_ids_of_events_can_be_resumed(pieces: list[bytes], may_resume: bool) -> None:
+    answer = HttpAnswer(pieces, kind="text/event-stream")
+    with McpHttpServer(answer) as server, closing(Upstream(server.url, {}).request("POST", b"{}", {})) as response:
+        assert b"".join(response) == b"".join(pieces) and response.may_resume == may_resume
+
+
+def test_a_server_that_hangs_is_not_waited_for_to_list_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call waits for the list before people are asked."""
+    monkeypatch.setattr(upstream, "LIST_SECONDS", 0.05)
+    with Hole() as hole:
+        own_upstream = Upstream(f"{hole.url}/mcp", {})
+        lister = threading.Thread(target=own_upstream.list_tools, args=(ToolList(), {}, {}), daemon=True)
+        lister.start()
+        until(lambda: not lister.is_alive())
+    assert hole.swallowed == 1

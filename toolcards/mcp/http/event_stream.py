@@ -10,7 +10,7 @@ from typing import Any
 from toolcards.mcp.messages import Message, make_error, serialize
 
 LONGEST = 16 << 20  # bytes of one message; longer ones pass unread
-_EVENT_END = re.compile(rb"(?:\r\n|\n|\r){2}")
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
@@ -20,18 +20,21 @@ class EventReader:
     def __init__(self, content_type: str) -> None:
         self._has_events = content_type.startswith("text/event-stream")
         self._is_json = content_type.startswith("application/json")
-        self._partial, self._data = b"", bytearray()
+        self._partial, self._data = bytearray(), bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         """Yield the messages that this piece completes."""
-        if self._has_events:
-            *lines, self._partial = _LINE_END.split(self._partial + piece)
+        if not self._has_events and not self._is_json:
+            return
+        is_complete = self._partial.endswith(b"\r") or b"\n" in piece or b"\r" in piece
+        self._partial += piece
+        if self._has_events and is_complete:
+            *lines, rest = _LINE_END.split(self._partial)
+            self._partial = bytearray(rest)
             for line in lines:
                 yield from self._read_line(line)
-        elif self._is_json:
-            self._partial += piece
         if len(self._partial) + len(self._data) > LONGEST:
-            self._partial, self._data, self._has_events, self._is_json = b"", bytearray(), False, False
+            self._partial, self._data, self._has_events, self._is_json = bytearray(), bytearray(), False, False
 
     def close(self) -> Iterator[Any]:
         """Yield the message that the end of the body completes."""
@@ -50,25 +53,28 @@ class StreamSplitter:
     """Splits a stream of server-sent events into whole events, each with its bytes and its message."""
 
     def __init__(self) -> None:
-        self._partial = b""
+        self._partial = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[tuple[bytes, Any]]:
         """Yield the events that this piece completes.
 
         The message of an unreadable event is None.
         """
+        start, position = 0, max(0, len(self._partial) - 3)  # what came before holds no end
         self._partial += piece
-        while (end := _EVENT_END.search(self._partial)) is not None:
-            event, self._partial = self._partial[: end.end()], self._partial[end.end() :]
+        while (end := _EVENT_END.search(self._partial, position)) is not None:
+            event, start = bytes(self._partial[start : end.end()]), end.end()
+            position = start
             yield event, _read_event(event)
+        del self._partial[:start]
         if len(self._partial) > LONGEST:
-            event, self._partial = self._partial, b""
+            event, self._partial = bytes(self._partial), bytearray()
             yield event, None
 
     def close(self) -> Iterator[tuple[bytes, Any]]:
         """Yield the remaining part at the end of the stream."""
         if self._partial:
-            yield self._partial, None
+            yield bytes(self._partial), None
 
 
 def _read_event(event: bytes) -> Any:
@@ -81,6 +87,11 @@ def format_event(message: Message | list[Any]) -> bytes:
     return b"event: message\ndata: " + serialize(message) + b"\n\n"
 
 
+def is_message(body: bytes) -> bool:
+    """Return whether the JSON body can be a message."""
+    return isinstance(next(_load(body), None), (dict, list))
+
+
 def convert_to_event(body: bytes, status: int, number: Any) -> bytes:
     """Return a JSON response as an event; anything else becomes an error."""
     message = next(_load(body), None)
@@ -89,7 +100,7 @@ def convert_to_event(body: bytes, status: int, number: Any) -> bytes:
     return format_event(message)
 
 
-def _load(data: bytes) -> Iterator[Any]:
+def _load(data: bytes | bytearray) -> Iterator[Any]:
     try:
         yield json.loads(data)
     except (ValueError, RecursionError):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
-from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event
+from toolcards.mcp.http.endings import conclude
+from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event, is_message
 from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CANCELLED,
@@ -61,6 +62,7 @@ class FormRelay:
         self._id = request["id"] if is_request(request) else None
         self._headers = dict(client.headers.items())
         self._lock = threading.Lock()  # of what is written to the client
+        self._needs_error = True  # if there is no result
         self._has_client_gone = threading.Event()
         self._is_over = threading.Event()
 
@@ -88,11 +90,12 @@ class FormRelay:
             pending = self._pass_body(response, has_more_rounds)
         if pending is not None:
             return self._answer_all(pending)
+        error = conclude(self._session, self._call, response)
         with self._lock:
             self._is_over.set()
+            if error is not None and self._is_stream and self._needs_error:
+                self._client.write_chunk(format_event(error))
             self._client.end_chunks()
-        if self._call is not None and response.status >= 400:
-            self._session.abandon(self._call, f"The MCP server answered {response.status}.")
         return None
 
     def _pass_events(self, response: Response, has_more_rounds: bool) -> Message | None:
@@ -117,6 +120,7 @@ class FormRelay:
             self._session.note_message(own)
             body = body if own is message else serialize(own)
         if self._is_stream:
+            self._needs_error = is_message(body)  # else the event is an error
             self._write(convert_to_event(body, response.status, self._id))
         else:
             self._begin(response.status, response.headers, is_stream=False)

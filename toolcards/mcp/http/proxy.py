@@ -11,14 +11,16 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event
+from toolcards.mcp.http.client_handler import ClientHandler
+from toolcards.mcp.http.endings import LOST, conclude
+from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event, is_message
 from toolcards.mcp.http.forms import FormRelay
 from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations
-from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
+from toolcards.mcp.http.upstream import FAILURES, BrokenResponse, Response, Upstream
 from toolcards.mcp.messages import (
     CALL,
     INVALID_REQUEST,
@@ -35,7 +37,6 @@ from toolcards.mcp.messages import (
 )
 from toolcards.mcp.session import DUPLICATE, HeldCall, HeldCallResult, Session
 
-LONGEST_BODY = 16 << 20
 STREAM_AFTER = 1.0  # seconds that a call waits before its response begins as an event stream
 PING = 5.0  # seconds between comments or progress notifications on that stream
 SESSION_ID = "mcp-session-id"
@@ -62,25 +63,20 @@ class Gateway(ThreadingHTTPServer):
             print(f"toolcards: {error!r}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(ClientHandler):
     """One connection of a client."""
 
-    protocol_version = "HTTP/1.1"
     server: Gateway
-    timeout = 120  # seconds for a request to arrive
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
-        """Write nothing: the dashboard shows the calls."""
 
     def do_POST(self) -> None:
         """Hold a call, or forward another message."""
-        body = self._read_body()
+        body = self.read_body()
         if body is None or not self._is_for_us():
             return
         try:
             message = parse(body)
         except ValueError as error:
-            self._answer(400, make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
+            self.answer(400, make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
             return
         number = self.headers.get(SESSION_ID, "")
         if is_request(message, "initialize") and not number:
@@ -92,9 +88,9 @@ class Handler(BaseHTTPRequestHandler):
         if is_request(message, CALL):
             self._hold(session, message)
         elif contains_call(message):
-            self._answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
+            self.answer(400, make_error(None, INVALID_REQUEST, UNANSWERABLE))
         elif (message := pass_cancellations(session, message)) is None:
-            self._answer(202, None)
+            self.answer(202, None)
         else:
             if is_request(message):
                 session.note_request(message)
@@ -120,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         """Wait for the decision; begin an event stream so that clients keep waiting."""
         call = session.begin_call(request)
         if call is None:
-            self._answer(400, make_error(request["id"], INVALID_REQUEST, DUPLICATE))
+            self.answer(400, make_error(request["id"], INVALID_REQUEST, DUPLICATE))
             return
         verdicts: list[HeldCallResult] = []
 
@@ -148,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
             self.write_chunk(format_event(verdict.answer) if verdict.answer is not None else b"")
             self.end_chunks()
         else:
-            self._answer(200 if verdict.answer is not None else 202, verdict.answer)
+            self.answer(200 if verdict.answer is not None else 202, verdict.answer)
 
     def _stream_until_decided(self, waiter: threading.Thread, call: HeldCall, request: Message) -> bool:
         """Keep an event stream alive; return False if the client has disconnected."""
@@ -193,10 +189,11 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 with contextlib.closing(response):
                     self._pass_on(response, session, call, is_stream)
-        except FAILURES:  # either side has disconnected
+        except FAILURES as error:  # either side has disconnected
             self.close_connection = True
-            if call is not None:
-                session.abandon(call, "The connection was lost before the result arrived.")
+            answer = conclude(session, call, response, LOST)
+            if answer is not None and isinstance(error, BrokenResponse):
+                self.break_off(answer)
 
     def _pass_on(self, response: Response, session: Session, call: HeldCall | None, is_stream: bool) -> None:
         reader, held_body = EventReader(response.content_type), b""
@@ -213,9 +210,10 @@ class Handler(BaseHTTPRequestHandler):
             session.note_message(message)
         if is_stream and not response.has_events:
             self.write_chunk(convert_to_event(held_body, response.status, call.request_id if call else None))
+        answer = conclude(session, call, response)
+        if answer is not None and (response.has_events or (is_stream and is_message(held_body))):
+            self.write_chunk(format_event(answer))
         self.end_chunks()
-        if call is not None and response.status >= 400:
-            session.abandon(call, f"The MCP server answered {response.status}.")
 
     def _fail(self, session: Session, call: HeldCall | None, message: Any, is_stream: bool, text: str) -> None:
         if call is not None:
@@ -226,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             self.write_chunk(format_event(error))
             self.end_chunks()
         else:
-            self._answer(502, error)
+            self.answer(502, error)
 
     # ------------------------------------------------------------ HTTP
 
@@ -235,46 +233,12 @@ class Handler(BaseHTTPRequestHandler):
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
         origin = self.headers.get("Origin")
         if host not in self.server.hosts or (origin and (urlsplit(origin).hostname or "") not in self.server.hosts):
-            self._answer(403, make_error(None, INVALID_REQUEST, "This host or origin is not allowed."))
+            self.answer(403, make_error(None, INVALID_REQUEST, "This host or origin is not allowed."))
             return False
         if urlsplit(self.path).path.rstrip("/") != self.server.upstream.path.rstrip("/"):
-            self._answer(404, make_error(None, INVALID_REQUEST, f"The address ends with {self.server.upstream.path}."))
+            self.answer(404, make_error(None, INVALID_REQUEST, f"The address ends with {self.server.upstream.path}."))
             return False
         return True
-
-    def _read_body(self) -> bytes | None:
-        """Return the body; None after a refusal."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > LONGEST_BODY or self.headers.get("Transfer-Encoding"):
-            self.close_connection = True
-            self._answer(413 if length.isdigit() else 411, make_error(None, INVALID_REQUEST, "Invalid body length."))
-            return None
-        return self.rfile.read(int(length))
-
-    def _answer(self, status: int, message: Message | None) -> None:
-        body = serialize(message) if message is not None else b""
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """Begin a response that is written in chunks."""
-        self.send_response_only(status)
-        for name, value in [*headers, ("Transfer-Encoding", "chunked")]:
-            self.send_header(name, value)
-        self.end_headers()
-
-    def write_chunk(self, data: bytes) -> None:
-        """Write a part of the response."""
-        if data:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-            self.wfile.flush()
-
-    def end_chunks(self) -> None:
-        """End the response."""
-        self.wfile.write(b"0\r\n\r\n")
 
 
 def serve(sessions: GatewaySessions, upstream: str, address: tuple[str, int], headers: Mapping[str, str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from toolcards.client import Toolcards
@@ -11,6 +12,7 @@ from toolcards.mcp.messages import CANCELLED, get_object
 from toolcards.mcp.session import Session
 
 MAX_SESSIONS = 1_000
+END_SECONDS = 8.0  # that the end of the gateway waits for its sessions
 
 
 class GatewaySessions:
@@ -48,9 +50,13 @@ class GatewaySessions:
             session.end()
 
     def end_all(self) -> None:
-        """End every session."""
-        for number in list(self._sessions):
-            self.end(number)
+        """End every session, all at once, within END_SECONDS."""
+        end = time.monotonic() + END_SECONDS
+        threads = [threading.Thread(target=self.end, args=(number,), daemon=True) for number in list(self._sessions)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 def pass_cancellations(session: Session, message: Any) -> Any:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import functools
 import http.client
+import re
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.mcp.http.event_stream import EventReader
+from toolcards.mcp.http.event_stream import LONGEST, EventReader
 from toolcards.mcp.messages import LIST, Message, get_object, is_response, serialize
 from toolcards.mcp.tool_list import ToolList
 
 CONNECT = 30.0  # seconds to accept a connection
 SILENCE = 3_600.0  # seconds without a byte after which a response counts as broken off
 LIST_PAGES = 100
+LIST_SECONDS = 10.0  # to list the tools; a call waits for it
 HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "host", "content-length", "accept-encoding", "expect", "origin",
 }  # fmt: skip
 FAILURES = (OSError, http.client.HTTPException)  # what a request may raise
+_EVENT_ID = re.compile(rb"[\r\n]id:")
+
+
+class BrokenResponse(ConnectionError):
+    """The server's response broke off before its end."""
 
 
 class Upstream:
@@ -31,8 +39,13 @@ class Upstream:
         self._parts, self._own_headers = urlsplit(url), dict(headers)
         self.path = self._parts.path
 
-    def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
-        """Send a request with the client's headers; return its response."""
+    def request(
+        self, method: str, body: bytes | None, headers: Mapping[str, str], seconds: float = SILENCE
+    ) -> Response:
+        """Send a request with the client's headers; return its response.
+
+        It may pause for `seconds`.
+        """
         host, port = self._parts.hostname or "", self._parts.port
         connection = (
             http.client.HTTPSConnection(host, port, timeout=CONNECT, context=_make_tls_context())
@@ -43,29 +56,32 @@ class Upstream:
         try:
             connection.request(method, target, body, self._choose_headers(headers))
             if connection.sock is not None:
-                connection.sock.settimeout(SILENCE)
+                connection.sock.settimeout(seconds)
             return Response(connection, connection.getresponse())
         except BaseException:
             connection.close()
             raise
 
     def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message) -> None:
-        """List the server's tools, with the headers and `_meta` of a request."""
+        """List the server's tools, with the headers and `_meta` of a request, within LIST_SECONDS."""
+        deadline = time.monotonic() + LIST_SECONDS
         own_headers = {name: value for name, value in headers.items() if not name.lower().startswith("mcp-param-")}
         own_headers = {k: v for k, v in own_headers.items() if k.lower() not in {"mcp-method", "mcp-name"}}
         params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
         for _ in range(LIST_PAGES):
             own_request = {"jsonrpc": "2.0", "id": "toolcards-tools", "method": LIST, "params": params}
-            result = self._exchange(own_request, own_headers | {"Mcp-Method": LIST})
+            result = self._exchange(own_request, own_headers | {"Mcp-Method": LIST}, deadline - time.monotonic())
             tools.add_page(params, result)
             if not result.get("nextCursor"):
                 return
             params = params | {"cursor": result["nextCursor"]}
 
-    def _exchange(self, own_request: Message, headers: Mapping[str, str]) -> Message:
-        """Return the result of a request of our own, {} if it does not answer."""
+    def _exchange(self, own_request: Message, headers: Mapping[str, str], seconds: float) -> Message:
+        """Return the result of a request of our own, {} if it does not answer within `seconds`."""
+        end = time.monotonic() + seconds
         try:
-            with closing(self.request("POST", serialize(own_request), headers)) as response:
+            with closing(self.request("POST", serialize(own_request), headers, max(seconds, 0.001))) as response:
+                response.deadline = end
                 messages = response.read_messages() if response.status == 200 else iter(())
                 for message in messages:
                     if is_response(message) and message["id"] == own_request["id"]:
@@ -81,7 +97,11 @@ class Upstream:
 
 
 class Response:
-    """A response of the server. Iterating yields its body in pieces."""
+    """A response of the server. Iterating yields its body in pieces; raises BrokenResponse if it has no end.
+
+    `may_resume`: it is a stream with the ids of events, so that the client may get the rest by another request.
+    `is_long`: no one may have read all its messages.
+    """
 
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
         self._connection, self._response = connection, response
@@ -89,14 +109,32 @@ class Response:
         self.headers = [(k, v) for k, v in response.getheaders() if k.lower() not in HOP_BY_HOP]
         self.content_type = response.getheader("Content-Type") or ""
         self.has_events = self.content_type.startswith("text/event-stream")
+        self.may_resume = self.is_long = False
+        self.deadline: float | None = None
+        length = response.getheader("Content-Length") or ""
+        self._remaining = int(length) if length.isdigit() and not response.chunked else 0
 
     def get_header(self, name: str) -> str:
         """Return a header, "" if it is missing."""
         return self._response.getheader(name) or ""
 
     def __iter__(self) -> Iterator[bytes]:
-        while piece := self._response.read1(1 << 16):
-            yield piece
+        end, length = b"\n", 0
+        try:
+            while piece := self._response.read1(1 << 16):
+                length += len(piece)
+                self._remaining -= len(piece)
+                self.is_long = length > LONGEST
+                if self.has_events and not self.may_resume:
+                    self.may_resume = _EVENT_ID.search(end + piece) is not None
+                    end = (end + piece)[-4:]
+                yield piece
+                if self.deadline is not None and time.monotonic() > self.deadline:
+                    raise TimeoutError("timed out")
+        except FAILURES as error:
+            raise BrokenResponse(str(error)) from error
+        if self._remaining > 0:  # `http.client` does not compare them
+            raise BrokenResponse(f"{self._remaining} bytes are missing")
 
     def read_messages(self) -> Iterator[Any]:
         """Yield the messages of the body as they arrive."""
