@@ -248,17 +248,17 @@ def lose(stage: str, count: int, gate: Gate, answer: Answer) -> None:
     gate.tamper = lambda now, honest: answer if now == stage and gate.stages().count(stage) <= count else None
 
 
-LOST = {"nothing": Answer([]), "a part": Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), "an error": AWAY}
+FAILED_ANSWERS = {"nothing": Answer([]), "a part": Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), "an error": AWAY}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("stage", ["decide", "claim"])
-@pytest.mark.parametrize("answer", LOST)
+@pytest.mark.parametrize("answer", FAILED_ANSWERS)
 def test_a_call_whose_answers_are_lost_is_given_up(
     node: Node, gate: Gate, run: str, client: str, stage: str, answer: str
 ) -> None:
     """The server may have asked a person about it, or count on its result."""
-    lose(stage, 3, gate, LOST[answer])
+    lose(stage, 3, gate, FAILED_ANSWERS[answer])
     result = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
     assert result["ran"] == []
     until(lambda: list_reports(gate, "result") == [given_up(run)])
@@ -271,17 +271,17 @@ def test_a_call_that_the_server_refused_is_not_given_up(node: Node, gate: Gate, 
 
 
 @pytest.mark.parametrize("client", ["runs", "gated", "tanstack"])
-@pytest.mark.parametrize("answer", LOST)
+@pytest.mark.parametrize("answer", FAILED_ANSWERS)
 def test_a_result_is_sent_until_the_server_has_it(node: Node, gate: Gate, run: str, client: str, answer: str) -> None:
-    lose("result", 3, gate, LOST[answer])
+    lose("result", 3, gate, FAILED_ANSWERS[answer])
     node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
     until(lambda: len(list_reports(gate, "result")) == 4)
     assert list_reports(gate, "result") == 4 * [{"run": run, "attempt": 1, "outcome": "ok", "output": "lookup"}]
 
 
-@pytest.mark.parametrize("answer", LOST)
+@pytest.mark.parametrize("answer", FAILED_ANSWERS)
 def test_an_approval_is_withdrawn_until_the_server_knows(node: Node, gate: Gate, run: str, answer: str) -> None:
-    tampers = {"withdraw": LOST[answer], "poll": plain({}, status="401 Unauthorized")}
+    tampers = {"withdraw": FAILED_ANSWERS[answer], "poll": plain({}, status="401 Unauthorized")}
     gate.tamper = lambda now, honest: tampers.get(now) if gate.stages().count("withdraw") <= 3 else None
     node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP | {"tool": "ask"}], haste=10)
     until(lambda: list_reports(gate, "withdraw") == 4 * [{}])

@@ -160,7 +160,7 @@ class Session:
             return self._calls.get(format_id(call.request_id)) is call
 
     def lose(self, call: HeldCall, *, for_good: bool) -> None:
-        """Report a call whose result was not read. Unless `for_good`, it may still arrive by another stream."""
+        """Report a call whose result may still arrive, unless `for_good`."""
         if for_good:
             self._drop(call)
         self._report(call, outcome="unknown")

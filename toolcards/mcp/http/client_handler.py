@@ -60,7 +60,7 @@ class ClientHandler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def break_off(self, error: Message) -> None:
-        """Send the error to the client of a response that broke off, if it can still be read."""
+        """Send the error of a broken response if that is possible."""
         with contextlib.suppress(OSError):
             if not self.begun:
                 self.answer(502, error)

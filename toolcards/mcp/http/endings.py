@@ -7,11 +7,11 @@ from toolcards.mcp.messages import Message, make_error
 from toolcards.mcp.session import HeldCall, Session
 
 NO_RESULT = "The MCP server ended its response without a result for this call. It may have run."
-LOST = "The connection was lost before the result arrived. The call may have run."
+CONNECTION_LOSS = "The connection was lost before the result arrived. The call may have run."
 
 
 def conclude(session: Session, call: HeldCall | None, response: Response, text: str = NO_RESULT) -> Message | None:
-    """Report a call that has no result at the end of its response.
+    """Report a call without a result at the end of its response.
 
     Return the error for the client; None if there was a result, or may be one: the client can resume the stream, or the
     response was too long to read.

@@ -29,8 +29,8 @@ class EventReader:
         is_complete = self._partial.endswith(b"\r") or b"\n" in piece or b"\r" in piece
         self._partial += piece
         if self._has_events and is_complete:
-            *lines, rest = _LINE_END.split(self._partial)
-            self._partial = bytearray(rest)
+            *lines, last_line = _LINE_END.split(self._partial)
+            self._partial = bytearray(last_line)
             for line in lines:
                 yield from self._read_line(line)
         if len(self._partial) + len(self._data) > LONGEST:

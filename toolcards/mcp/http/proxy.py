@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcards.mcp.http.client_handler import ClientHandler
-from toolcards.mcp.http.endings import LOST, conclude
+from toolcards.mcp.http.endings import CONNECTION_LOSS, conclude
 from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event, is_message
 from toolcards.mcp.http.forms import FormRelay
 from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations
@@ -191,7 +191,7 @@ class Handler(ClientHandler):
                     self._pass_on(response, session, call, is_stream)
         except FAILURES as error:  # either side has disconnected
             self.close_connection = True
-            answer = conclude(session, call, response, LOST)
+            answer = conclude(session, call, response, CONNECTION_LOSS)
             if answer is not None and isinstance(error, BrokenResponse):
                 self.break_off(answer)
 

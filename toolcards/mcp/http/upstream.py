@@ -63,7 +63,7 @@ class Upstream:
             raise
 
     def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message) -> None:
-        """List the server's tools, with the headers and `_meta` of a request, within LIST_SECONDS."""
+        """List the server's tools within LIST_SECONDS, with a request's headers and `_meta`."""
         deadline = time.monotonic() + LIST_SECONDS
         own_headers = {name: value for name, value in headers.items() if not name.lower().startswith("mcp-param-")}
         own_headers = {k: v for k, v in own_headers.items() if k.lower() not in {"mcp-method", "mcp-name"}}
