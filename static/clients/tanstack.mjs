@@ -60,8 +60,12 @@ function listNewResults(messages) {
  * @param {Options} options
  */
 export function gate(options) {
-  /** @type {{ id: string, call: Call }[]} */
+  /** @type {{ id: string, call: Call, request: unknown }[]} */
   const running = []; // several may have one id
+  // A tool that still runs may report its result later, which then counts.
+  const abort = (/** @type {any} */ context) => {
+    for (const { call, request } of running) if (request === context?.requestId) result(call, { outcome: 'aborted' }, options);
+  };
   const skip = (/** @type {string} */ error) => ({ type: 'skip', result: { error } });
   return {
     name: 'toolcards',
@@ -70,7 +74,7 @@ export function gate(options) {
       if (!decision.allowed) return skip(decision.reason);
       try {
         const input = decision.edited ? await parseEdit(tool, decision.args) : decision.args;
-        running.push({ id: toolCallId, call: decision.call });
+        running.push({ id: toolCallId, call: decision.call, request: context?.requestId });
         return { type: 'transformArgs', args: input };
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error);
@@ -78,6 +82,8 @@ export function gate(options) {
         return skip(message);
       }
     },
+    onAbort: abort,
+    onError: abort,
     onAfterToolCall(/** @type {any} */ _, /** @type {any} */ { toolName, toolCallId, ok, result: output, error }) {
       const index = running.findIndex(({ id, call }) => id === toolCallId && call.tool === toolName);
       if (index < 0) return;

@@ -312,15 +312,34 @@ def test_a_result_without_a_json_form_is_reported_and_returned(gate: Gate, run: 
 
 
 def run_script(url: str, run: str, code: str) -> subprocess.CompletedProcess[str]:
-    """Run a module that has `runs`, `call` and `options` to its end."""
+    """Run a module that has `runs`, `gate`, `call` and `options` to its end."""
     head = """
-        const [module, url, run] = process.argv.slice(1);
-        const { runs } = await import(module);
+        const [folder, url, run] = process.argv.slice(1);
+        const [{ runs }, { gate }] = [await import(`${folder}/ai-sdk.mjs`), await import(`${folder}/tanstack.mjs`)];
         const [call, options] = [{ tool: 'lookup', callId: 'c', args: {} }, { url, key: 'key', run }];
     """
     assert NODE is not None
-    command = [NODE, "--input-type=module", "-e", head + code, (ROOT / "static/clients/ai-sdk.mjs").as_uri(), url, run]
+    command = [NODE, "--input-type=module", "-e", head + code, (ROOT / "static/clients").as_uri(), url, run]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("end", ["onAbort", "onError"])
+def test_a_chat_that_ends_before_its_tool_aborts_the_call_and_a_late_result_counts(
+    gate: Gate, run: str, end: str
+) -> None:
+    """TanStack: the chat may end between the decision and the call, and a tool may ignore that."""
+    code = f"""
+        let request; // the latest one
+        const middleware = gate({{ ...options, fetch: (...parts) => (request = fetch(...parts)) }});
+        const about = (toolCallId) => ({{ toolName: 'lookup', toolCallId, args: {{}}, tool: {{}} }});
+        for (const requestId of ['one', 'other']) await middleware.onBeforeToolCall({{ requestId }}, about(requestId));
+        middleware.{end}({{ requestId: 'one' }}, {{}});
+        await request;
+        middleware.onAfterToolCall({{}}, {{ ...about('one'), ok: true, result: 1 }});
+    """
+    completed = run_script(gate.url, run, code)
+    assert completed.returncode == 0, completed.stderr
+    assert [body["outcome"] for body in list_reports(gate, "result")] == ["aborted", "ok"]
 
 
 def test_a_report_does_not_keep_node_running_while_the_server_is_away(gate: Gate, run: str) -> None:
