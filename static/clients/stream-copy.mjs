@@ -68,6 +68,7 @@ export class StreamCopy {
     this.options = options;
     this.type = type;
     this.hasEnded = false;
+    this.isLost = false; // given up, although the stream may go on
     this.tail = ''; // the latest text, to find calls in
     /** @type {Map<string, () => void>} callbacks by call id, as JSON */
     this.watchers = new Map();
@@ -79,7 +80,7 @@ export class StreamCopy {
 
   /** @param {any} chunk */
   add(chunk) {
-    if (this.hasEnded) return;
+    if (this.hasEnded || this.isLost) return;
     try {
       const isRaw = chunk instanceof Uint8Array || typeof chunk === 'string';
       const content = isRaw ? chunk : `${JSON.stringify(chunk)}\n`;
@@ -102,7 +103,7 @@ export class StreamCopy {
       closeCalls(nameRun(this.options));
     }
     for (const notify of this.watchers.values()) notify();
-    if (!this.body) return;
+    if (!this.body || this.isLost) return;
     try {
       this.enqueue(this.cutter.end() + (ending ? this.buildEnd(ending, reason) : ''));
       this.queue?.close();
@@ -156,11 +157,12 @@ export class StreamCopy {
 
   /** @param {unknown} error */
   giveUp(error) {
-    const isReported = this.hasEnded && !this.queue;
-    this.end();
+    if (this.isLost) return;
+    this.isLost = true; // the calls of the stream go on
+    for (const notify of this.watchers.values()) notify();
     this.queue = undefined;
     this.abort?.abort();
-    if (!isReported) reportError(this.options, error);
+    reportError(this.options, error);
   }
 
   /** Notify those who wait for a call in this text. @param {string} text */
@@ -172,7 +174,7 @@ export class StreamCopy {
   /** Wait a short time until the stream has shown the call. @param {string} callId */
   async waitForCall(callId) {
     const id = JSON.stringify(callId);
-    if (this.hasEnded || this.tail.includes(id)) return;
+    if (this.hasEnded || this.isLost || this.tail.includes(id)) return;
     await Promise.race([new Promise((/** @type {(value?: any) => void} */ notify) => this.watchers.set(id, notify)), sleep(MAX_DISPLAY_MS)]);
     this.watchers.delete(id);
   }

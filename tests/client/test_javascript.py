@@ -312,10 +312,10 @@ def test_a_result_without_a_json_form_is_reported_and_returned(gate: Gate, run: 
 
 
 def run_script(url: str, run: str, code: str) -> subprocess.CompletedProcess[str]:
-    """Run a module that has `runs`, `gate`, `call` and `options` to its end."""
+    """Run a module that has `mirror`, `runs`, `gate`, `call` and `options` to its end."""
     head = """
         const [folder, url, run] = process.argv.slice(1);
-        const [{ runs }, { gate }] = [await import(`${folder}/ai-sdk.mjs`), await import(`${folder}/tanstack.mjs`)];
+        const [{ mirror, runs }, { gate }] = [await import(`${folder}/ai-sdk.mjs`), await import(`${folder}/tanstack.mjs`)];
         const [call, options] = [{ tool: 'lookup', callId: 'c', args: {} }, { url, key: 'key', run }];
     """
     assert NODE is not None
@@ -340,6 +340,27 @@ def test_a_chat_that_ends_before_its_tool_aborts_the_call_and_a_late_result_coun
     completed = run_script(gate.url, run, code)
     assert completed.returncode == 0, completed.stderr
     assert [body["outcome"] for body in list_reports(gate, "result")] == ["aborted", "ok"]
+
+
+def test_a_copy_that_is_given_up_ends_no_open_call_but_the_end_of_its_stream_does(gate: Gate, run: str) -> None:
+    """The next call with an id is another call while the first one is open, and a further attempt afterward."""
+    code = """
+        const source = new ReadableStream({ start: (queue) => queue.enqueue({ type: 'start', messageId: 'm' }) });
+        const lostCopy = new Promise((onError) => (options.onError = onError));
+        const reader = mirror(source, { ...options, limit: 1 }).getReader();
+        options.onError = undefined;
+        const open = runs(call, options, async () => {
+          await reader.read();
+          await lostCopy;
+          await runs(call, options, () => {});
+          await reader.cancel();
+          await runs(call, options, () => {});
+        });
+        await open;
+    """
+    completed = run_script(gate.url, run, code)
+    assert completed.returncode == 0, completed.stderr
+    assert list_calls(gate) == [("c", 1, "lookup"), ("c#2", 1, "lookup"), ("c", 2, "lookup")]
 
 
 def test_a_report_does_not_keep_node_running_while_the_server_is_away(gate: Gate, run: str) -> None:
