@@ -315,7 +315,8 @@ def run_script(url: str, run: str, code: str) -> subprocess.CompletedProcess[str
     """Run a module that has `mirror`, `runs`, `gate`, `call` and `options` to its end."""
     head = """
         const [folder, url, run] = process.argv.slice(1);
-        const [{ mirror, runs }, { gate }] = [await import(`${folder}/ai-sdk.mjs`), await import(`${folder}/tanstack.mjs`)];
+        const { mirror, runs } = await import(`${folder}/ai-sdk.mjs`);
+        const { gate } = await import(`${folder}/tanstack.mjs`);
         const [call, options] = [{ tool: 'lookup', callId: 'c', args: {} }, { url, key: 'key', run }];
     """
     assert NODE is not None
