@@ -281,10 +281,8 @@ def _parse_body(body: bytes) -> dict[str, Any]:
 def _build_headers(request: Any) -> dict[str, str]:
     # The headers that `Connection` names are hop-by-hop as well.
     hop_headers = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
-    excluded_headers = DROPPED_HEADERS | hop_headers
-    passed_headers = {
-        name.lower(): value for name, value in request.headers.items() if name.lower() not in excluded_headers
-    }
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    passed_headers = {name: headers[name] for name in headers.keys() - DROPPED_HEADERS - hop_headers}
     agent_authorization = passed_headers.pop(AGENT_AUTHORIZATION, "")
     authorization = {"authorization": agent_authorization} if agent_authorization else {}
     own_headers = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
