@@ -145,10 +145,10 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     assert roles.is_only_admin(User.objects.get(username="second"))
 
 
-def test_changed_rights_of_a_role_are_recorded_also_in_a_change_of_a_person(admin: Client, a_person: Any) -> None:
+def test_changed_rights_of_a_role_are_recorded_also_in_a_change_of_a_person(admin: Client) -> None:
     Group.objects.get(name="approver").permissions.clear()
     before = len(read_details("group.rights"))
-    bea = a_person("viewer", "bea")  # which gives the roles what they lack
+    bea = roles.create_person("bea", role="viewer")  # which gives the roles what they lack
     (row,) = read_details("group.rights")[before:]
     assert row["group"] == "approver" and row["was"] == [] and "vote" in row["is"]
     assert not read_details("person.groups") and read_last("person.created").details["person"] == bea.username
