@@ -24,7 +24,7 @@ test: ## set up what is missing and run the tests (ARGS="-k gate")
 test-fast: ## only the tests that need no browser and no server
 	@$(BOOTSTRAP) test-fast $(ARGS)
 
-test-thorough: ## more sizes and pages in the browser, more examples of properties
+test-thorough: ## what make test leaves out: more pages and sizes, faults, examples of properties
 	@$(BOOTSTRAP) test-thorough $(ARGS)
 
 test-clients: ## the tests with real agent libraries

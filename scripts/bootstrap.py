@@ -43,7 +43,8 @@ SETS = ["run", "test", "dev"]
 # their time, so there are two processes for each core. `-n 0`: one alone.
 SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
-THOROUGH = "sweep or examples"
+THOROUGH = "sweep or thorough or examples"
+USUAL = "not clients and not sweep and not thorough"
 
 
 # ---------------------------------------------------------------- commands
@@ -69,13 +70,17 @@ def run(args: list[str]) -> int:
 
 
 def test(args: list[str]) -> int:
-    """Run all tests but sweeps and those with real agent libraries."""
+    """Run the tests that each change must pass.
+
+    If `args` name files or folders, all of theirs, long ones too.
+    """
     ensure("test")
-    return pytest("-m", "not clients and not sweep", *SHARED, *args, env=programs())
+    names_tests = any(not arg.startswith("-") and Path(arg.partition("::")[0]).exists() for arg in args if arg)
+    return pytest("-m", "not clients" if names_tests else USUAL, *SHARED, *args, env=programs())
 
 
 def test_thorough(args: list[str]) -> int:
-    """Run sweeps, and property tests with all their examples."""
+    """Run what `test` leaves out, and property tests with all their examples."""
     ensure("test")
     return pytest("-m", THOROUGH, "--hypothesis-profile=thorough", *SHARED, *args, env=programs())
 

@@ -89,6 +89,7 @@ def test_a_backup_of_a_running_server_is_restored_as_the_page_says(tmp_path: Pat
             assert old.execute("SELECT count(*) FROM toolcards_run").fetchone() == (2,)
 
 
+@pytest.mark.thorough
 @pytest.mark.postgres
 def test_postgresql_is_backed_up_and_restored_as_the_page_says(tmp_path: Path) -> None:
     data = tmp_path / "data"

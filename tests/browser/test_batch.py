@@ -30,7 +30,7 @@ from tests.support.browser_pages import (
 from tests.support.server import PATIENCE, Server, until
 from tests.support.voter import Voter
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

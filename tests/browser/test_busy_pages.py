@@ -28,7 +28,7 @@ from tests.support.browser_pages import (
 )
 from tests.support.server import Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 A_PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 

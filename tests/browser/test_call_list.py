@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, expect, in_state, let_pass, tell
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 MOST_NODES, COUNT_NODES = 1_200, "document.querySelectorAll('*').length"
 
 

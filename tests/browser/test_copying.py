@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
+import pytest
+
 from tests.support.browser_pages import NEEDS_BROWSER, Open, tell
 from tests.support.server import Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 READ_CLIPBOARD = "navigator.clipboard.readText()"
 

@@ -11,7 +11,7 @@ from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 NEXT_STEPS = {
     "/": "/connect/", "/runs/": "/connect/", "/calls/": "/connect/", "/calls/tools/": "/connect/",

@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 CACHED = """async () => {
   const files = [];

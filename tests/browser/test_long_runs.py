@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.browser_pages import (
     CARD_STAYS_OPEN,
     GO_ON,
@@ -21,7 +23,7 @@ from tests.support.browser_pages import (
 )
 from tests.support.server import Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 THOUSAND = 1_000
 MOST_NODES, COUNT_NODES = 1_500, "document.querySelectorAll('*').length"
 

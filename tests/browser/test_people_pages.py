@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, expect, patient
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
 def signed_in_anew(browser: Any, server: Server, **how: Any) -> Any:

@@ -11,7 +11,7 @@ from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, ask, expect, let_pass, path_of, tell
 from tests.support.server import PATIENCE, Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
 def build_picture_call(number: int) -> dict[str, Any]:

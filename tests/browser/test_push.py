@@ -14,7 +14,7 @@ from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, i
 from tests.support.push_service import Browser, PushService, encode, verify_authorization
 from tests.support.server import PATIENCE, Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 READ_NOTIFICATIONS = """async () => {
   return (await self.registration.getNotifications()).map(one => ({

@@ -17,7 +17,7 @@ from tests.support.browser_pages import (
 )
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 # The smallest height of letters on the screen, in pixels; the picture is scaled to its box.
 SMALLEST_TEXT = """svg => {

@@ -10,7 +10,7 @@ from tests.support.accessibility import find_violations
 from tests.support.browser_pages import NEEDS_BROWSER, Open, expect
 from tests.support.server import KEY, Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.browser_pages import NEEDS_BROWSER, Open, card, expect, tell
 from tests.support.server import Server
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
 def save(page: object, name: str) -> None:

@@ -28,7 +28,7 @@ from tests.support.browser_pages import (
 )
 from tests.support.server import Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 HIDE_PAGE = """
 Object.defineProperty(document, 'hidden', {value: true, configurable: true});

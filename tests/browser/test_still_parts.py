@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from tests.support.browser_pages import (
     NEEDS_BROWSER,
     SUM_SHIFTS,
@@ -22,7 +24,7 @@ from tests.support.browser_pages import (
 )
 from tests.support.server import PATIENCE, Server, until
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 # Notes each duration that is empty while the page draws a frame.
 WATCH_EMPTY_TIMES = """() => {

@@ -1,4 +1,4 @@
-"""Two faults of `make chaos` in `make test`, with a small load."""
+"""Two faults of `make chaos` in `make test-thorough`, with a small load."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def machines() -> Iterator[Machines]:
     value.remove()
 
 
+@pytest.mark.thorough
 def test_a_killed_server_loses_and_doubles_nothing(machines: Machines) -> None:
     row = SCENARIOS["kill"].play(Setup(), machines, clients=FEW, times=1)
     assert not row.broken, str(row)

@@ -60,6 +60,7 @@ def test_a_correct_gate_with_fewer_fields_is_trusted(node: Node, client: str, ro
     assert ran(node, client, row, stage) == [["bash", ARGS]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", EACH)
 @loop_over(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_nothing_runs_on_a_bad_answer(node: Node, client: str, row: BadAnswer, stage: str) -> None:

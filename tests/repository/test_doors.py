@@ -609,6 +609,7 @@ async def test_an_agents_socket_is_for_keys_that_may_ingest(a_person: Any, secre
 QUERIES = ["version", "before", "around", "after", "call", "from", "limit", "cursor", "wait", "days", "page", "id"]
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ODD_NUMBERS)
 def test_no_page_breaks_on_an_odd_number(a_person: Any, client: Client, a_call: Any, text: str) -> None:

@@ -127,6 +127,7 @@ def _read_ends(server: Server, run: str, *, at_least: int) -> list[dict[str, Any
     return calls
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", list(PLACES))
 @pytest.mark.parametrize(
     "language",

@@ -249,6 +249,7 @@ def test_no_frame_however_odd_is_lost_or_let_through(either: Server) -> None:
         assert either.root.send("GET", path)[0] == 200, path  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 def test_no_address_however_odd_is_a_fault_of_ours(either: Server) -> None:
     root: Person = either.root  # type: ignore[attr-defined]
     body = {"call_id": "c", "args_sha256": "x", "outcome": "ok", "run": "r", "type": "run.started"}

@@ -24,7 +24,7 @@ from tests.support.attacked_site import PASSWORD, Person
 from tests.support.server import PATIENCE, until
 from tests.support.two_servers import LOCKS, POLICY, REQUESTS, STAGES, Site, Story, serve_twice
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 _TRAIL = "SELECT 1 FROM toolcards_audithead FOR UPDATE"
 
 

@@ -351,6 +351,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
@@ -382,6 +383,7 @@ def test_masking_keeps_no_long_names_in_memory(form: str) -> None:
     assert kept_bytes < 2_000_000  # of 10,000,000 characters
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",

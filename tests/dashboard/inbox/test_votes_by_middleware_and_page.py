@@ -236,6 +236,7 @@ CASES = [("plain", changes) for changes in SINGLE]
 CASES += [(ask, CHOICES.sample(sorted(CHANGES), CHOICES.randint(0, 3))) for ask in ASKS for _ in range(MIXES)]
 
 
+@pytest.mark.thorough
 async def test_the_middleware_answers_as_the_pages_do(prepare: Any) -> None:
     for number, (ask, changes) in enumerate(CASES):
         outcomes = []

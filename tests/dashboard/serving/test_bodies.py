@@ -120,6 +120,7 @@ def resident(server: Server, measure: str = "VmRSS") -> int:
     return int(text.split(f"{measure}:")[1].split()[0]) >> 10
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
 @pytest.mark.parametrize(("path", "head"), [
     (DECIDE, b"Content-Length: 8388608"), (INGEST + b"r", b"Content-Length: 8388608"),

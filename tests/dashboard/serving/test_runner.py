@@ -36,6 +36,7 @@ def is_in_use(address: tuple[str, int]) -> bool:
         return probe.connect_ex(address) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.postgres
 @pytest.mark.redis
 def test_workers_end_with_their_supervisor_and_leave_the_port(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ async def post(protocol: str, path: Path, secret: str) -> int:
     return int(start["status"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("protocol", "turns", "value"), RECORDED)
 async def test_a_recording_cut_at_random_ends_over_http_as_it_did(
     protocol: str, turns: list[Path], value: Any, secret: str

@@ -49,6 +49,7 @@ def compare(folder, lines):
     return traces, [(line, wrong) for line, trace in traces for wrong in differences(line, trace)]
 
 
+@pytest.mark.thorough
 def test_what_ran_is_inside_what_was_said(tmp_path):
     writer = Writer(SEED)
     traces, wrong = compare(tmp_path, [writer.line() for _ in range(LINES)])
