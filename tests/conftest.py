@@ -214,7 +214,7 @@ def _nothing_remembered() -> Iterator[None]:
     from dashboard.cards import rendering
     from toolcards import models, outages
     from toolcards.audit import anchor, verification
-    from toolcards.transports.api import auth
+    from toolcards.transports.api import auth, sse
     from toolcards.transports.background import connections as presence
 
     anchor.reset()
@@ -225,6 +225,7 @@ def _nothing_remembered() -> Iterator[None]:
     clock.reset()
     run_masking._refused_runs.clear()
     auth.clear_cache()
+    sse._waiting_readers.clear()
     throttle.sign_ins.clear()
     presence.connections.clear()
     presence._senders.clear()

@@ -185,3 +185,55 @@ async def test_pages_show_what_was_stored_before_the_first_one_once_and_in_order
             count = len(numbers)
     expected = ["start", *[str(-number) for number in range(1, 60)], *map(str, numbers)]
     assert texts == expected
+
+
+def parse(cursor: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in cursor.split("."))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+async def test_a_next_page_continues_where_the_last_one_ended_and_is_as_one_read_from_the_first_event(
+    limit: int, a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = [f.TextDelta(text="no secret "), f.InputReady("c", "bash", {"command": "ls"}, True)]
+    facts += [f.TextDelta(text=f"[{number}]") for number in range(20)]
+    facts += [f.OutputReady("c", {"ok": True}), f.TextDelta(text="after"), f.RunEnded()]
+    run = await in_thread(a_run)("r", *facts)
+    whole = (await sse.read_page(run, None, 1_000))["events"]
+    positions: list[int] = []
+    read_events = feed.read_events
+
+    async def note_position(run: int, after: int, most: int) -> list[Any]:
+        positions.append(after)
+        return await read_events(run, after, most)
+
+    monkeypatch.setattr(feed, "read_events", note_position)
+    turned_pages, fresh_pages = [], []
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = await sse.read_page(run, cursor, limit)
+        readers = dict(sse._waiting_readers)
+        sse._waiting_readers.clear()
+        fresh_pages += (await sse.read_page(run, cursor, limit))["events"]  # from the first event on
+        sse._waiting_readers.clear()
+        sse._waiting_readers.update(readers)
+        turned_pages += page["events"]
+        if page["next"] is None:
+            break
+        cursor = parse(page["next"])
+        positions.clear()
+        assert len(sse._waiting_readers) == 1
+    assert turned_pages == fresh_pages == whole
+    assert positions[0] > 1  # the last page began late in the log
+
+
+async def test_few_readers_wait_for_their_next_page_and_not_for_long(
+    a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await in_thread(a_run)("r", *[f.TextDelta(text=f"[{number}]") for number in range(30)])
+    for limit in range(1, sse.MAX_READERS + 5):
+        await sse.read_page(run, None, limit)
+    assert len(sse._waiting_readers) == sse.MAX_READERS
+    monkeypatch.setattr(sse, "READER_SECONDS", -1.0)
+    await sse.read_page(run, None, 1)
+    assert not sse._waiting_readers

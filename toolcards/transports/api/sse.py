@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from toolcards.transports.api.event_replay import EventReplay, StreamEvent, coal
 
 KEEP_ALIVE = 15.0  # seconds
 BATCH = 500  # events read at a time
+MAX_READERS, READER_SECONDS = 8, 30.0  # that wait for the request of their next page, and for how long
 TURN = 50  # events replayed before another reader has its turn
 
 
@@ -62,14 +64,47 @@ def _format_frames(events: list[StreamEvent]) -> Iterator[str]:
         yield f"event: {event.name}\n{mark}data: {json.dumps(event.data, separators=(',', ':'))}\n\n"
 
 
+class _PageReader:
+    """A replay of a log that continues where its last page ended."""
+
+    def __init__(self, run: Run) -> None:
+        self._replay = EventReplay(run)
+        self.seq = 0  # of the last event that was applied
+        self.remaining: deque[tuple[int, int, StreamEvent]] = deque()  # sequence number, index among its events, event
+        self.used_at = time.monotonic()
+
+    def read(self, event: Event, after: tuple[int, int]) -> None:
+        """Apply an event; keep its stream events after that position."""
+        self.seq = event.seq
+        if event.seq < after[0]:
+            self._replay.skip(event)
+            return
+        stream_events = enumerate(self._replay.convert(event), 1)
+        self.remaining += [(event.seq, index, each) for index, each in stream_events if (event.seq, index) > after]
+
+
+# Readers that wait for the request of their next page, so that it does not begin at the first event again. What is
+# masked meanwhile is read again.
+_Key = tuple[int, object, tuple[int, int]]  # run, when it was masked, position
+_waiting_readers: dict[_Key, _PageReader] = {}
+
+
 class _Page:
     """A page of stream events, filled from the log until it has `limit` events."""
 
     def __init__(self, run: Run, cursor: tuple[float, ...] | None, limit: int) -> None:
         self.events: list[dict[str, Any]] = []
         self.cursor: str | None = None  # of the next page, once this one is full
-        self._replay, self._limit, self._last = EventReplay(run), limit, (0, 0)
-        self._first_seq, self._first_index = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
+        self._limit = limit
+        self._last = self._after = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
+        self._run = (run.pk, run.scrubbed_at)
+        reader = _waiting_readers.pop((*self._run, self._after), None)
+        self._reader = reader or _PageReader(run)
+
+    @property
+    def seq(self) -> int:
+        """The last event that was applied."""
+        return self._reader.seq
 
     def add(self, batch: list[Event]) -> bool:
         """Add the stream events of these events.
@@ -77,29 +112,47 @@ class _Page:
         Return whether the page is full.
         """
         for event in batch:
-            if event.seq < self._first_seq:
-                self._replay.skip(event)
-                continue
-            for index, stream_event in enumerate(self._replay.convert(event), 1):
-                if event.seq == self._first_seq and index <= self._first_index:
-                    continue
-                if len(self.events) == self._limit:
-                    self.cursor = f"{self._last[0]}.{self._last[1]}"
-                    return True
-                self.events.append({"event": stream_event.name, **stream_event.data})
-                self._last = event.seq, index  # sequence number, and index among its events
+            self._reader.read(event, self._after)
+            if self.fill():
+                return True
         return False
+
+    def fill(self) -> bool:
+        """Add what the reader has.
+
+        Return whether something is left for a next page.
+        """
+        remaining = self._reader.remaining
+        while remaining and len(self.events) < self._limit:
+            seq, index, stream_event = remaining.popleft()
+            self.events.append({"event": stream_event.name, **stream_event.data})
+            self._last = seq, index
+        self.cursor = f"{self._last[0]}.{self._last[1]}" if remaining else None
+        return bool(remaining)
+
+    def end(self) -> dict[str, Any]:
+        """Keep the reader for the next page, and return this one."""
+        if self.cursor is not None:
+            self._reader.used_at = now = time.monotonic()
+            _waiting_readers[(*self._run, self._last)] = self._reader
+            for key, reader in list(_waiting_readers.items()):
+                if len(_waiting_readers) > MAX_READERS or now - reader.used_at > READER_SECONDS:
+                    _waiting_readers.pop(key, None)
+        return {"events": self.events, "next": self.cursor}
 
 
 async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
     """Return a page of stream events, with every piece of input."""
-    page, seq = _Page(run, cursor, limit), 0
+    page = _Page(run, cursor, limit)
+    if page.fill():
+        return page.end()
+    seq = page.seq
     while True:
         batch = await feed.read_events(run.pk, seq, BATCH)
         for start in range(0, len(batch), TURN):
             part = batch[start : start + TURN]
             if await followers.run(lambda: page.add(part)):  # noqa: B023 - awaited here
-                return {"events": page.events, "next": page.cursor}
+                return page.end()
         if len(batch) < feed.FIRST:
-            return {"events": page.events, "next": None}
+            return page.end()
         seq = batch[-1].seq
