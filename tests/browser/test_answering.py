@@ -227,6 +227,7 @@ def test_a_refused_undo_is_not_called_undone(server: Server, desk: Desk, run: st
         "window.said = []; new MutationObserver(() => said.push(document.getElementById('say').textContent))"
         ".observe(document.getElementById('say'), {childList: true})"
     )
+    page.wait_for_selector("form.undo [name=csrfmiddlewaretoken]", state="attached")  # it comes after the toast
     page.evaluate("document.querySelector('form.undo [name=csrfmiddlewaretoken]').value = 'of an earlier sign-in'")
     with page.expect_response("**/undo") as answer:
         page.keyboard.press("z")
@@ -247,6 +248,7 @@ def test_the_page_says_that_it_is_too_late_to_undo_what_the_agent_has(server: Se
     expect(page.locator("#toast")).to_have_text("Nothing to undo.")
     card(page, f"{run}-1").locator("button[value=approve]").click()
     page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
+    page.wait_for_selector("form.undo time", state="attached")
     page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
     page.wait_for_selector("#toast", state="hidden")
     page.keyboard.press("z")
