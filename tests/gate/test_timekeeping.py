@@ -250,6 +250,7 @@ def test_no_run_is_lost_or_ended_by_our_own_pauses_or_a_clock_change(
     monkeypatch.setattr(clock, "elapsed", clock.elapsed)
     monkeypatch.setattr(run_cache, "_cache", OrderedDict())
     monkeypatch.setattr(run_cache, "_names", {})
+    monkeypatch.setattr(run_cache, "_cached_size", 0)
     few = settings(
         max_examples=7, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.reuse, Phase.generate), report_multiple_bugs=False,

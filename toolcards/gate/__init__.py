@@ -15,7 +15,7 @@ raises `RequestRefused` (refusals.py).
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
-  `arecord_pulse`, `drain`.
+  `arecord_pulse`, `drain`, `drop_idle_runs`.
 - Reads: `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`, `get_undo_deadline`,
   `is_tool_announced`, `iterate_steps`, `list_identities`.
 """
@@ -80,7 +80,7 @@ from toolcards.gate.refusals import (
     RequestRefused,
     TooLate,
 )
-from toolcards.gate.writer import group_commit
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.attempt import CommitUnknown
 from toolcards.gate.writer.committed_cards import CardVersion, find_committed_card
 
@@ -89,6 +89,7 @@ run_retention = retention.run_retention
 open_stream = Stream
 open_keyed_stream = KeyedStream
 drain = group_commit.WRITER.drain
+drop_idle_runs = run_cache.drop_idle
 
 
 def count_backlog() -> int:
@@ -217,6 +218,7 @@ __all__ = [
     "count_received_frames",
     "decide",
     "drain",
+    "drop_idle_runs",
     "expect_decision",
     "find_committed_card",
     "get_active_version_number",

@@ -82,6 +82,9 @@ def test_a_scalar_is_read_only_from_the_text_that_json_writes_for_it(text: str, 
     ({"a": "5"}, "/b/c", {"type": "integer"}, {"a": "5"}),  # no such place
     (["5"], "/1", {"items": {"type": "integer"}}, ["5"]),
     (["5"], "/-1", {"items": {"type": "integer"}}, ["5"]),
+    (["5"], "/\u00b2", {"items": {"type": "integer"}}, ["5"]),  # a digit, but no number
+    (["5"], "/" + "9" * 5_000, {"items": {"type": "integer"}}, ["5"]),
+    ({"a": "5"}, "/a", {"properties": {"a": {"$ref": "#/allOf/\u00b2"}}, "allOf": [{}]}, {"a": "5"}),
 ])  # fmt: skip
 def test_a_repair_is_at_its_place_by_the_schema_of_that_place(
     value: Any, pointer: str, schema: Any, expected: Any

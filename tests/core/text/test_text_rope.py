@@ -18,6 +18,9 @@ def test_a_rope_is_its_pieces(pieces: list[str], size: int) -> None:
     assert rope.head(size) == whole[:size]
     assert whole.endswith(rope.tail(size))
     assert len(rope.tail(size)) >= min(size, len(whole))
+    one_piece = rope.join()
+    assert (one_piece, one_piece.join() is one_piece) == (rope, True)
+    assert (str(one_piece.plus("more")), str(rope)) == (whole + "more", whole)
 
 
 def test_a_rope_handed_out_never_changes() -> None:

@@ -24,7 +24,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents import ingest
-from toolcards.gate.writer import group_commit, transaction
+from toolcards.gate.writer import group_commit, run_cache, transaction
 from toolcards.models import Approval, Event, Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -181,6 +181,39 @@ def test_pieces_that_are_joined_in_a_flood_add_up_to_the_same_texts(
 
 
 _names = iter(range(10**9))
+
+
+@draw(80, suppress_health_check=list(HealthCheck))
+@given(
+    steps=st.lists(st.sampled_from([0, 1, 2, 3, 4, "commit"]), max_size=25),
+    limits=st.sampled_from([{"MAX_RUNS": 1}, {"MAX_RUNS": 2}, {"MAX_SIZE": 0, "IDLE": -1.0}]),
+)  # fmt: skip
+def test_each_frame_is_kept_once_whichever_runs_the_cache_drops_meanwhile(
+    source: Source, steps: list[Any], limits: dict[str, Any]
+) -> None:
+    names = [f"r{next(_names)}" for _ in range(3)]
+    frames: dict[int, list[str]] = {stream: [] for stream in range(5)}
+    with pytest.MonkeyPatch.context() as patch:
+        writer = hold_writer(patch)
+        run_cache.clear()
+        for name, value in limits.items():
+            patch.setattr(run_cache, name, value)
+        streams = [writer.open(source, names[place % 3]) for place in range(5)]  # two runs have two streams
+        for place, step in enumerate(steps):
+            if step == "commit":
+                writer.write()
+                continue
+            frames[step].append(str(place))
+            streams[step].push(text(str(place)))
+        writer.write_all()
+        writer.loop.close()
+    for place, name in enumerate(names):
+        run = Run.objects.filter(name=name).first()
+        texts = read_texts(name) if run else []
+        streams_of_run = [frames[stream] for stream in range(place, 5, 3)]
+        assert sorted(texts) == sorted(each for part in streams_of_run for each in part)
+        assert all([each for each in texts if each in part] == part for part in streams_of_run)
+        assert run is None or run.seq == len(texts) + 1  # and the start of the run
 
 
 def test_a_flood_on_other_streams_joins_pieces_too(

@@ -32,6 +32,10 @@ KEPT_IN_RUNS = {
     "states": "updated by `flush`",
     "waiting": "updated by `flush`",
     "text_sizes": "updated by `flush`",
+    "card_sizes": "updated by `flush`",
+    "size": "updated by `flush`",
+    "cached_size": "updated after `flush`",
+    "used_at": "updated after `flush`",
     "asks": "approvals as written, after a work that was not refused",
     "ordinals": "primary keys of rows that exist",
 }
@@ -54,4 +58,4 @@ def test_every_field_of_a_cached_run_is_restored_or_has_a_reason_to_stay() -> No
 def test_the_parts_that_are_undone_have_no_other_fields() -> None:
     assert vars(PayloadOutbox()).keys() == {"payloads"}
     assert vars(ToolEventSequencer()).keys() == {"pending"}
-    assert vars(RunState()).keys() == {"context", "cards", "_ordinals_by_call", "_waiting", "_router"}
+    assert vars(RunState()).keys() == {"context", "cards", "_ordinals_by_call", "_waiting"}

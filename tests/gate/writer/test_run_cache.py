@@ -6,9 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
@@ -67,6 +70,90 @@ def test_runs_of_two_sources_with_one_name_are_two(few: None) -> None:
     run_cache.store(one)
     run_cache.store(other)
     assert (run_cache.find_pk(1, "r"), run_cache.find_pk(2, "r"), run_cache.find_pk(3, "r")) == (1, 2, None)
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time of the cache, to be put forward."""
+    run_cache.clear()
+    now = [1_000.0]
+    monkeypatch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def measure(*sizes: int) -> int:
+    """Return the size of a run whose cards have these."""
+    return sum(sizes) + run_cache.CARD_SIZE * len(sizes)
+
+
+def test_the_size_of_a_run_is_that_of_its_cards_as_they_were_last_written() -> None:
+    memory = make_memory()
+    for ordinal, size in [(1, 10), (2, 5), (1, 30), (1, 20)]:
+        memory.note_size(ordinal, size)
+    assert memory.size == measure(20, 5)
+
+
+def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
+    seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_cache, "MAX_SIZE", measure(0, 0) + 100)
+    first, second, third = memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3)]
+    for memory in memories:
+        run_cache.store(memory)
+        memory.note_size(1, 50)
+        run_cache.record_use([memory])
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == memories  # all are in use
+    seconds[0] += run_cache.IDLE
+    run_cache.record_use([first])
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
+    assert (run_cache.find_pk(1, "r2"), run_cache.find_pk(1, "r3")) == (None, 3)
+    third.note_size(1, 51)
+    run_cache.record_use([third])  # in use again
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
+    run_cache.record_use([second])  # dropped, so it is not added by its use
+    assert run_cache.get(2) is None
+
+
+ACTIONS = st.tuples(
+    st.sampled_from(["store", "use", "discard"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
+    st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
+)  # fmt: skip
+
+
+@given(st.lists(ACTIONS, max_size=15))
+def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_large(actions: list[Any]) -> None:
+    run_cache.clear()
+    memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3, 1)]  # the first run was read twice
+    now, most = 0.0, measure(0, 0) + 100
+    model: dict[int, tuple[RunMemory, int, float]] = {}  # in the order of their uses, with size and time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_cache, "MAX_SIZE", most)
+        patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now))
+        for action, place, ordinal, size, pause in actions:
+            now, memory = now + pause, memories[place]
+            pk = memory.row.pk
+            if action == "discard":
+                run_cache.discard(pk)
+                model.pop(pk, None)
+                continue
+            if action == "use":
+                memory.note_size(ordinal, size)
+            if action == "store" or (pk in model and model[pk][0] is memory):
+                model.pop(pk, None)
+                model[pk] = memory, memory.size, now
+            if action == "store":
+                run_cache.store(memory)
+                continue
+            run_cache.record_use([memory])
+            for oldest, (_, _, used_at) in list(model.items()):
+                if sum(each for _, each, _ in model.values()) <= most or now - used_at < run_cache.IDLE:
+                    break
+                del model[oldest]
+            assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}
+            assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [
+                pk if pk in model else None for pk in (1, 2, 3)
+            ]
+    run_cache.clear()
 
 
 @loop_over("change", [{"seq": 1}, {"scrubbed_at": NOW}, {"skipped": 2}])
@@ -198,7 +285,8 @@ def test_a_loaded_run_equals_the_one_that_wrote_its_rows(a_call: Callable[..., T
     cached, run = run_cache.get(Run.objects.get().pk), Run.objects.get()
     memory = run_cache.load_memory(run)
     assert cached is not None and cached is not memory
-    for name in ("seq", "numbers", "states", "waiting", "asks", "text_sizes", "has_approvals", "row_version", "status"):
+    names = ("seq", "numbers", "states", "waiting", "asks", "text_sizes", "card_sizes", "size", "has_approvals")
+    for name in (*names, "row_version", "status"):
         assert getattr(memory, name) == getattr(cached, name), name
     assert +memory.counts == +cached.counts and memory.board.cards == cached.board.cards
     assert vars(memory.board.context) == vars(cached.board.context)

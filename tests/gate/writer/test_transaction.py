@@ -393,6 +393,20 @@ def test_a_run_that_another_process_creates_at_the_same_moment_is_the_same_run(a
         assert tx.runs == {run.pk: memory}
 
 
+def test_a_run_that_the_cache_drops_stays_that_of_its_transaction(
+    a_run: Any, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run("r")
+    with open_transaction() as tx:
+        memory = tx.load_run(run.pk)
+        tx.record(memory, READY)
+        monkeypatch.setattr(run_cache, "MAX_RUNS", 1)
+        create_run(tx, source, "other")
+        assert run_cache.get(run.pk) is None
+        assert create_run(tx, source) is tx.load_run(run.pk) is memory
+        assert tx.has_changes([(source.pk, "r")]) and not tx.has_changes([(source.pk, "other")])
+
+
 def test_sources_keep_their_runs_of_one_name_apart(source: Source) -> None:
     other = AgentKey.objects.ensure("tck_" + "o" * 43, name="another agent").source
     with open_transaction() as tx:

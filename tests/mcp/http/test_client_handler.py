@@ -61,6 +61,8 @@ def test_a_body_is_read_and_answered(connection: http.client.HTTPConnection) -> 
     [
         ({}, 411),
         ({"Content-Length": "-1"}, 411),
+        ({"Content-Length": "\u00b2"}, 411),  # a digit, but no number
+        ({"Content-Length": "9" * 5_000}, 413),
         ({"Content-Length": str(LONGEST_BODY + 1)}, 413),
         ({"Content-Length": "2", "Transfer-Encoding": "chunked"}, 413),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.support.server import until
 from tests.support.silent_server import Hole
 from tests.support.tables import loop_over
 from toolcards.mcp.http import upstream
-from toolcards.mcp.http.upstream import FAILURES, BrokenResponse, Upstream
+from toolcards.mcp.http.upstream import FAILURES, BrokenResponse, Response, Upstream
 from toolcards.mcp.tool_list import ToolList
 
 
@@ -113,18 +114,32 @@ def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(server.requests) == 3 and tools.is_stale
 
 
-def test_a_body_that_is_shorter_than_its_length_is_a_failure() -> None:
-    def answer_half() -> None:
+@contextmanager
+def open_response(head: bytes) -> Iterator[Response]:
+    """Ask a server that answers with these headers and `{}`, and closes."""
+
+    def answer_once() -> None:
         connection = listener.accept()[0]
         with connection:
             connection.recv(1 << 16)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{}")
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + head + b"\r\n\r\n{}")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=answer_half, daemon=True).start()
+        threading.Thread(target=answer_once, daemon=True).start()
         own_upstream = Upstream(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", {})
-        with closing(own_upstream.request("GET", None, {})) as response, pytest.raises(BrokenResponse, match="7 bytes"):
-            list(response)
+        with closing(own_upstream.request("GET", None, {})) as response:
+            yield response
+
+
+def test_a_body_that_is_shorter_than_its_length_is_a_failure() -> None:
+    with open_response(b"Content-Length: 9") as response, pytest.raises(BrokenResponse, match="7 bytes"):
+        list(response)
+
+
+@pytest.mark.parametrize("length", [b"\xb2", b"-3", b"two", b"9" * 5_000])
+def test_a_length_that_is_no_number_is_ignored(length: bytes) -> None:
+    with open_response(b"Content-Length: " + length) as response:
+        assert list(response) == [b"{}"]
 
 
 @loop_over(("pieces", "may_resume"), [

@@ -17,6 +17,7 @@ from tests.support.id_counters import reset_counters
 from tests.support.server import PATIENCE
 from toolcards.audit import anchor, verification
 from toolcards.core.calls import tool_events as h
+from toolcards.gate.writer import run_cache
 from toolcards.models import Approval, Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import source_alerts, subscriptions
@@ -149,6 +150,25 @@ async def test_copies_of_the_anchor_are_sent_in_rounds(
 async def test_without_a_place_for_copies_no_round_of_them_runs() -> None:
     async with asyncio.timeout(PATIENCE):
         await scheduler._run_anchor_copies()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_idle_runs_that_are_too_large_are_dropped_without_another_commit(
+    a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await sync_to_async(a_run)("r")
+    assert run_cache.get(run.pk) is not None
+    monkeypatch.setattr(scheduler, "MEMORY_SECONDS", 0.01)
+    monkeypatch.setattr(run_cache, "MAX_SIZE", -1)
+    monkeypatch.setattr(run_cache, "IDLE", 0.0)
+
+    async def is_dropped() -> bool:
+        return run_cache.get(run.pk) is None
+
+    work = asyncio.create_task(scheduler._run_memory())
+    await wait_until(is_dropped)
+    work.cancel()
+    await asyncio.wait({work})
 
 
 # ---------------------------------------------------------------- the audit trail

@@ -114,7 +114,7 @@ def _find_schema(schema: Any, pointer: str) -> Mapping[str, Any]:
     for step in [None, *_steps(pointer)]:
         if step is not None and isinstance(schema, dict):
             properties, items = schema.get("properties"), schema.get("items")
-            schema = properties.get(step) if isinstance(properties, dict) else items if step.isdigit() else None
+            schema = properties.get(step) if isinstance(properties, dict) else items if _is_index(step) else None
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#/"):
             schema = _find_value(root, schema["$ref"][1:])
     return schema if isinstance(schema, dict) else {}
@@ -130,11 +130,15 @@ def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
+def _is_index(step: str) -> bool:
+    return step.isascii() and step.isdigit() and len(step) < 10  # `int` refuses "²" and thousands of digits
+
+
 def _find_value(value: Any, pointer: str) -> Any:
     for step in _steps(pointer):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+        elif isinstance(value, list) and _is_index(step) and int(step) < len(value):
             value = value[int(step)]
         else:
             return None

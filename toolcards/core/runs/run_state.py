@@ -29,7 +29,6 @@ class RunState:
         self.cards: dict[int, Card] = {}
         self._ordinals_by_call: dict[str, list[int]] = {}  # call id -> ordinals, oldest first
         self._waiting: set[int] = set()
-        self._router = Router(self)
         for card in sorted(cards, key=lambda card: card.ordinal):
             self._store(card)
             self.context.calls = max(self.context.calls, card.ordinal)
@@ -63,7 +62,7 @@ class RunState:
 
     def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
         """Return the facts to log for this one; see `routing.Router`."""
-        return self._router.route(fact, ordinal)
+        return Router(self).route(fact, ordinal)  # one that is kept would be a cycle, which frees no run at once
 
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
         """Apply one routed fact; return its new card and whether it applied.
@@ -105,7 +104,7 @@ class RunState:
 
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call of an approval request without a call id."""
-        return self._router.find_approval_card(fact)
+        return Router(self).find_approval_card(fact)
 
     def _update_context(self, card: Card, fact: f.AnyFact, is_applied: bool) -> None:
         """Update the context with what later facts need."""

@@ -49,6 +49,10 @@ class Rope:
     def __str__(self) -> str:
         return join_pieces(self._pieces[: self._count])
 
+    def join(self) -> Rope:
+        """Return this text in one piece, which takes less memory."""
+        return Rope(str(self)) if self._count > 1 else self
+
     def head(self, size: int) -> str:
         """Return the first `size` characters without joining the whole text."""
         pieces: list[str] = []

@@ -36,11 +36,11 @@ _MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = ({uncha
 
 @dataclass(frozen=True, slots=True)
 class CallSignature:
-    """The bits of a call, and its card as stored: each write encrypts it with another nonce."""
+    """The bits of a call, a byte for each, and its card as stored: each write encrypts it with another nonce."""
 
     pk: int
     stored_card: str
-    bits: frozenset[int]
+    flags: bytes
 
 
 def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> int:
@@ -96,9 +96,16 @@ def compute_signatures(calls: QuerySet[ToolCall]) -> list[CallSignature]:
         "pk", "stored_card", "card", "tool", "call_id", "agent", "run__name"
     )
     return [
-        CallSignature(pk, stored_card, compute_bits(build_call_text(card, names)))
+        CallSignature(pk, stored_card, _build_flags(compute_bits(build_call_text(card, names))))
         for pk, stored_card, card, *names in rows
     ]
+
+
+def _build_flags(bits: frozenset[int]) -> bytes:
+    flags = bytearray(BITS)
+    for bit in bits:
+        flags[bit] = 1
+    return bytes(flags)
 
 
 class DeleteEmptySegments(Command):
@@ -170,9 +177,6 @@ def _build_rows(signatures: list[CallSignature]) -> list[int]:
     for start in range(0, len(signatures), 8):
         column = 0  # one byte per bit, for eight calls
         for position, signature in enumerate(signatures[start : start + 8]):
-            flags = bytearray(BITS)
-            for bit in signature.bits:
-                flags[bit] = 1
-            column |= int.from_bytes(flags, "little") << position
+            column |= int.from_bytes(signature.flags, "little") << position
         columns.append(column.to_bytes(BITS, "little"))
     return [int.from_bytes(bytes(row), "little") for row in zip(*columns, strict=True)]

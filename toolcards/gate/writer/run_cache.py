@@ -1,4 +1,4 @@
-"""A cache of runs: their boards are kept between transactions.
+"""A cache of runs: their boards are kept between transactions, those of idle runs as far as there is room.
 
 An entry is valid if its `seq` and its count of skipped frames equal the run row's, and retention has not masked the
 run since. The transaction checks this under the row's lock and reloads a stale entry, so any process can take the
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +29,9 @@ from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 MAX_RUNS = 2_000
+MAX_SIZE = 100_000_000  # of all runs; beyond, idle ones are dropped, which are read again with their next frame
+IDLE = 60.0  # seconds since its last commit after which a run may be dropped for its size
+CARD_SIZE = 3_000  # of a card without its values, in characters
 KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 _UNREADABLE_RUN = "This run cannot be read: its encryption key is missing, or another version wrote it."
 STATUS_BY_END = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
@@ -62,12 +67,16 @@ class RunMemory:
     skipped: SkippedFrames
     ordinals: dict[int, int] = field(default_factory=dict)  # pk of a call -> its ordinal, as far as known
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
+    card_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> characters of the card as stored
     events: list[EventRow] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the row must be written even without new events
     sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
     has_approvals: bool = False  # a card has or had an approval or a permit, so approval rows exist
     offers: tuple[int, dict[str, Any]] | None = None  # announced tools, as preflight last read them
+    size: int = 0  # of all its cards, in characters
+    cached_size: int = 0  # what the cache has counted of it
+    used_at: float = 0.0  # monotonic time of its last commit
 
     @property
     def row_version(self) -> tuple[int, bool, int]:
@@ -108,6 +117,12 @@ class RunMemory:
     def has_new_skips(self) -> bool:
         """Return whether frames were skipped since the row was written."""
         return self.skipped.total != self.row.skipped
+
+    def note_size(self, ordinal: int, size: int) -> None:
+        """Note how many characters the card has in its row."""
+        size += CARD_SIZE
+        self.size += size - self.card_sizes.get(ordinal, 0)
+        self.card_sizes[ordinal] = size
 
     def update_counts(self, card: Card) -> None:
         """Update the number of calls per state; removed cards do not count."""
@@ -173,9 +188,10 @@ class RunMemory:
                     self.dirty.discard(ordinal)
 
 
-_cache: OrderedDict[int, RunMemory] = OrderedDict()
+_cache: OrderedDict[int, RunMemory] = OrderedDict()  # least recently used first
 _names: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
+_cached_size = 0  # of all cached runs, as of their last commits
 
 
 def find_pk(source_id: int, name: str) -> int | None:
@@ -197,12 +213,31 @@ def store(memory: RunMemory) -> None:
     Drop the least recently used one if there are more than `MAX_RUNS`.
     """
     with _lock:
-        _cache[memory.row.pk] = memory
-        _cache.move_to_end(memory.row.pk)
-        _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
+        _use(memory)
         if len(_cache) > MAX_RUNS:
-            _, oldest = _cache.popitem(last=False)
-            _names.pop((oldest.row.source_id, oldest.row.name), None)
+            _drop(next(iter(_cache)))
+
+
+def record_use(memories: Iterable[RunMemory]) -> None:
+    """Note that a transaction has used these runs.
+
+    Drop idle ones as `drop_idle` does.
+    """
+    with _lock:
+        for memory in memories:
+            if _cache.get(memory.row.pk) is memory:
+                _use(memory)
+    drop_idle()
+
+
+def drop_idle() -> None:
+    """Drop the longest idle runs while all exceed `MAX_SIZE`."""
+    with _lock:
+        while _cache and _cached_size > MAX_SIZE:
+            oldest = next(iter(_cache.values()))
+            if time.monotonic() - oldest.used_at < IDLE:
+                break
+            _drop(oldest.row.pk)
 
 
 def discard(pk: int) -> None:
@@ -211,16 +246,31 @@ def discard(pk: int) -> None:
     Another process wrote it, or our transaction was rolled back.
     """
     with _lock:
-        memory = _cache.pop(pk, None)
-        if memory:
-            _names.pop((memory.row.source_id, memory.row.name), None)
+        _drop(pk)
 
 
 def clear() -> None:
     """Drop all runs (in tests, and after the database was replaced)."""
     with _lock:
-        _cache.clear()
-        _names.clear()
+        for pk in list(_cache):
+            _drop(pk)
+
+
+def _use(memory: RunMemory) -> None:
+    global _cached_size
+    _drop(memory.row.pk)
+    _cache[memory.row.pk] = memory
+    _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
+    memory.used_at, memory.cached_size = time.monotonic(), memory.size
+    _cached_size += memory.size
+
+
+def _drop(pk: int) -> None:
+    global _cached_size
+    memory = _cache.pop(pk, None)
+    if memory is not None:
+        _names.pop((memory.row.source_id, memory.row.name), None)
+        _cached_size -= memory.cached_size
 
 
 def load_memory(row: Run) -> RunMemory:
@@ -265,6 +315,8 @@ def _build_memory(row: Run, calls: list[ToolCall]) -> RunMemory:
     )
     for card in board.cards.values():
         memory.update_counts(card)
+    for call in calls:
+        memory.note_size(call.ordinal, len(call.card) + len(call.text))
     memory.has_approvals = any(card.approval or card.permit for card in cards)
     return memory
 

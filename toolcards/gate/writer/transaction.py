@@ -171,6 +171,8 @@ class Transaction:
         return self._add_run(Run.objects.select_for_update().get(pk=pk))
 
     def _add_run(self, row: Run) -> RunMemory:
+        if row.pk in self.runs:
+            return self.runs[row.pk]  # it has unwritten facts, and the cache may have dropped it meanwhile
         memory = run_cache.get(row.pk)
         if memory is None or memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped):
             memory = run_cache.load_memory(row)
@@ -333,8 +335,9 @@ class Transaction:
 
         `keys`: (source pk, name).
         """
-        memories = (self.runs.get(pk) for key in keys if (pk := run_cache.find_pk(*key)))
-        return any(memory.events or memory.touched for memory in memories if memory is not None)
+        names = set(keys)
+        memories = (memory for memory in self.runs.values() if (memory.row.source_id, memory.row.name) in names)
+        return any(memory.events or memory.touched for memory in memories)
 
     def finish_commit(self) -> list[int]:
         """Reset the cached runs once everything is written.
@@ -344,6 +347,7 @@ class Transaction:
         changed_runs = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
+        run_cache.record_use(self.runs.values())
         self._is_finished = True
         transaction.on_commit(lambda: committed_cards.publish(self.small_cards), robust=True)
         every_run = [doorbell.EVERY_RUN] if self.affects_every_run else []
@@ -359,6 +363,8 @@ class Transaction:
         for memory in memories:
             for ordinal in memory.dirty:
                 card = memory.board.cards[ordinal]
+                if card.state != "input-streaming" and (text := card.text.join()) is not card.text:
+                    card = memory.board.cards[ordinal] = card.replace(text=text)
                 memory.update_counts(card)
                 stored_size = memory.text_sizes.get(ordinal, -1)
                 is_streaming = card.state == "input-streaming" and stored_size >= 0
@@ -369,6 +375,7 @@ class Transaction:
                     memory.text_sizes[ordinal] = size
                     rows.append(bulk_sql.build_call_row(memory.row.pk, card))
                     size += len(rows[-1].card)
+                    memory.note_size(ordinal, size)
                 if size <= committed_cards.MAX_SIZE:
                     self.small_cards.append((memory.row.pk, card))
         if rows:

@@ -26,9 +26,10 @@ class ClientHandler(BaseHTTPRequestHandler):
         """Return the body; None after a refusal."""
         self.begun = ""
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > LONGEST_BODY or self.headers.get("Transfer-Encoding"):
+        is_number = length.isascii() and length.isdigit()  # `int` refuses "²" and thousands of digits
+        if not is_number or int(length[:18]) > LONGEST_BODY or self.headers.get("Transfer-Encoding"):
             self.close_connection = True
-            self.answer(413 if length.isdigit() else 411, make_error(None, INVALID_REQUEST, "Invalid body length."))
+            self.answer(413 if is_number else 411, make_error(None, INVALID_REQUEST, "Invalid body length."))
             return None
         return self.rfile.read(int(length))
 

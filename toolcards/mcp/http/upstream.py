@@ -111,8 +111,7 @@ class Response:
         self.has_events = self.content_type.startswith("text/event-stream")
         self.may_resume = self.is_long = False
         self.deadline: float | None = None
-        length = response.getheader("Content-Length") or ""
-        self._remaining = int(length) if length.isdigit() and not response.chunked else 0
+        self._remaining = 0 if response.chunked else response.length or 0
 
     def get_header(self, name: str) -> str:
         """Return a header, "" if it is missing."""

@@ -8,6 +8,7 @@ import logging
 import time
 import weakref
 
+from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.conf import settings
 
@@ -16,7 +17,7 @@ from toolcards.audit import verification
 from toolcards.database import report_outage
 from toolcards.notifications import dispatcher, source_alerts
 from toolcards.sources import capabilities
-from toolcards.transports.background import anchor_copies, connections, readiness
+from toolcards.transports.background import anchor_copies, connections, heap, readiness
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -25,6 +26,7 @@ INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
 BUSY_RATE = 20.0  # frames received per second
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
+MEMORY_SECONDS = 60.0  # seconds between two returns of free memory
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
 GLANCE_SECONDS = 60.0  # seconds between two looks at its end
@@ -32,6 +34,7 @@ _look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensiti
 _keep = database_sync_to_async(capabilities.gather_expiring, thread_sensitive=False)
 _index = database_sync_to_async(gate.update_search_index, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
+_return_memory = sync_to_async(heap.return_free_memory, thread_sensitive=False)
 
 
 def start() -> None:
@@ -57,6 +60,7 @@ async def _run() -> None:
         dispatcher.run_dispatcher(),
         readiness.watch(),
         _run_retention(),
+        _run_memory(),
         _run_search_index(),
         _run_verification(),
         _run_alerts(),
@@ -98,6 +102,13 @@ async def _run_retention() -> None:
         except Exception as error:
             if not report_outage(error):
                 log.exception("retention: this round failed")
+
+
+async def _run_memory() -> None:
+    while True:
+        await asyncio.sleep(MEMORY_SECONDS)
+        gate.drop_idle_runs()
+        await _return_memory()
 
 
 async def _run_search_index() -> None:
