@@ -36,6 +36,11 @@ class Setting:
         self.stack, self.quick = stack, quick
         self._had: dict[str, object] = {}
 
+    def wait_for_index(self) -> None:
+        """Wait until our server has nothing to do for what earlier sections sent."""
+        if "ours" in self._had:
+            self.ours.wait_for_index()
+
     @property
     def base(self) -> servers.Server:
         return self._start_once("base", lambda: self.stack.enter_context(servers.baseline()))
@@ -67,6 +72,7 @@ def main() -> None:
         setting = Setting(stack, quick=options.quick)
         for name in options.only or SECTIONS:
             print(f"{name}", flush=True)
+            setting.wait_for_index()
             SECTIONS[name](report, setting)
     report.save()
 

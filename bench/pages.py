@@ -1,8 +1,6 @@
 """Pages of a large store next to those of an almost empty one: the server's time and CPU for each page."""
 
-import contextlib
 import json
-import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +19,6 @@ CALLS_OF_FRAME = 250
 GATED_RUNS = 4  # one run of so many is gated, so that the audit trail grows too
 VOTES, WAITING = 100, 20
 TOOLS = ("Bash", "Read", "Edit", "Grep", "WebFetch", "TodoWrite", "mcp__github__create_issue", "Write")
-UNINDEXED = "SELECT count(*) FROM toolcards_toolcall WHERE NOT indexed"
 MISS = "zebra-crossing-77"  # no call has this text
 
 
@@ -45,7 +42,7 @@ def measure(report: Report, *, quick: bool) -> None:
             report.note(f"{name}: {count:,} calls stored in s", round(time.perf_counter() - began, 1))
             person = servers.Person(server.port)
             answer_calls(server.port, person)
-            report.note(f"{name}: calls indexed after s", wait_for_index(server))
+            report.note(f"{name}: calls indexed after s", server.wait_for_index())
             times[name] = {page.name: time_page(server, person, page, quick=quick) for page in list_pages(count)}
     for page in list_pages(calls):
         (many, cpu), (few, _) = times["many"][page.name], times["few"][page.name]
@@ -148,15 +145,6 @@ def _build_frames(run: int, call: int, partials: int, *, is_gated: bool) -> list
         for part in range(partials)
     ]
     return [{"type": "tool.input.available", "call_id": call_id, "tool": tool, "input": value}, *parts, end]
-
-
-def wait_for_index(server: servers.Server) -> float:
-    """Wait until the search index has the ended calls; return the seconds."""
-    began = time.perf_counter()
-    with contextlib.closing(sqlite3.connect(next(server.folder.glob("*.sqlite3")))) as database:
-        while database.execute(UNINDEXED).fetchone()[0] > WAITING + 256:
-            time.sleep(0.5)
-    return round(time.perf_counter() - began, 1)
 
 
 def answer_calls(port: int, person: servers.Person) -> None:

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).resolve().parent.parent
+UNINDEXED = "SELECT count(*) FROM toolcards_toolcall WHERE NOT indexed AND state LIKE 'output-%'"
 KEY, PASSWORD = f"bench-{secrets.token_hex(16)}", secrets.token_hex(12)
 
 
@@ -63,6 +65,18 @@ class Server:
     def memory(self) -> float:
         """Return its resident memory in MB."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def wait_for_index(self) -> float:
+        """Wait until the search index has the ended calls; return the seconds.
+
+        Until then it takes half a core in the background.
+        """
+        assert self.folder is not None
+        began = time.perf_counter()
+        with contextlib.closing(sqlite3.connect(next(self.folder.glob("*.sqlite3")))) as database:
+            while database.execute(UNINDEXED).fetchone()[0] > 256:
+                time.sleep(0.5)
+        return round(time.perf_counter() - began, 1)
 
     def stop(self) -> None:
         """Stop the server, by force after ten seconds."""

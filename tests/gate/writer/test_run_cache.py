@@ -156,6 +156,14 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
     run_cache.clear()
 
 
+def test_the_name_of_a_run_that_is_being_deleted_belongs_to_the_new_one(few: None) -> None:
+    old, new = make_memory(1), make_memory(2)
+    for memory in (old, new):
+        run_cache.store(memory)
+    run_cache.discard(1)
+    assert (run_cache.find_pk(1, "r"), run_cache.get(2)) == (2, new)
+
+
 @loop_over("change", [{"seq": 1}, {"scrubbed_at": NOW}, {"skipped": 2}])
 def test_a_row_that_another_process_wrote_has_another_version(change: dict[str, Any]) -> None:
     memory, row = make_memory(), Run(pk=1, **change)

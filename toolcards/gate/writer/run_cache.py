@@ -269,7 +269,9 @@ def _drop(pk: int) -> None:
     global _cached_size
     memory = _cache.pop(pk, None)
     if memory is not None:
-        _names.pop((memory.row.source_id, memory.row.name), None)
+        key = (memory.row.source_id, memory.row.name)
+        if _names.get(key) == pk:  # the name of a run that is deleted may belong to a new one
+            del _names[key]
         _cached_size -= memory.cached_size
 
 
