@@ -127,6 +127,46 @@ def test_a_frame_with_a_number_is_written_once_by_whichever_stream(writer: HeldW
     assert [report.frames for report in writer.reports] == [5, 7, 8, 1]  # repeated frames count as committed
 
 
+@pytest.mark.parametrize("effect", ["allow", "deny", "ask"])
+def test_a_question_whose_answer_was_lost_with_its_connection_is_answered_when_its_frame_is_repeated(
+    effect: str, writer: HeldWriter, source: Source, policy: Callable[..., Any], an_approver: Any
+) -> None:
+    policy({"default": effect})
+    question = [f.InputReady("c", "bash", {"command": "ls"}, True)]
+    answers = []
+    for _ in range(3):
+        stream = writer.open(source, mode="gate", channel="socket")
+        stream.push(question, 1)
+        writer.write_all()
+        answers += writer.reports.pop().decisions
+    assert [answer["decision"] for answer in answers] == [effect] * 3
+    assert answers[0] == answers[1] == answers[2]  # one decision, told again
+    assert sum(isinstance(fact, f.PolicyDecided) for fact in read_log()) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"),
+    [
+        ("observe", f.TextDelta(text="more")),
+        ("gate", f.OutputReady("c", "done")),
+        ("gate", f.RunEnded(outcome="truncated")),
+    ],
+)
+def test_a_repeated_question_of_an_ended_call_or_an_observed_run_has_no_answer(
+    mode: str, end: Any, writer: HeldWriter, source: Source, policy: Callable[..., Any]
+) -> None:
+    policy({"default": "allow"})
+    frames = [f.InputReady("c", "bash", {"command": "ls"}, True)], [end]
+    push_all(writer.open(source, mode=mode, channel="socket"), *frames, first=1)
+    writer.write_all()
+    writer.reports.clear()
+    before = [type(fact) for fact in read_log()]
+    push_all(writer.open(source, mode=mode, channel="socket"), *frames, first=1)
+    writer.write_all()
+    assert [report.decisions for report in writer.reports] == [[]]
+    assert [type(fact) for fact in read_log()] == before
+
+
 def test_frames_without_a_number_are_never_taken_for_repeated_ones(writer: HeldWriter, source: Source) -> None:
     stream = writer.open(source)
     push_all(stream, text("x"), text("x"), STARTED, ("c", "1"), ("c", "1"))

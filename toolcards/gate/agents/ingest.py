@@ -111,7 +111,7 @@ class Stream(StreamQueue):
                 tx.size += len(content[1])  # counts again once it is recorded, joined with others
                 continue
             if number and not self._is_new(memory, number):
-                self._touch_repeated(memory, content)
+                self._touch_repeated(tx, memory, content, received_at)
                 continue
             pieces = self._record_pieces(tx, memory, pieces)
             facts = self._take_facts(memory, content)
@@ -146,11 +146,19 @@ class Stream(StreamQueue):
             memory.record_number(number)
         return is_new
 
-    def _touch_repeated(self, memory: RunMemory, content: Any) -> None:
-        """Count the calls of a repeated frame as this stream's own, without recording it again."""
-        facts = () if type(content) is SkippedFrame else content
-        cards = (memory.board.find(fact.call_id) for fact in facts if getattr(fact, "call_id", ""))
-        self._batch_calls |= {card.ordinal for card in cards if card is not None}
+    def _touch_repeated(self, tx: Transaction, memory: RunMemory, content: Any, moment: float) -> None:
+        """Count the calls of a repeated frame as this stream's own, without recording it again.
+
+        A gate stream gets the decisions once more: its sender was not told, or it would not repeat the frame.
+        """
+        for fact in () if type(content) is SkippedFrame else content:
+            card = memory.board.find(fact.call_id) if getattr(fact, "call_id", "") else None
+            if card is None:
+                continue
+            self._batch_calls.add(card.ordinal)
+            is_decided = (card.decision is not None or card.hard) and not (card.soft or card.removed)
+            if self.mode == "gate" and isinstance(fact, _INPUT_FACTS) and is_decided:
+                self._evaluate(tx, memory, card, moment)
 
     def _record_pieces(self, tx: Transaction, memory: RunMemory, pieces: list[Any]) -> list[Any]:
         """Record these pieces of one input, joined where that is equivalent; return an empty list."""
