@@ -37,7 +37,7 @@ class Setting:
         self._had: dict[str, object] = {}
 
     def wait_for_index(self) -> None:
-        """Wait until our server has nothing to do for what earlier sections sent."""
+        """Wait until our server has indexed what earlier sections sent."""
         if "ours" in self._had:
             self.ours.wait_for_index()
 

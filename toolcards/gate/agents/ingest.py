@@ -149,7 +149,7 @@ class Stream(StreamQueue):
     def _touch_repeated(self, tx: Transaction, memory: RunMemory, content: Any, moment: float) -> None:
         """Count the calls of a repeated frame as this stream's own, without recording it again.
 
-        A gate stream gets the decisions once more: its sender was not told, or it would not repeat the frame.
+        A gate stream gets the decisions again: its sender was not told, or it would not repeat the frame.
         """
         for fact in () if type(content) is SkippedFrame else content:
             card = memory.board.find(fact.call_id) if getattr(fact, "call_id", "") else None
