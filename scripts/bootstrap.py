@@ -112,13 +112,13 @@ def bench(args: list[str]) -> int:
         say("There are no benchmarks yet: bench/ is empty.")
         return 0
     ensure("test")
-    return become(str(PYTHON), "-m", "bench", *args)
+    return become(str(PYTHON), "-m", "bench", *args, env=programs())
 
 
 def chaos(args: list[str]) -> int:
     """Break real servers under load: nothing may be lost or doubled."""
     ensure("test")
-    return become(str(PYTHON), "-m", "tests.chaos", *args)
+    return become(str(PYTHON), "-m", "tests.chaos", *args, env=programs())
 
 
 def lint(args: list[str]) -> int:
