@@ -69,6 +69,7 @@ def measure_long_run(report: Report, ours: servers.Server, person: servers.Perso
         _send_finished_calls(link, calls)
         link.sendall(load.frame(b'{"type":"tool.input.started","call_id":"c","tool":"write_file"}'))
         load.acknowledged(link, 2 * calls + 1)
+        ours.wait_for_index()
         numbers = {}
         for turn in ("first", "again"):
             cpu, began = ours.cpu(), time.perf_counter()

@@ -24,7 +24,12 @@ def open_senders(server: servers.Server, path: str, count: int, label: str) -> l
 
 
 def measure_rate(server: servers.Server, path: str, count: int, seconds: float, label: str) -> tuple[float, float]:
-    """Return frames per second, and per second of the server's CPU."""
+    """Return frames per second, and per second of the server's CPU.
+
+    What the search index does afterward in the background is not part of it.
+    """
+    if not path:
+        server.wait_for_index()
     talking = open_senders(server, path, count, label)
     try:
         pump(talking, WARM)
@@ -107,6 +112,7 @@ def measure_capacity(report: Report, ours: servers.Server, person: servers.Perso
     for turn in range(rounds):
         for watching in rates:
             label = f"capacity-{watching}-{turn}"
+            ours.wait_for_index()
             talking = open_senders(ours, "", 20, label)
             pump(talking, WARM)
             watchers = [open_watcher(ours, person, f"{label}-{number % 20}") for number in range(watching)]

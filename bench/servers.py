@@ -69,11 +69,13 @@ class Server:
     def wait_for_index(self) -> float:
         """Wait until the search index has the ended calls; return the seconds.
 
-        Until then it takes half a core in the background.
+        Until then it takes half a core in the background. On PostgreSQL, it is not waited for.
         """
-        assert self.folder is not None
         began = time.perf_counter()
-        with contextlib.closing(sqlite3.connect(next(self.folder.glob("*.sqlite3")))) as database:
+        path = next(self.folder.glob("*.sqlite3"), None) if self.folder is not None else None
+        if path is None:
+            return 0.0
+        with contextlib.closing(sqlite3.connect(path)) as database:
             while database.execute(UNINDEXED).fetchone()[0] > 256:
                 time.sleep(0.5)
         return round(time.perf_counter() - began, 1)

@@ -121,16 +121,14 @@ class ChangeReader:
         for start in range(0, len(run_list), MAX_RUNS_PER_QUERY):
             batch = run_list[start : start + MAX_RUNS_PER_QUERY]
             rows = fetch_changed_calls({pk: positions.get(pk, 0) for pk in batch}, asked_only=asked_only)
+            if len(rows) > MAX_CALLS:
+                rows.pop()
+                self._runs_with_more |= set(batch)
             calls += rows
-            self._advance(rows, batch, positions)
+            for call in rows:
+                positions[call.run_id] = max(call.seq, positions.get(call.run_id, 0))
         self._texts.complete(calls)
         return self._attach_runs(calls)
-
-    def _advance(self, rows: list[ToolCall], runs: list[int], positions: dict[int, int]) -> None:
-        for call in rows:
-            positions[call.run_id] = max(call.seq, positions.get(call.run_id, 0))
-        if len(rows) == MAX_CALLS:
-            self._runs_with_more |= set(runs)
 
     def _attach_runs(self, calls: list[ToolCall]) -> list[ToolCall]:
         """Return the calls with their runs, without calls whose run was deleted."""

@@ -43,11 +43,11 @@ _FACT: Any = Event._meta.get_field("fact")
 def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[ToolCall]:
     """Return calls that changed after these positions, oldest first.
 
-    `after`: a position for each run. At most MAX_CALLS are returned.
+    `after`: a position for each run. One more than MAX_CALLS are returned if there are more.
     `asked_only`: only calls that need or needed approval.
     """
     places = " OR ".join([_PLACE] * len(after))
-    statement = f"{_CALLS}({places}){_NEEDS_PERSON if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS}"
+    statement = f"{_CALLS}({places}){_NEEDS_PERSON if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS + 1}"
     with connection.cursor() as cursor:
         cursor.execute(statement, [number for place in after.items() for number in place])
         return [_build_call(row) for row in cursor.fetchall()]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.cards import rendering
-from dashboard.live import queries
+from dashboard.live import changes, queries
 from dashboard.live.changes import ChangeReader
 from tests.support.gate_commands import RecordFacts
 from toolcards.core.calls import facts as f
@@ -32,6 +32,27 @@ def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCal
         assert [getattr(calls_by_pk[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
         assert rendering.render_uncached(calls_by_pk[call.pk]) == rendering.render_uncached(call)
     assert not looks._fetch({value.run_id, completed.run_id}, asked_only=False)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6, 7])
+def test_a_look_leaves_calls_beyond_its_limit_to_the_next_one_and_asks_for_it_only_then(
+    count: int, a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MAX_CALLS", 3)
+    monkeypatch.setattr(changes, "MAX_CALLS", 3)
+    looks = ChangeReader()
+    run = a_run("r", *[f.InputReady(f"c{number}", "bash", {}, True) for number in range(count)])
+    call_ids: list[str] = []
+    looks_with_more = 0
+    while True:
+        looks._runs_with_more = set()
+        call_ids += [call.call_id for call in looks._fetch({run.pk}, asked_only=False)]
+        if not looks._runs_with_more:
+            break
+        looks_with_more += 1
+    assert call_ids == [f"c{number}" for number in range(count)]
+    assert looks_with_more == (count - 1) // 3
+    assert looks._fetch({run.pk}, asked_only=False) == []
 
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
