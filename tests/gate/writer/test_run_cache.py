@@ -115,7 +115,7 @@ def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
 
 
 ACTIONS = st.tuples(
-    st.sampled_from(["store", "use", "discard"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
+    st.sampled_from(["store", "use", "discard", "drop"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
     st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
 )  # fmt: skip
 
@@ -144,8 +144,11 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
             if action == "store":
                 run_cache.store(memory)
                 continue
-            run_cache.record_use([memory])
-            for oldest, (_, _, used_at) in list(model.items()):
+            if action == "use":
+                run_cache.record_use([memory])
+            else:
+                run_cache.drop_idle()
+            for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
                 if sum(each for _, each, _ in model.values()) <= most or now - used_at < run_cache.IDLE:
                     break
                 del model[oldest]

@@ -221,23 +221,28 @@ def store(memory: RunMemory) -> None:
 def record_use(memories: Iterable[RunMemory]) -> None:
     """Note that a transaction has used these runs.
 
-    Drop idle ones as `drop_idle` does.
+    Drop one idle run if all exceed `MAX_SIZE`: to free one takes a while.
     """
     with _lock:
         for memory in memories:
             if _cache.get(memory.row.pk) is memory:
                 _use(memory)
-    drop_idle()
+    _drop_one()
 
 
 def drop_idle() -> None:
     """Drop the longest idle runs while all exceed `MAX_SIZE`."""
+    while _drop_one():
+        pass
+
+
+def _drop_one() -> bool:
     with _lock:
-        while _cache and _cached_size > MAX_SIZE:
-            oldest = next(iter(_cache.values()))
-            if time.monotonic() - oldest.used_at < IDLE:
-                break
+        oldest = next(iter(_cache.values()), None)
+        must_drop = oldest is not None and _cached_size > MAX_SIZE and time.monotonic() - oldest.used_at >= IDLE
+        if oldest is not None and must_drop:
             _drop(oldest.row.pk)
+    return must_drop
 
 
 def discard(pk: int) -> None:

@@ -1,10 +1,18 @@
-"""Memory that was freed returns to the system: the C library keeps it, also after a flood of large calls."""
+"""Memory that is not used returns to the system: the C library keeps what was freed, as after a flood of calls."""
 
 from __future__ import annotations
 
 import ctypes
 from functools import cache
 from typing import Any
+
+from toolcards import gate
+
+
+def release_memory() -> None:
+    """Drop idle runs if all are too large, and return free memory."""
+    gate.drop_idle_runs()
+    return_free_memory()
 
 
 def return_free_memory() -> None:

@@ -34,7 +34,7 @@ _look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensiti
 _keep = database_sync_to_async(capabilities.gather_expiring, thread_sensitive=False)
 _index = database_sync_to_async(gate.update_search_index, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
-_return_memory = sync_to_async(heap.return_free_memory, thread_sensitive=False)
+_release = sync_to_async(heap.release_memory, thread_sensitive=False)
 
 
 def start() -> None:
@@ -107,8 +107,7 @@ async def _run_retention() -> None:
 async def _run_memory() -> None:
     while True:
         await asyncio.sleep(MEMORY_SECONDS)
-        gate.drop_idle_runs()
-        await _return_memory()
+        await _release()
 
 
 async def _run_search_index() -> None:
