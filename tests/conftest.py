@@ -64,7 +64,8 @@ from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.maintenance import rebuild, run_masking
-from toolcards.gate.writer import committed_cards, group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import committed_cards, run_cache
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions

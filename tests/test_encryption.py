@@ -28,7 +28,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.maintenance import run_masking
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
 from toolcards.models.runs import CANNOT_BE_OPENED
 from toolcards.models.write_guard import allow_event_changes, allow_log_writes

@@ -16,7 +16,8 @@ from tests.support.gated_calls import ASK, DENY, PUSH
 from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.gate import emergency
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, BreakGlass, Source, ToolCall
 from toolcards.models.write_guard import allow_event_changes
 

@@ -23,7 +23,8 @@ from toolcards.gate.agents import liveness, run_commands
 from toolcards.gate.agents.liveness import BEAT_LEASE
 from toolcards.gate.approvals.permits import ClaimPermit
 from toolcards.gate.refusals import RequestRefused
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Pulse, Run, Source, ToolCall

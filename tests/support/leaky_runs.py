@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from tests.support.gate_commands import RecordFacts
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 

@@ -11,7 +11,7 @@ from django.test import Client
 
 from dashboard.cards import rendering
 from toolcards import models
-from toolcards.gate.writer import run_cache
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import ToolCall
 from toolcards.models.write_guard import allow_event_changes
 

@@ -80,9 +80,10 @@ from toolcards.gate.refusals import (
     RequestRefused,
     TooLate,
 )
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.attempt import CommitUnknown
-from toolcards.gate.writer.committed_cards import CardVersion, find_committed_card
+from toolcards.gate.writer.cache import run_cache
+from toolcards.gate.writer.cache.committed_cards import CardVersion, find_committed_card
 
 sweep = expiry.sweep
 run_retention = retention.run_retention

@@ -12,7 +12,8 @@ from dashboard.live import changes, queries
 from dashboard.live.changes import ChangeReader
 from tests.support.gate_commands import RecordFacts
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import committed_cards, group_commit
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import committed_cards
 from toolcards.gate.writer.transaction import SMALL_TEXT
 from toolcards.models import Run, ToolCall
 

@@ -16,7 +16,8 @@ from tests.support.fact_samples import SAMPLES
 from tests.support.gate_commands import RecordFacts
 from toolcards import models
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import committed_cards, group_commit
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import committed_cards
 from toolcards.gate.writer.transaction import SMALL_TEXT
 from toolcards.models import Run, ToolCall
 

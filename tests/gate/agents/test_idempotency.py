@@ -10,7 +10,8 @@ from django.db import connection
 
 from toolcards import encryption, gate
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import AgentKey, Approval, Event, Receipt, Source, Vote
 from toolcards.transports.api import auth
 

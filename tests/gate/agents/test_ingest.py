@@ -24,7 +24,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents import ingest
-from toolcards.gate.writer import group_commit, run_cache, transaction
+from toolcards.gate.writer import group_commit, transaction
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Event, Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db

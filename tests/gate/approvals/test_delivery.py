@@ -15,7 +15,8 @@ from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.approvals.delivery import ClaimDelivery, ReleaseDelivery
 from toolcards.gate.refusals import NotAllowed
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import AgentKey, Approval, Event, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 

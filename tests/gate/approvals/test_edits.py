@@ -16,7 +16,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.policy.decision import AskTerms
 from toolcards.gate.approvals.edits import accept_edit
 from toolcards.gate.refusals import InvalidRequest
-from toolcards.gate.writer import run_cache
+from toolcards.gate.writer.cache import run_memory
 from toolcards.models import Approval, Run, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ def edit(policy: Callable[..., Any], a_call: Callable[..., ToolCall]) -> Callabl
         if not ToolCall.objects.exists():
             a_call("approval-requested", input=INPUT if input is None else input, tool=tool)
         call = ToolCall.objects.get()
-        memory, approval = run_cache.load_memory(Run.objects.get()), row or Approval.objects.get()
+        memory, approval = run_memory.load_memory(Run.objects.get()), row or Approval.objects.get()
         terms = AskTerms(editable=editable)
         try:
             accept_edit(value, memory, approval, call.as_card(), terms, time.time())

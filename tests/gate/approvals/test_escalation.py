@@ -18,7 +18,8 @@ from toolcards.core.calls import facts as f
 from toolcards.gate.approvals import escalation
 from toolcards.gate.approvals.escalation import EscalateApproval
 from toolcards.gate.decisions.eligibility import load_terms
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Event, Source, ToolCall
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes

@@ -24,7 +24,8 @@ from toolcards.core.calls.card import TERMINAL, Card
 from toolcards.gate.agents import results, run_commands
 from toolcards.gate.approvals import permits
 from toolcards.gate.maintenance import rebuild
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 

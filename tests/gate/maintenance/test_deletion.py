@@ -13,7 +13,8 @@ from tests.support.gate_commands import RecordFacts
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import rebuild, retention
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache, run_memory
 from toolcards.models import AuditRow, Event, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
@@ -46,7 +47,7 @@ def test_what_is_sent_between_two_steps_is_kept_once_and_the_old_run_is_deleted(
     late: list[Any], step: int, is_cached: bool, old_run: Run, source: Source, limits: Any
 ) -> None:
     limits(retention_days=1)
-    memory = run_cache.load_memory(Run.objects.select_related("source").get(pk=old_run.pk))
+    memory = run_memory.load_memory(Run.objects.select_related("source").get(pk=old_run.pk))
     before, ended_at = timezone.now() - timedelta(days=1), old_run.ended_at
     for _ in range(step):
         group_commit.execute(retention.DeleteRun(old_run.pk, before, Counter()))

@@ -18,7 +18,8 @@ from toolcards import encryption
 from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import rekey
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.write_guard import allow_event_changes, allow_log_writes
 

@@ -31,7 +31,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.redaction.masks import has_mask
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
 from toolcards.gate.maintenance import rebuild, run_masking
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 

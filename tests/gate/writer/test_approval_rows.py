@@ -11,9 +11,10 @@ from django.db import connection
 from tests.support.tables import loop_over
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
-from toolcards.gate.writer import approval_rows, run_cache
+from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.approval_rows import NewApproval
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache import run_memory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall, Vote
 from toolcards.models.write_guard import allow_log_writes
 
@@ -33,7 +34,7 @@ def memory(row: Approval) -> Iterator[RunMemory]:
     """The run of the approval, as read from its rows; what a test writes to the rows is undone."""
     columns = Approval.objects.values().get(pk=row.pk)
     with allow_log_writes():
-        yield run_cache.load_memory(row.run)
+        yield run_memory.load_memory(row.run)
         Approval.objects.exclude(pk=row.pk).delete()
         Approval.objects.filter(pk=row.pk).update(**columns)
 

@@ -12,8 +12,9 @@ from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import attempt as attempts
-from toolcards.gate.writer import commit_marks, run_cache
+from toolcards.gate.writer import commit_marks
 from toolcards.gate.writer.attempt import CommitUnknown, attempt
+from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import Approval, Event, Run, Source
 

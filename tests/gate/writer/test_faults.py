@@ -28,7 +28,8 @@ from toolcards.gate.agents.run_commands import EndRun, FetchDecision, WithdrawAp
 from toolcards.gate.approvals.permits import ClaimPermit
 from toolcards.gate.approvals.votes import CastVote
 from toolcards.gate.decisions.decision_request import DecideCall
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache, run_memory
 from toolcards.models import AgentKey, Approval, AuditRow, Event, Run, Source, ToolCall, Vote
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,7 +108,7 @@ def assert_cache_is_true(run: Run) -> None:
     cached = run_cache.get(run.pk)
     if cached is None:
         return
-    memory = run_cache.load_memory(run)
+    memory = run_memory.load_memory(run)
     assert cached.board.cards == memory.board.cards and vars(cached.board.context) == vars(memory.board.context)
     assert (cached.seq, cached.states, cached.waiting, cached.asks, cached.has_approvals, cached.row_version) == (
         memory.seq, memory.states, memory.waiting, memory.asks, memory.has_approvals, memory.row_version

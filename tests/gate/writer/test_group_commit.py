@@ -19,8 +19,9 @@ from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import NotFound
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
 from toolcards.gate.writer import transaction as writer_transaction
+from toolcards.gate.writer.cache import run_cache, run_memory
 from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Run, Source
 
@@ -104,7 +105,7 @@ def assert_cache_is_true(run: Run) -> None:
     cached = run_cache.get(run.pk)
     if cached is None:
         return
-    memory = run_cache.load_memory(run)
+    memory = run_memory.load_memory(run)
     assert (run.title, run.reason) == ("", "") == (cached.row.title, cached.row.reason)
     assert vars(cached.board.context) == vars(memory.board.context)
     assert cached.board.cards == memory.board.cards and not cached.events and not cached.dirty and not cached.touched

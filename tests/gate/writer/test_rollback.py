@@ -9,8 +9,8 @@ import pytest
 from toolcards.core.calls.tool_events import ToolEventSequencer
 from toolcards.core.runs.run_state import RunState
 from toolcards.gate.writer import rollback
+from toolcards.gate.writer.cache.run_memory import RunMark, RunMemory
 from toolcards.gate.writer.outbox_writer import PayloadOutbox
-from toolcards.gate.writer.run_cache import RunMark, RunMemory
 from toolcards.gate.writer.transaction import Transaction
 
 UNDONE_BY_NAME = {"runs", "outbox", "affects_every_run"}  # in `RollbackLog.roll_back`, by their parts

@@ -21,7 +21,8 @@ from toolcards import doorbell, hooks
 from toolcards.audit.rows import AuditRow
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import committed_cards, group_commit, run_cache, transaction
+from toolcards.gate.writer import group_commit, transaction
+from toolcards.gate.writer.cache import committed_cards, run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval, Delivery, Event, Run, Source, ToolCall, Webhook

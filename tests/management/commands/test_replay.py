@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from toolcards.gate.writer import run_cache
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import ToolCall
 from toolcards.models.write_guard import allow_log_writes
 

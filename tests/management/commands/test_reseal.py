@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from toolcards.gate.maintenance import rekey
-from toolcards.gate.writer import run_cache
+from toolcards.gate.writer.cache import run_cache
 from toolcards.management.commands import reseal
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,7 +17,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate import timekeeping
 from toolcards.gate.refusals import NotFound
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import Run
 from toolcards.models.write_guard import allow_log_writes

@@ -22,7 +22,8 @@ from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents import ingest
 from toolcards.gate.agents.idempotency import HeldKey, KeyTakenOver
-from toolcards.gate.writer import group_commit, run_cache, transaction
+from toolcards.gate.writer import group_commit, transaction
+from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Event, Receipt, ReceiptPart, Run
 from toolcards.notifications import subscriptions

@@ -17,7 +17,7 @@ from tests.support.id_counters import reset_counters
 from tests.support.server import PATIENCE
 from toolcards.audit import anchor, verification
 from toolcards.core.calls import tool_events as h
-from toolcards.gate.writer import run_cache
+from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import source_alerts, subscriptions

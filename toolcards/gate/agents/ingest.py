@@ -27,7 +27,7 @@ from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import is_stopped, start_next_attempt
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import fit_text
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import LARGE, SHARE, Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval

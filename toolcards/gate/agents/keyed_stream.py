@@ -15,7 +15,7 @@ from toolcards.gate.agents.idempotency import HeldKey
 from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.refusals import KeyReuse
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Source
 

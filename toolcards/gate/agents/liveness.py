@@ -11,8 +11,8 @@ import math
 from django.conf import settings
 
 from toolcards.core.calls import facts as f
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 

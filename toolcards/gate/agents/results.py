@@ -9,8 +9,8 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.refusals import NotFound
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import RunCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Source
 

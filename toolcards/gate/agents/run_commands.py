@@ -15,8 +15,8 @@ from toolcards.gate.decisions.responses import build_decision, format_time, get_
 from toolcards.gate.refusals import NotFound, TooLate
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.bulk_sql import fit_text
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import RunCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.run_end import ends_card
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 
 END_OF_STREAM = "\x00end-of-stream"

@@ -12,8 +12,8 @@ from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
 from toolcards.gate.refusals import NotAllowed
 from toolcards.gate.writer import approval_rows
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import ApprovalCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval
 

@@ -15,7 +15,7 @@ from toolcards.core.redaction.masks import has_mask
 from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.refusals import InvalidRequest
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.models import Approval
 
 

@@ -19,7 +19,7 @@ from django.db import transaction
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.agents.run_commands import build_decision_on_approval
 from toolcards.gate.writer import approval_rows, group_commit
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Source
 

@@ -23,8 +23,8 @@ from toolcards.gate.approvals.escalation import EscalateApproval, find_due_escal
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import approval_rows, group_commit
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import ApprovalCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 

@@ -17,8 +17,8 @@ from toolcards.gate.approvals.votes import clean_comment, format_age
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, ToolCall
 

@@ -20,8 +20,8 @@ from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import build_decision, format_time
 from toolcards.gate.refusals import CallChanged, NotFound, TooLate
 from toolcards.gate.writer import approval_rows
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import RunCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval, Source
 

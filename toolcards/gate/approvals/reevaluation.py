@@ -16,8 +16,8 @@ from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import approval_rows
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 

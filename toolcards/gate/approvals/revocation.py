@@ -16,8 +16,8 @@ from toolcards.core.calls.card import Card
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import ApprovalCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Grant
 

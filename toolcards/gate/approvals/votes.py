@@ -29,8 +29,8 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import find_eligible_voters, list_identities, load_terms, may_vote
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import approval_rows, audit_entries
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 

@@ -22,8 +22,8 @@ from toolcards.gate.decisions.waiting_limit import TOO_MANY_WAITING
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate, TooManyWaiting
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.bulk_sql import fit_text
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import RunCommand
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval, Source

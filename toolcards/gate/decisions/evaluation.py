@@ -27,7 +27,7 @@ from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, pr
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import limit_waiting
 from toolcards.gate.writer.bulk_sql import fit_text
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import BreakGlass, Grant, ToolCall

@@ -25,7 +25,7 @@ from toolcards.core.input_repair import Offer, Trouble
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.writer import audit_entries
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Event
 

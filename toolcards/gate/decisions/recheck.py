@@ -14,7 +14,7 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
 from toolcards.gate.decisions.evaluation import build_decision_fact, open_approval, reevaluate_call
 from toolcards.gate.refusals import CallChanged
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 

@@ -13,7 +13,7 @@ from toolcards.core.calls.reducer import DECLINED
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_call, digest_input
 from toolcards.gate.decisions.preflight import get_offered_tools, get_stopper, is_stopped
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 
 S = ToolCallState
 _CODES = {

@@ -12,8 +12,9 @@ from django.db import transaction
 from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import DecryptionError
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import SEARCH_COLUMNS, get_search_values
+from toolcards.gate.writer.cache import run_cache, run_memory
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Event, Run, ToolCall
@@ -92,7 +93,7 @@ class RestoreCards(Command):
         board, row.seq = fold_log(row)
         run_cache.discard(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
-        memory = run_cache.RunMemory(
+        memory = run_memory.RunMemory(
             row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=Counter(), states={},
             waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,

@@ -19,7 +19,8 @@ from toolcards.audit.trail import Act
 from toolcards.gate.agents import idempotency
 from toolcards.gate.maintenance import run_masking
 from toolcards.gate.maintenance.run_masking import MaskResult
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, Run, ToolCall

@@ -26,8 +26,9 @@ from toolcards.core.redaction.log_masking import LogMasker, find_difference, fol
 from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import UnreadableText, get_redactor
-from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import FactUpdate, clean_text, update_facts
+from toolcards.gate.writer.cache import run_cache, run_memory
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
@@ -136,7 +137,7 @@ class RewriteRun(Command):
         run_cache.discard(row.pk)
         row.agent = self.hide.text(row.agent)
         numbers, cards = json.loads(row.numbers), self.board.cards
-        memory = run_cache.RunMemory(
+        memory = run_memory.RunMemory(
             row=row, board=self.board, seq=row.seq, numbers=numbers, counts=Counter(), states={}, waiting=set(),
             asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,

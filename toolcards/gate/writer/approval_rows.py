@@ -16,7 +16,7 @@ from toolcards.core.calls.facts import Actor
 from toolcards.encryption import SealedText, get_redactor
 from toolcards.gate import memo
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.models import Approval, Vote
 from toolcards.models.prepared_selects import PreparedSelect
 

@@ -12,7 +12,7 @@ from toolcards.audit import trail
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 
 write = trail.write_acts
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import approval_rows
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
 

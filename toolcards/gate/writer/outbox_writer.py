@@ -19,7 +19,7 @@ from toolcards.core.calls.summary import summarize
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd
 from toolcards.database import is_transient
 from toolcards.encryption import get_redactor
-from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.models.notifications import PLUGIN, Delivery
 from toolcards.models.push import PUSH
 from toolcards.notifications import push, subscriptions

@@ -10,8 +10,8 @@ from typing import Any
 from django.db import connection
 
 from toolcards.core.calls.card import Card
-from toolcards.gate.writer import run_cache
-from toolcards.gate.writer.run_cache import RunMark, RunMemory
+from toolcards.gate.writer.cache import run_cache
+from toolcards.gate.writer.cache.run_memory import RunMark, RunMemory
 
 # What a transaction collects (tests/gate/writer/test_rollback.py compares). Lists only grow, so their length is enough.
 _LISTS = ("new_permits", "after_write", "changed_approvals", "trace_steps", "audit_acts")

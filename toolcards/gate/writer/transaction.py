@@ -36,17 +36,11 @@ from toolcards.core.calls.tool_events import may_have_events
 from toolcards.gate import call_trace
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.writer import (
-    approval_rows,
-    audit_entries,
-    bulk_sql,
-    committed_cards,
-    outbox_writer,
-    run_cache,
-)
+from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, outbox_writer
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow
+from toolcards.gate.writer.cache import committed_cards, run_cache, run_memory
+from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.rollback import RollbackLog
-from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
@@ -156,7 +150,7 @@ class Transaction:
                 row = Run.objects.create(source_id=source_id, name=name, **defaults)
         except IntegrityError:  # another process has created it
             return self._add_run(Run.objects.select_for_update().get(source_id=source_id, name=name))
-        memory = self.runs[row.pk] = run_cache.create_memory(row)
+        memory = self.runs[row.pk] = run_memory.create_memory(row)
         run_cache.store(memory)
         if self.rollback_log is not None:
             self.rollback_log.note_creation(memory)
@@ -175,7 +169,7 @@ class Transaction:
             return self.runs[row.pk]  # it has unwritten facts, and the cache may have dropped it meanwhile
         memory = run_cache.get(row.pk)
         if memory is None or memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped):
-            memory = run_cache.load_memory(row)
+            memory = run_memory.load_memory(row)
             run_cache.store(memory)
         memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
         self.runs[row.pk] = memory

@@ -1,170 +1,34 @@
-"""The cache of runs: what it holds equals what its rows say, and it gives up what it cannot vouch for."""
+"""A run as the writer knows it equals what its rows say, and one that cannot be read gets no more facts."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.support.run_memories import make_memory
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval, CardTool, ToolCallState
-from toolcards.core.runs.run_state import RunContext, RunState
+from toolcards.core.runs.run_state import RunContext
 from toolcards.core.runs.sequence_set import TooManyGaps
-from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer import run_cache
-from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.models import Run, Source, ToolCall
+from toolcards.gate.writer.cache import run_cache, run_memory
+from toolcards.models import Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
 S = ToolCallState
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
 
-def make_memory(pk: int = 1, name: str = "r", context: RunContext | None = None, **columns: Any) -> RunMemory:
-    """Return the memory of a run without a row in the database."""
-    row = Run(pk=pk, source=Source(pk=1, name="an agent"), name=name, **columns)
-    return RunMemory(
-        row=row, board=RunState(context), seq=row.seq, numbers=[0], counts=Counter(), states={}, waiting=set(),
-        asks={}, skipped=SkippedFrames(),
-    )  # fmt: skip
-
-
 def make_card(ordinal: int, state: ToolCallState | None, **more: Any) -> Card:
     return Card(f"c{ordinal}", ordinal=ordinal, state=state, tool=CardTool("bash"), **more)
 
 
-# ---------------------------------------------------------------- which runs are kept
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cache.clear()
-    monkeypatch.setattr(run_cache, "MAX_RUNS", 2)
-
-
-def test_the_run_that_was_stored_least_recently_is_dropped_with_its_name(few: None) -> None:
-    first, second, third = (make_memory(pk, f"r{pk}") for pk in (1, 2, 3))
-    for memory in (first, second, first, third):
-        run_cache.store(memory)
-    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
-    assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [1, None, 3]
-    run_cache.discard(1)
-    run_cache.discard(1)
-    assert (run_cache.get(1), run_cache.find_pk(1, "r1"), run_cache.find_pk(1, "r3")) == (None, None, 3)
-    run_cache.clear()
-    assert (run_cache.get(3), run_cache.find_pk(1, "r3")) == (None, None)
-
-
-def test_runs_of_two_sources_with_one_name_are_two(few: None) -> None:
-    one, other = make_memory(1), make_memory(2)
-    other.row.source_id = 2
-    run_cache.store(one)
-    run_cache.store(other)
-    assert (run_cache.find_pk(1, "r"), run_cache.find_pk(2, "r"), run_cache.find_pk(3, "r")) == (1, 2, None)
-
-
-@pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the time of the cache, to be put forward."""
-    run_cache.clear()
-    now = [1_000.0]
-    monkeypatch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    return now
-
-
-def measure(*sizes: int) -> int:
-    """Return the size of a run whose cards have these."""
-    return sum(sizes) + run_cache.CARD_SIZE * len(sizes)
-
-
-def test_the_size_of_a_run_is_that_of_its_cards_as_they_were_last_written() -> None:
-    memory = make_memory()
-    for ordinal, size in [(1, 10), (2, 5), (1, 30), (1, 20)]:
-        memory.note_size(ordinal, size)
-    assert memory.size == measure(20, 5)
-
-
-def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
-    seconds: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_cache, "MAX_SIZE", measure(0, 0) + 100)
-    first, second, third = memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3)]
-    for memory in memories:
-        run_cache.store(memory)
-        memory.note_size(1, 50)
-        run_cache.record_use([memory])
-    assert [run_cache.get(pk) for pk in (1, 2, 3)] == memories  # all are in use
-    seconds[0] += run_cache.IDLE
-    run_cache.record_use([first])
-    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
-    assert (run_cache.find_pk(1, "r2"), run_cache.find_pk(1, "r3")) == (None, 3)
-    third.note_size(1, 51)
-    run_cache.record_use([third])  # in use again
-    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
-    run_cache.record_use([second])  # dropped, so it is not added by its use
-    assert run_cache.get(2) is None
-
-
-ACTIONS = st.tuples(
-    st.sampled_from(["store", "use", "discard", "drop"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
-    st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
-)  # fmt: skip
-
-
-@given(st.lists(ACTIONS, max_size=15))
-def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_large(actions: list[Any]) -> None:
-    run_cache.clear()
-    memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3, 1)]  # the first run was read twice
-    now, most = 0.0, measure(0, 0) + 100
-    model: dict[int, tuple[RunMemory, int, float]] = {}  # in the order of their uses, with size and time
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_cache, "MAX_SIZE", most)
-        patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now))
-        for action, place, ordinal, size, pause in actions:
-            now, memory = now + pause, memories[place]
-            pk = memory.row.pk
-            if action == "discard":
-                run_cache.discard(pk)
-                model.pop(pk, None)
-                continue
-            if action == "use":
-                memory.note_size(ordinal, size)
-            if action == "store" or (pk in model and model[pk][0] is memory):
-                model.pop(pk, None)
-                model[pk] = memory, memory.size, now
-            if action == "store":
-                run_cache.store(memory)
-                continue
-            if action == "use":
-                run_cache.record_use([memory])
-            else:
-                run_cache.drop_idle()
-            for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
-                if sum(each for _, each, _ in model.values()) <= most or now - used_at < run_cache.IDLE:
-                    break
-                del model[oldest]
-            assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}
-            assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [
-                pk if pk in model else None for pk in (1, 2, 3)
-            ]
-    run_cache.clear()
-
-
-def test_the_name_of_a_run_that_is_being_deleted_belongs_to_the_new_one(few: None) -> None:
-    old, new = make_memory(1), make_memory(2)
-    for memory in (old, new):
-        run_cache.store(memory)
-    run_cache.discard(1)
-    assert (run_cache.find_pk(1, "r"), run_cache.get(2)) == (2, new)
+# ---------------------------------------------------------------- counts, numbers and versions
 
 
 @loop_over("change", [{"seq": 1}, {"scrubbed_at": NOW}, {"skipped": 2}])
@@ -174,7 +38,11 @@ def test_a_row_that_another_process_wrote_has_another_version(change: dict[str, 
     assert memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped)
 
 
-# ---------------------------------------------------------------- counts and numbers
+def test_the_size_of_a_run_is_that_of_its_cards_as_they_were_last_written() -> None:
+    memory = make_memory()
+    for ordinal, size in [(1, 10), (2, 5), (1, 30), (1, 20)]:
+        memory.note_size(ordinal, size)
+    assert memory.size == 20 + 5 + 2 * run_memory.CARD_SIZE
 
 
 def test_every_card_is_counted_under_its_present_state_and_removed_ones_are_not() -> None:
@@ -222,7 +90,7 @@ def test_a_skipped_frame_is_counted_under_its_kind_without_secrets_and_cut() -> 
         memory.count_skipped(kind)
     assert memory.touched and memory.has_new_skips and memory.skipped.total == 4
     assert memory.skipped.kinds["foo"] == 2 and token not in str(memory.skipped.kinds)
-    assert max(map(len, memory.skipped.kinds)) <= run_cache.KIND_LIMIT
+    assert max(map(len, memory.skipped.kinds)) <= run_memory.KIND_LIMIT
 
 
 # ---------------------------------------------------------------- the row
@@ -294,7 +162,7 @@ def test_a_loaded_run_equals_the_one_that_wrote_its_rows(a_call: Callable[..., T
     for state, call in (("approval-requested", "a"), ("output-error", "b"), ("input-streaming", "c")):
         a_call(state, call_id=call)
     cached, run = run_cache.get(Run.objects.get().pk), Run.objects.get()
-    memory = run_cache.load_memory(run)
+    memory = run_memory.load_memory(run)
     assert cached is not None and cached is not memory
     names = ("seq", "numbers", "states", "waiting", "asks", "text_sizes", "card_sizes", "size", "has_approvals")
     for name in (*names, "row_version", "status"):
@@ -303,7 +171,7 @@ def test_a_loaded_run_equals_the_one_that_wrote_its_rows(a_call: Callable[..., T
     assert vars(memory.board.context) == vars(cached.board.context)
     assert memory.sequencer.pending == cached.sequencer.pending
     assert memory.ordinals == dict(ToolCall.objects.values_list("pk", "ordinal"))
-    assert run_cache.dump_context(memory.board) == run.context
+    assert run_memory.dump_context(memory.board) == run.context
 
 
 @loop_over("column, text", [
@@ -312,7 +180,7 @@ def test_a_loaded_run_equals_the_one_that_wrote_its_rows(a_call: Callable[..., T
 def test_a_run_that_cannot_be_read_gets_no_more_facts(column: str, text: str) -> None:
     row = Run(pk=1, **{column: text})
     with pytest.raises(Undecryptable, match="cannot be read"):
-        run_cache.create_memory(row)
+        run_memory.create_memory(row)
 
 
 @pytest.mark.django_db
@@ -322,6 +190,6 @@ def test_a_run_with_a_call_that_cannot_be_opened_gets_no_more_facts(a_call: Call
     with allow_log_writes():
         ToolCall.objects.update(card="not JSON")
     with pytest.raises(Undecryptable):
-        run_cache.load_memory(Run.objects.get())
+        run_memory.load_memory(Run.objects.get())
     with allow_log_writes():
         ToolCall.objects.update(card=whole)

@@ -1,17 +1,9 @@
-"""A cache of runs: their boards are kept between transactions, those of idle runs as far as there is room.
-
-An entry is valid if its `seq` and its count of skipped frames equal the run row's, and retention has not masked the
-run since. The transaction checks this under the row's lock and reloads a stale entry, so any process can take the
-next frame of any run.
-"""
+"""What the writer knows of a run: its board, its row, and what the open transaction has yet to write."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,9 +20,6 @@ from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CANNOT_BE_OPENED, UNREADABLE
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-MAX_RUNS = 2_000
-MAX_SIZE = 100_000_000  # of all runs; beyond, idle ones are dropped, which are read again with their next frame
-IDLE = 60.0  # seconds since its last commit after which a run may be dropped for its size
 CARD_SIZE = 3_000  # of a card without its values, in characters
 KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 _UNREADABLE_RUN = "This run cannot be read: its encryption key is missing, or another version wrote it."
@@ -186,98 +175,6 @@ class RunMemory:
                 self.board.put_back(ordinal, before)
                 if not was_dirty:
                     self.dirty.discard(ordinal)
-
-
-_cache: OrderedDict[int, RunMemory] = OrderedDict()  # least recently used first
-_names: dict[tuple[int, str], int] = {}
-_lock = threading.Lock()
-_cached_size = 0  # of all cached runs, as of their last commits
-
-
-def find_pk(source_id: int, name: str) -> int | None:
-    """Return the pk of a cached run, or None."""
-    return _names.get((source_id, name))
-
-
-def get(pk: int) -> RunMemory | None:
-    """Return the cached run, or None.
-
-    The caller checks that it is valid.
-    """
-    return _cache.get(pk)
-
-
-def store(memory: RunMemory) -> None:
-    """Cache the run.
-
-    Drop the least recently used one if there are more than `MAX_RUNS`.
-    """
-    with _lock:
-        _use(memory)
-        if len(_cache) > MAX_RUNS:
-            _drop(next(iter(_cache)))
-
-
-def record_use(memories: Iterable[RunMemory]) -> None:
-    """Note that a transaction has used these runs.
-
-    Drop one idle run if all exceed `MAX_SIZE`: to free one takes a while.
-    """
-    with _lock:
-        for memory in memories:
-            if _cache.get(memory.row.pk) is memory:
-                _use(memory)
-    _drop_one()
-
-
-def drop_idle() -> None:
-    """Drop the longest idle runs while all exceed `MAX_SIZE`."""
-    while _drop_one():
-        pass
-
-
-def _drop_one() -> bool:
-    with _lock:
-        oldest = next(iter(_cache.values()), None)
-        must_drop = oldest is not None and _cached_size > MAX_SIZE and time.monotonic() - oldest.used_at >= IDLE
-        if oldest is not None and must_drop:
-            _drop(oldest.row.pk)
-    return must_drop
-
-
-def discard(pk: int) -> None:
-    """Drop the run from the cache.
-
-    Another process wrote it, or our transaction was rolled back.
-    """
-    with _lock:
-        _drop(pk)
-
-
-def clear() -> None:
-    """Drop all runs (in tests, and after the database was replaced)."""
-    with _lock:
-        for pk in list(_cache):
-            _drop(pk)
-
-
-def _use(memory: RunMemory) -> None:
-    global _cached_size
-    _drop(memory.row.pk)
-    _cache[memory.row.pk] = memory
-    _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
-    memory.used_at, memory.cached_size = time.monotonic(), memory.size
-    _cached_size += memory.size
-
-
-def _drop(pk: int) -> None:
-    global _cached_size
-    memory = _cache.pop(pk, None)
-    if memory is not None:
-        key = (memory.row.source_id, memory.row.name)
-        if _names.get(key) == pk:  # the name of a run that is deleted may belong to a new one
-            del _names[key]
-        _cached_size -= memory.cached_size
 
 
 def load_memory(row: Run) -> RunMemory:

@@ -9,8 +9,9 @@ from django.db import transaction
 
 from tests.support.gate_commands import RecordFacts
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import committed_cards, group_commit, run_cache
-from toolcards.gate.writer.committed_cards import CardVersion, find_committed_card
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.cache import committed_cards, run_cache
+from toolcards.gate.writer.cache.committed_cards import CardVersion, find_committed_card
 from toolcards.models import Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -1,0 +1,129 @@
+"""The cache of runs: which it keeps, and which it drops."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.run_memories import make_memory
+from toolcards.gate.writer.cache import run_cache, run_memory
+from toolcards.gate.writer.cache.run_memory import RunMemory
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_cache.clear()
+    monkeypatch.setattr(run_cache, "MAX_RUNS", 2)
+
+
+def test_the_run_that_was_stored_least_recently_is_dropped_with_its_name(few: None) -> None:
+    first, second, third = (make_memory(pk, f"r{pk}") for pk in (1, 2, 3))
+    for memory in (first, second, first, third):
+        run_cache.store(memory)
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
+    assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [1, None, 3]
+    run_cache.discard(1)
+    run_cache.discard(1)
+    assert (run_cache.get(1), run_cache.find_pk(1, "r1"), run_cache.find_pk(1, "r3")) == (None, None, 3)
+    run_cache.clear()
+    assert (run_cache.get(3), run_cache.find_pk(1, "r3")) == (None, None)
+
+
+def test_runs_of_two_sources_with_one_name_are_two(few: None) -> None:
+    one, other = make_memory(1), make_memory(2)
+    other.row.source_id = 2
+    run_cache.store(one)
+    run_cache.store(other)
+    assert (run_cache.find_pk(1, "r"), run_cache.find_pk(2, "r"), run_cache.find_pk(3, "r")) == (1, 2, None)
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time of the cache, to be put forward."""
+    run_cache.clear()
+    now = [1_000.0]
+    monkeypatch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def measure(*sizes: int) -> int:
+    """Return the size of a run whose cards have these."""
+    return sum(sizes) + run_memory.CARD_SIZE * len(sizes)
+
+
+def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
+    seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_cache, "MAX_SIZE", measure(0, 0) + 100)
+    first, second, third = memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3)]
+    for memory in memories:
+        run_cache.store(memory)
+        memory.note_size(1, 50)
+        run_cache.record_use([memory])
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == memories  # all are in use
+    seconds[0] += run_cache.IDLE
+    run_cache.record_use([first])
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
+    assert (run_cache.find_pk(1, "r2"), run_cache.find_pk(1, "r3")) == (None, 3)
+    third.note_size(1, 51)
+    run_cache.record_use([third])  # in use again
+    assert [run_cache.get(pk) for pk in (1, 2, 3)] == [first, None, third]
+    run_cache.record_use([second])  # dropped, so it is not added by its use
+    assert run_cache.get(2) is None
+
+
+ACTIONS = st.tuples(
+    st.sampled_from(["store", "use", "discard", "drop"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
+    st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
+)  # fmt: skip
+
+
+@given(st.lists(ACTIONS, max_size=15))
+def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_large(actions: list[Any]) -> None:
+    run_cache.clear()
+    memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3, 1)]  # the first run was read twice
+    now, most = 0.0, measure(0, 0) + 100
+    model: dict[int, tuple[RunMemory, int, float]] = {}  # in the order of their uses, with size and time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_cache, "MAX_SIZE", most)
+        patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now))
+        for action, place, ordinal, size, pause in actions:
+            now, memory = now + pause, memories[place]
+            pk = memory.row.pk
+            if action == "discard":
+                run_cache.discard(pk)
+                model.pop(pk, None)
+                continue
+            if action == "use":
+                memory.note_size(ordinal, size)
+            if action == "store" or (pk in model and model[pk][0] is memory):
+                model.pop(pk, None)
+                model[pk] = memory, memory.size, now
+            if action == "store":
+                run_cache.store(memory)
+                continue
+            if action == "use":
+                run_cache.record_use([memory])
+            else:
+                run_cache.drop_idle()
+            for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
+                if sum(each for _, each, _ in model.values()) <= most or now - used_at < run_cache.IDLE:
+                    break
+                del model[oldest]
+            assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}
+            assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [
+                pk if pk in model else None for pk in (1, 2, 3)
+            ]
+    run_cache.clear()
+
+
+def test_the_name_of_a_run_that_is_being_deleted_belongs_to_the_new_one(few: None) -> None:
+    old, new = make_memory(1), make_memory(2)
+    for memory in (old, new):
+        run_cache.store(memory)
+    run_cache.discard(1)
+    assert (run_cache.find_pk(1, "r"), run_cache.get(2)) == (2, new)

@@ -1,0 +1,1 @@
+"""What a process keeps of runs and cards between commits."""
