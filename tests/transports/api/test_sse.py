@@ -237,3 +237,35 @@ async def test_few_readers_wait_for_their_next_page_and_not_for_long(
     monkeypatch.setattr(sse, "READER_SECONDS", -1.0)
     await sse.read_page(run, None, 1)
     assert not sse._waiting_readers
+    monkeypatch.setattr(sse, "READER_SECONDS", 0.01)
+    await sse.read_page(run, None, 1)
+    assert sse._waiting_readers
+    async with asyncio.timeout(PATIENCE):
+        while sse._waiting_readers:  # also without another request
+            await asyncio.sleep(0.01)
+
+
+async def test_a_page_that_is_asked_for_twice_at_once_or_again_after_a_failure_is_the_same(
+    a_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = [f.InputReady("c", "bash", {"command": "ls"}, True)]
+    run = await in_thread(a_run)("r", *facts, *[f.TextDelta(text=f"[{number}]") for number in range(40)])
+    whole = (await sse.read_page(run, None, 1_000))["events"]
+    first = await sse.read_page(run, None, 5)
+    cursor = parse(first["next"])
+    pages = await asyncio.gather(*[sse.read_page(run, cursor, 7) for _ in range(3)])
+    assert [page["events"] for page in pages] == [whole[5:12]] * 3
+    cursor = parse(pages[0]["next"])
+
+    async def fail(*arguments: Any) -> Any:
+        raise OSError("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(feed, "read_events", fail)
+        with pytest.raises(OSError, match="away"):
+            await sse.read_page(run, cursor, 7)
+    reading = asyncio.create_task(sse.read_page(run, cursor, 7))
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert (await sse.read_page(run, cursor, 7))["events"] == whole[12:19]

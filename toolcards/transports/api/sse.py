@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -133,12 +134,19 @@ class _Page:
     def end(self) -> dict[str, Any]:
         """Keep the reader for the next page, and return this one."""
         if self.cursor is not None:
-            self._reader.used_at = now = time.monotonic()
+            self._reader.used_at = time.monotonic()
             _waiting_readers[(*self._run, self._last)] = self._reader
-            for key, reader in list(_waiting_readers.items()):
-                if len(_waiting_readers) > MAX_READERS or now - reader.used_at > READER_SECONDS:
-                    _waiting_readers.pop(key, None)
+            _drop_readers()
+            asyncio.get_running_loop().call_later(READER_SECONDS + 1, _drop_readers)  # each has all calls of its run
         return {"events": self.events, "next": self.cursor}
+
+
+def _drop_readers() -> None:
+    """Drop the readers that have waited for too long, and the oldest of too many."""
+    now = time.monotonic()
+    for key, reader in list(_waiting_readers.items()):
+        if len(_waiting_readers) > MAX_READERS or now - reader.used_at >= READER_SECONDS:
+            _waiting_readers.pop(key, None)
 
 
 async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
