@@ -27,7 +27,8 @@ class ClientHandler(BaseHTTPRequestHandler):
         self.begun = ""
         length = self.headers.get("Content-Length", "")
         is_number = length.isascii() and length.isdigit()  # `int` refuses "²" and thousands of digits
-        if not is_number or int(length[:18]) > LONGEST_BODY or self.headers.get("Transfer-Encoding"):
+        is_short = is_number and len(length) < 19 and int(length) <= LONGEST_BODY
+        if not is_short or self.headers.get("Transfer-Encoding"):
             self.close_connection = True
             self.answer(413 if is_number else 411, make_error(None, INVALID_REQUEST, "Invalid body length."))
             return None

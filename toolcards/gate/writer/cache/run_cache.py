@@ -68,11 +68,11 @@ def drop_idle() -> None:
 
 def _drop_one() -> bool:
     with _lock:
-        oldest = next(iter(_cache.values()), None)
-        must_drop = oldest is not None and _cached_size > MAX_SIZE and time.monotonic() - oldest.used_at >= IDLE
-        if oldest is not None and must_drop:
-            _drop(oldest.row.pk)
-    return must_drop
+        pk, oldest = next(iter(_cache.items()), (0, None))
+        if oldest is None or _cached_size <= MAX_SIZE or time.monotonic() - oldest.used_at < IDLE:
+            return False
+        _drop(pk)
+        return True
 
 
 def discard(pk: int) -> None:
