@@ -445,7 +445,8 @@ def test_a_failure_that_arrives_in_another_commit_is_an_error_and_no_success(
 ) -> None:
     """Pydantic AI over AG-UI: the result, and one frame later that it was none."""
     from tests.support.gate_commands import RecordFacts
-    from toolcards.gate.writer import group_commit, run_cache
+    from toolcards.gate.writer import group_commit
+    from toolcards.gate.writer.cache import run_cache
 
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps(h.TOOL_EVENTS))
     for fact in (
