@@ -145,6 +145,31 @@ def test_a_question_whose_answer_was_lost_with_its_connection_is_answered_when_i
     assert sum(isinstance(fact, f.PolicyDecided) for fact in read_log()) == 1
 
 
+@pytest.mark.parametrize("handover", [0, 3600])
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("first", "again", "told"), [
+    ("socket", "socket", []), ("http", "socket", []), ("http", "none", []), ("hook", "hook", ["ask"]),
+    ("http", "hook", ["ask"]),
+])  # fmt: skip
+def test_an_approval_is_not_told_by_repeating_its_question_before_it_is_handed_over(
+    first: str, again: str, told: list[str], number: int, handover: int, writer: HeldWriter, source: Source,
+    policy: Callable[..., Any], an_approver: Any, ballot: Any, limits: Any,
+) -> None:  # fmt: skip
+    limits(handover_seconds=handover)
+    policy({"default": "ask"})
+    question = [f.InputReady("c", "bash", {"command": "ls"}, True)]
+    if first == "http":
+        gate.decide(source, gate.DecisionRequest("r", "c", "bash", {"command": "ls"}))
+    writer.open(source, mode="gate", channel=again).push(question, 1)
+    writer.write_all()
+    gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
+    writer.reports.clear()
+    writer.open(source, mode="gate", channel=again).push(question, number)
+    writer.write_all()
+    assert [decision["decision"] for report in writer.reports for decision in report.decisions] == told
+    assert Approval.objects.get().state == "approved"
+
+
 @pytest.mark.parametrize(
     ("mode", "end"),
     [
