@@ -147,12 +147,12 @@ def test_a_question_whose_answer_was_lost_with_its_connection_is_answered_when_i
 
 @pytest.mark.parametrize("handover", [0, 3600])
 @pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize(("first", "again", "told"), [
+@pytest.mark.parametrize(("first", "again", "effects"), [
     ("socket", "socket", []), ("http", "socket", []), ("http", "none", []), ("hook", "hook", ["ask"]),
     ("http", "hook", ["ask"]),
 ])  # fmt: skip
 def test_an_approval_is_not_told_by_repeating_its_question_before_it_is_handed_over(
-    first: str, again: str, told: list[str], number: int, handover: int, writer: HeldWriter, source: Source,
+    first: str, again: str, effects: list[str], number: int, handover: int, writer: HeldWriter, source: Source,
     policy: Callable[..., Any], an_approver: Any, ballot: Any, limits: Any,
 ) -> None:  # fmt: skip
     limits(handover_seconds=handover)
@@ -166,7 +166,7 @@ def test_an_approval_is_not_told_by_repeating_its_question_before_it_is_handed_o
     writer.reports.clear()
     writer.open(source, mode="gate", channel=again).push(question, number)
     writer.write_all()
-    assert [decision["decision"] for report in writer.reports for decision in report.decisions] == told
+    assert [decision["decision"] for report in writer.reports for decision in report.decisions] == effects
     assert Approval.objects.get().state == "approved"
 
 
