@@ -230,8 +230,11 @@ class Card:
     @property
     def unclaimed(self) -> bool:
         """Return whether the call may run and its permit is unused."""
-        if self.permit is not None and self.permit.state == "issued":
-            return True
+        return (self.permit is not None and self.permit.state == "issued") or self.awaits_delivery
+
+    @property
+    def awaits_delivery(self) -> bool:
+        """Return whether an approval is not handed over yet: it is once, and not while it can be undone."""
         ask = self.approval
         return ask is not None and ask.opener == "gate" and ask.state == "approved"
 

@@ -244,17 +244,12 @@ class Stream(StreamQueue):
         )
         if isinstance(outcome, PluginInquiry):
             self._inquiries.append(outcome)
-        elif outcome is not None and self._awaits_delivery(card):
+        elif outcome is not None and card.awaits_delivery:
             if self.channel == "hook":  # it waits for the answer, and claims it
                 approval = {**outcome["approval"], "state": "pending", "have": 0}
                 self._decisions.append(outcome | {"decision": "ask", "approval": approval})
         elif outcome is not None and not self._is_on_the_way(memory, card):
             self._decisions.append(outcome)
-
-    @staticmethod
-    def _awaits_delivery(card: Card) -> bool:
-        """Return whether a person's approval is not handed over yet: once, and not while it can be undone."""
-        return card.approval is not None and card.approval.opener == "gate" and card.approval.state == "approved"
 
     def _is_on_the_way(self, memory: RunMemory, card: Card) -> bool:
         """Return whether a socket already delivers the answer, so that it is not sent twice."""

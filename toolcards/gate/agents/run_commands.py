@@ -71,7 +71,10 @@ def _get_newest(card: Card, row: Approval) -> Approval | None:
 
 
 class FindDecision(RunCommand):
-    """Find the newest call with that tool and input. The answer is its decision, None if not asked nor denied."""
+    """Find the newest call with that tool and input. The answer is its decision.
+
+    None if it was neither asked about nor denied, or its approval is not handed over yet.
+    """
 
     def __init__(self, source: Source, run: str, tool: str, tool_input: Any) -> None:
         super().__init__(source, run)
@@ -82,7 +85,7 @@ class FindDecision(RunCommand):
         memory = self._run(tx)
         for card in reversed(memory.board.cards.values()):
             if card.tool.name == self.tool and not card.removed and is_same_json(card.input, self.tool_input):
-                if card.state in _DECIDED_STATES:
+                if card.state in _DECIDED_STATES and not card.awaits_delivery:
                     self.answer = build_decision_with_permit(memory, card)
                 return
 
