@@ -234,7 +234,10 @@ class Card:
 
     @property
     def awaits_delivery(self) -> bool:
-        """Return whether an approval is not handed over yet: it is once, and not while it can be undone."""
+        """Return whether an approval is not handed over yet.
+
+        It is once, and not while it can be undone.
+        """
         ask = self.approval
         return ask is not None and ask.opener == "gate" and ask.state == "approved"
 
