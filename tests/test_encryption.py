@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.apps import apps
+from django.contrib.admin.utils import quote
 from django.core.exceptions import FieldError
 from django.core.management import CommandError, call_command
 from django.db import connection, models, transaction
@@ -215,7 +216,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     exported = b"".join(client.get("/settings/audit/export/").streaming_content).decode()  # type: ignore[attr-defined]
     rows = "".join(json.dumps(delivery.decoded_payload) for delivery in Delivery.objects.all())
     events = client.get("/api/v1/runs/run-1/events").content.decode()
-    admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
+    admin = client.get(f"/admin/toolcards/approval/{quote(Approval.objects.get().pk)}/change/").content.decode()
     assert rows and PLAIN not in exported + rows + events and "sealed:1:" in exported
     assert PLAIN in admin and SECRET not in admin
     subscriptions.clear_cache()
