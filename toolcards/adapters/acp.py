@@ -41,10 +41,10 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
         return _read_permission_response(frame, msg) if frame["dir"] == ">" else _read_response(frame, msg)
     if frame.get("cancelled") is True:
         _mark_cancelled(msg)
-    reader = _METHODS.get((frame["dir"], method))
+    reader = METHODS.get((frame["dir"], method))
     if reader is not None:
         return reader(msg)
-    return [] if method in _QUIET or method.startswith(_QUIET_ROOMS) else SkippedFrame(method)
+    return [] if method in QUIET or method.startswith(_QUIET_ROOMS) else SkippedFrame(method)
 
 
 def find_run_id(text: str) -> str:
@@ -127,10 +127,10 @@ def _read_permission_request(msg: Payload) -> Facts:
 def _read_update(msg: Payload) -> Facts | SkippedFrame:
     update = _get_object(_get_object(msg, "params"), "update")
     kind = _get_text(update, "sessionUpdate")
-    reader = _UPDATES.get(kind)
+    reader = UPDATES.get(kind)
     if reader is not None:
         return reader(update)
-    return [] if kind in _QUIET_UPDATES else SkippedFrame(f"session/update {kind}".rstrip())
+    return [] if kind in QUIET_UPDATES else SkippedFrame(f"session/update {kind}".rstrip())
 
 
 def _mark_cancelled(msg: Payload) -> None:
@@ -164,7 +164,7 @@ def find_tool_name(update: Payload) -> str:
 def _read_tool_call_update(update: Payload) -> Facts:
     if not _get_text(update, "toolCallId"):
         raise BadFrame("tool_call_update: toolCallId: Field required", "missing_field")
-    reader = _STATUS.get(_get_text(update, "status"))
+    reader = STATUS.get(_get_text(update, "status"))
     report = update.get("sessionUpdate") == "tool_call_update"
     return [*_read_input(update, report=report), *(reader(update) if reader is not None else ())]
 
@@ -222,25 +222,25 @@ def _get_content_text(update: Payload) -> str:
     return "\n".join(text for text in texts if text)
 
 
-_METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {
+METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {
     (">", "session/prompt"): _read_prompt,
     (">", "session/cancel"): _read_cancel,
     ("<", "session/request_permission"): _read_permission_request,
     ("<", "session/update"): _read_update,
 }
-_UPDATES: dict[str, Callable[[Payload], Facts]] = {
+UPDATES: dict[str, Callable[[Payload], Facts]] = {
     "agent_message_chunk": _read_message,
     "agent_thought_chunk": _read_message,
     "tool_call": _read_tool_call,
     "tool_call_update": _read_tool_call_update,
 }
-_STATUS: dict[str, Callable[[Payload], Facts]] = {
+STATUS: dict[str, Callable[[Payload], Facts]] = {
     "in_progress": _read_progress,
     "completed": _read_result,
     "failed": _read_failure,
     "cancelled": lambda update: [f.CallClosed(update["toolCallId"], "aborted")],  # version 2
 }
-_QUIET = frozenset(
+QUIET = frozenset(
     {
         "initialize", "authenticate", "logout", "session/new", "session/load", "session/list", "session/resume",
         "session/fork", "session/close", "session/delete", "session/set_mode", "session/set_model",
@@ -248,7 +248,7 @@ _QUIET = frozenset(
     }
 )  # fmt: skip
 _QUIET_ROOMS = ("fs/", "terminal/", "elicitation/", "providers/", "nes/", "_", "$/")
-_QUIET_UPDATES = frozenset(
+QUIET_UPDATES = frozenset(
     {
         "user_message_chunk", "plan", "available_commands_update", "current_mode_update", "config_option_update",
         "session_info_update", "usage_update",

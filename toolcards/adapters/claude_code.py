@@ -33,9 +33,9 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     event = _get_text(hook_input, "hook_event_name")
     if not event:
         raise BadFrame("hook_event_name: Field required", "missing_field")
-    if event in _QUIET:
+    if event in QUIET:
         return []
-    reader = _EVENTS.get(event)
+    reader = EVENTS.get(event)
     return reader(hook_input) if reader else SkippedFrame(event)
 
 
@@ -156,7 +156,7 @@ def _read_session_end(hook_input: Payload) -> Facts:
     return [f.RunEnded(outcome="ok", if_open="aborted", reason=_get_text(hook_input, "reason"))]
 
 
-_EVENTS: dict[str, Callable[[Payload], Facts]] = {
+EVENTS: dict[str, Callable[[Payload], Facts]] = {
     "SessionStart": _read_session_start,
     "UserPromptSubmit": _read_prompt,
     "PreToolUse": _read_tool_start,
@@ -170,7 +170,7 @@ _EVENTS: dict[str, Callable[[Payload], Facts]] = {
     "Stop": _read_stop,
     "SessionEnd": _read_session_end,
 }
-_QUIET = frozenset(
+QUIET = frozenset(
     {
         "Notification", "UserPromptExpansion", "StopFailure", "PreCompact", "PostCompact", "TaskCreated",
         "TaskCompleted", "TeammateIdle", "ConfigChange", "CwdChanged", "FileChanged", "InstructionsLoaded", "Setup",

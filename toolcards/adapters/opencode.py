@@ -31,9 +31,9 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     kind, properties = _get_text(event, "type"), event.get("properties")
     if not kind:
         raise BadFrame("type: Field required", "missing_field")
-    reader = _EVENTS.get(kind)
+    reader = EVENTS.get(kind)
     if reader is None:
-        return [] if kind in _QUIET or kind.startswith(_QUIET_ROOMS) else SkippedFrame(kind)
+        return [] if kind in QUIET or kind.startswith(_QUIET_ROOMS) else SkippedFrame(kind)
     if not isinstance(properties, dict):
         raise BadFrame(f"{kind}: properties: Field required", "missing_field")
     return reader(properties)
@@ -125,7 +125,7 @@ def _read_part(properties: Payload) -> Facts:
     if part.get("type") != "tool":
         return []
     state = _get_object(part, "state")
-    status = _STATUS.get(_get_text(state, "status"))
+    status = STATUS.get(_get_text(state, "status"))
     if status is None:
         raise BadFrame("message.part.updated: part.state.status: not known", "bad_field")
     if not _get_text(part, "callID") or not _get_text(part, "tool"):
@@ -184,10 +184,10 @@ def _read_error(part: Payload, state: Payload) -> Facts:
     return [f.OutputFailed(call, message), ready]
 
 
-_STATUS: dict[str, Callable[[Payload, Payload], Facts]] = {
+STATUS: dict[str, Callable[[Payload, Payload], Facts]] = {
     "pending": _read_pending, "running": _read_running, "completed": _read_completed, "error": _read_error,
 }  # fmt: skip
-_EVENTS: dict[str, Callable[[Payload], Facts]] = {
+EVENTS: dict[str, Callable[[Payload], Facts]] = {
     "session.created": _read_session_created,
     "session.idle": _read_session_idle,
     "session.error": _read_session_error,
@@ -201,7 +201,7 @@ _EVENTS: dict[str, Callable[[Payload], Facts]] = {
 # Known events without data about calls. They are listed by name if events with the same prefix concern calls;
 # `session.next.tool.*` and `session.next.shell.*` count as unknown, because calls that only they report are
 # missed.
-_QUIET = frozenset(
+QUIET = frozenset(
     {
         "session.updated", "session.deleted", "session.status", "session.diff", "session.compacted",
         "message.updated", "message.removed", "message.part.removed", "command.executed", "mcp.tools.changed",

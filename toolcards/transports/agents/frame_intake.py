@@ -228,6 +228,8 @@ class Intake:
         for fact in facts:
             kind = type(fact)
             if kind is f.InputDelta or kind is f.InputChunk:
+                if kind is f.InputChunk and fact.call_id:
+                    self._input_sizes.pop("", None)  # chunks without an id continue another call from here on
                 size = self._input_sizes.get(fact.call_id, 0) + len(fact.text)
                 self._input_sizes[fact.call_id] = size
                 if size > self._max_args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -10,7 +10,21 @@ import pytest
 from tests.support.fact_samples import SAMPLES
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.facts import dump, load, revise
+from toolcards.core.calls.facts import (
+    Actor,
+    approval_facts,
+    dump,
+    input_facts,
+    load,
+    outcome_facts,
+    revise,
+    run_facts,
+)
+from toolcards.core.runs.run_state import RunState
+
+MODULES = (input_facts, approval_facts, outcome_facts, run_facts)
+CLASSES = {value for module in MODULES for value in vars(module).values() if is_dataclass(value)} - {Actor}
+CHUNK = f.InputChunk("c", "Bash", "{}")
 
 
 @loop_over("fact", SAMPLES, ids=lambda fact: type(fact).__name__)
@@ -18,6 +32,20 @@ def test_a_revised_fact_is_a_copy_and_leaves_the_original_as_it_is(fact: Any) ->
     text, moment = dump(fact), fact.at
     assert revise(fact, call_id="other", at=moment + 1) == replace(fact, call_id="other", at=moment + 1)
     assert (dump(fact), fact.at) == (text, moment) and load(text, moment) == fact
+
+
+def test_every_class_of_the_facts_is_logged_or_split_before() -> None:
+    assert set(f.BY_TYPE.values()) | set(f.NEVER_LOGGED) == CLASSES
+    assert {type(fact) for fact in [*SAMPLES, CHUNK]} == CLASSES
+
+
+@loop_over("fact", [*SAMPLES, CHUNK], ids=lambda fact: type(fact).__name__)
+def test_every_fact_is_completed_routed_and_what_that_gives_is_logged(fact: Any) -> None:
+    state, completed = RunState(), revise(fact, at=2.0)
+    assert completed == replace(fact, at=2.0)
+    for ordinal, routed in state.route(completed):
+        state.record(ordinal, routed)
+        assert load(dump(routed), routed.at) == routed
 
 
 def test_a_field_that_a_fact_does_not_have_is_refused() -> None:

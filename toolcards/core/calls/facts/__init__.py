@@ -18,7 +18,17 @@ from toolcards.core.calls.facts.approval_facts import (
     PolicyDecided,
     VoteCounted,
 )
-from toolcards.core.calls.facts.codec import BY_TYPE, CALL_FACTS, RUN_FACTS, AnyFact, CallFact, dump, load, revise
+from toolcards.core.calls.facts.codec import (
+    BY_TYPE,
+    CALL_FACTS,
+    NEVER_LOGGED,
+    RUN_FACTS,
+    AnyFact,
+    CallFact,
+    dump,
+    load,
+    revise,
+)
 from toolcards.core.calls.facts.input_facts import (
     InputChunk,
     InputDelta,
@@ -58,6 +68,7 @@ from toolcards.core.calls.facts.run_facts import (
 __all__ = [
     "BY_TYPE",
     "CALL_FACTS",
+    "NEVER_LOGGED",
     "RUN_FACTS",
     "Actor",
     "AgentPresenceChanged",

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar, get_args
 
 from toolcards.core.calls.facts.approval_facts import Actor, ApprovalFact
-from toolcards.core.calls.facts.input_facts import InputDelta, InputFact
+from toolcards.core.calls.facts.input_facts import InputChunk, InputDelta, InputFact
 from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 from toolcards.core.calls.facts.run_facts import RunFact
 from toolcards.core.text.shared_json import SHARED, encode_record
@@ -21,6 +21,7 @@ FactT = TypeVar("FactT")
 CALL_FACTS: tuple[Any, ...] = get_args(CallFact)
 RUN_FACTS: tuple[Any, ...] = get_args(RunFact)
 BY_TYPE: dict[str, Any] = {cls.type: cls for cls in CALL_FACTS + RUN_FACTS}
+NEVER_LOGGED: tuple[Any, ...] = (InputChunk,)  # the router splits them into facts of the log
 
 
 def _get_default(field: Any) -> Any:
@@ -43,7 +44,7 @@ _POSITIONS: dict[type, tuple[Any, dict[str, int]]] = {
         attrgetter(*(field.name for field in fields(cls))),
         {field.name: position for position, field in enumerate(fields(cls))},
     )
-    for cls in BY_TYPE.values()
+    for cls in (*BY_TYPE.values(), *NEVER_LOGGED)
 }
 
 
