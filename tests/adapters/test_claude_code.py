@@ -139,6 +139,9 @@ def test_an_answer_is_what_a_permission_request_wants() -> None:
     def decision(**answer: Any) -> Any:
         return CLAUDE.encode(ApprovalAnswer("t", "", **answer))["hookSpecificOutput"]["decision"]
 
-    assert decision(approved=True) == {"behavior": "allow"}
-    assert decision(approved=True, edited_input={"a": 1}) == {"behavior": "allow", "updatedInput": {"a": 1}}
+    assert decision(approved=True, input={"a": 0}) == {"behavior": "allow", "updatedInput": {"a": 0}}
+    assert decision(approved=True, input={"a": 0}, edited_input={"a": 1}) == {
+        "behavior": "allow",
+        "updatedInput": {"a": 1},
+    }
     assert decision(approved=False, reason="not today") == {"behavior": "deny", "message": "not today"}

@@ -14,7 +14,7 @@ from toolcards.hook_relay import relay
 
 
 @pytest.mark.parametrize(("program", "tool", "expected"), [
-    ("claude-code", "bash", {"behavior": "allow"}),
+    ("claude-code", "bash", {"behavior": "allow", "updatedInput": ARGS}),
     ("claude-code", "edited", {"behavior": "allow", "updatedInput": {"command": "ls -l"}}),
     ("claude-code", "wipe", {"behavior": "deny", "message": "No."}),
     ("codex", "bash", {"behavior": "allow"}),

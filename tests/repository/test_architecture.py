@@ -40,7 +40,8 @@ THEMES = {
     "dashboard/inbox/test_ended_sessions", "dashboard/inbox/test_forms_of_servers",
     "dashboard/inbox/test_votes_by_middleware_and_page", "dashboard/live/test_confirmations",
     "dashboard/runs/test_run_names", "dashboard/test_templates", "gate/approvals/test_quorum",
-    "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages", "models/test_migrations",
+    "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages",
+    "hook_relay/test_hooks_to_server", "models/test_migrations",
     "transports/agents/test_every_frame", "transports/agents/test_frozen_calls", "transports/agents/test_traces",
 }  # fmt: skip
 # They need an agent library, so their tests play the same scenarios in `tests/clients/` with the real ones.

@@ -33,7 +33,10 @@ class BadFrame(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """The answer to an approval, for the agent; `reply_to` is the adapter's data from the request."""
+    """The answer to an approval, for the agent; `reply_to` is the adapter's data from the request.
+
+    `input` is what the answer is about, and what may run; `edited_input` is the same if a person changed it, else None.
+    """
 
     call_id: str
     source_id: str
@@ -41,6 +44,7 @@ class ApprovalAnswer:
     reason: str = ""
     edited_input: Any = None
     reply_to: Any = None
+    input: Any = None
 
 
 class DecodeFrame(Protocol):

@@ -7,6 +7,8 @@ program itself (PermissionRequest) names no call: the router finds it by tool an
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -45,10 +47,14 @@ def find_run_id(text: str) -> str:
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
-    """Return the answer to a PermissionRequest."""
+    """Return the answer to a PermissionRequest.
+
+    Some tools (ExitPlanMode) stay blocked after an allow that does not repeat their input.
+    """
     decision: Payload = {"behavior": "allow" if answer.approved else "deny"}
-    if answer.approved and answer.edited_input is not None:
-        decision["updatedInput"] = answer.edited_input
+    allowed_input = answer.input if answer.edited_input is None else answer.edited_input
+    if answer.approved and isinstance(allowed_input, dict):
+        decision["updatedInput"] = allowed_input
     if not answer.approved:
         decision["message"] = answer.reason or "A person declined."
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
@@ -76,10 +82,20 @@ def _read_tool_start(hook_input: Payload) -> Facts:
 def _read_permission_request(hook_input: Payload) -> Facts:
     return [
         f.ApprovalRequested(
-            _get_text(hook_input, "tool_use_id"), reason=ASKS, reply_to={"event": "PermissionRequest"},
-            terms={"local": True}, tool=_require_text(hook_input, "tool_name"), input=hook_input.get("tool_input"),
+            _get_text(hook_input, "tool_use_id"), reason=_get_text(hook_input, "description") or ASKS,
+            reply_to={"event": "PermissionRequest"}, terms={"local": True}, source_id=find_question_id(hook_input),
+            tool=_require_text(hook_input, "tool_name"), input=hook_input.get("tool_input"),
         )
     ]  # fmt: skip
+
+
+def find_question_id(hook_input: Payload) -> str:
+    """Return the id of a request with its own reason, or ""."""
+    reason = _get_text(hook_input, "description")
+    if not reason:
+        return ""
+    text = json.dumps([hook_input.get("tool_name"), hook_input.get("tool_input"), reason], sort_keys=True)
+    return f"question_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 def _read_result(hook_input: Payload) -> Facts:

@@ -48,12 +48,16 @@ def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
     return dict(answer)
 
 
-async def afind_decision(source: Source, run: str, tool: str, tool_input: Any) -> dict[str, Any] | None:
+async def afind_decision(
+    source: Source, run: str, tool: str, tool_input: Any, question: str = ""
+) -> dict[str, Any] | None:
     """Return the decision of the newest call with that tool and input.
 
+    `question`: the id of a further question about the call.
     None if there is no such call, or it was neither asked about nor refused.
     """
-    answer: dict[str, Any] | None = await group_commit.submit(run_commands.FindDecision(source, run, tool, tool_input))
+    command = run_commands.FindDecision(source, run, tool, tool_input, question)
+    answer: dict[str, Any] | None = await group_commit.submit(command)
     return answer
 
 

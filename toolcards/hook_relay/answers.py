@@ -44,9 +44,8 @@ def _check_permission(answer: JsonObject, hook: JsonObject, data: bytes) -> Json
     if behavior == "deny":
         return deny_permission(_format_reason(decision.get("message")))
     allowed_input = _check_binding(answer, hook, data, decision)
-    changed_input = {"updatedInput": allowed_input} if "updatedInput" in decision else {}
-    result = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"} | changed_input}
-    return {"hookSpecificOutput": result}
+    result = {"behavior": "allow", "updatedInput": allowed_input}
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": result}}
 
 
 def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: JsonObject) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolcards.client.common.json_text import parse_strict_object
+from toolcards.client.common.json_text import is_same_json, parse_strict_object
 from toolcards.hook_relay.answers import JsonObject, deny_permission
 from toolcards.hook_relay.cline import CLINE
 from toolcards.hook_relay.goose import GOOSE
@@ -35,6 +35,16 @@ def _keep_output(output: JsonObject, hook: JsonObject) -> JsonObject:
 # ---------------------------------------------------------------- Codex
 
 
+def _translate_codex(hook: JsonObject, event: str) -> JsonObject | None:
+    """Move the reason of a permission request out of the arguments; the call itself does not have it."""
+    arguments = hook.get("tool_input")
+    if hook.get("hook_event_name") != "PermissionRequest" or not isinstance(arguments, dict):
+        return hook
+    if arguments.keys() != {"command", "description"}:  # tools of MCP servers may have an own description
+        return hook
+    return hook | {"tool_input": {"command": arguments["command"]}, "description": arguments["description"]}
+
+
 def _format_for_codex(output: JsonObject, hook: JsonObject) -> JsonObject:
     """Report an allow only with changed arguments; a permission request takes none."""
     specific = output.get("hookSpecificOutput", {})
@@ -43,8 +53,10 @@ def _format_for_codex(output: JsonObject, hook: JsonObject) -> JsonObject:
             return {}
         return {"hookSpecificOutput": {k: v for k, v in specific.items() if k != "permissionDecisionReason"}}
     decision = specific.get("decision", {})
-    if decision.get("behavior") == "allow" and "updatedInput" in decision:
-        return deny_permission(CHANGED.format(json.dumps(decision["updatedInput"])))
+    if decision.get("behavior") == "allow":
+        if not is_same_json(decision["updatedInput"], hook["tool_input"]):
+            return deny_permission(CHANGED.format(json.dumps(decision["updatedInput"])))
+        return {"hookSpecificOutput": specific | {"decision": {"behavior": "allow"}}}
     return output
 
 
@@ -203,7 +215,7 @@ PROGRAMS = {
     "cline": CLINE,
     "goose": GOOSE,
     "claude-code": HookProgram("Claude Code", _keep_input, _keep_output),
-    "codex": HookProgram("Codex", _keep_input, _format_for_codex),
+    "codex": HookProgram("Codex", _translate_codex, _format_for_codex),
     "copilot": HookProgram("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),
     "cursor": HookProgram("Cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
     "gemini-cli": HookProgram("Gemini CLI", _translate_gemini, _format_for_gemini),

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 HOOKS = "/api/v1/hooks/claude-code"
 BASH = {"tool_name": "Bash", "tool_input": {"command": "git push"}}
 CALL = {**BASH, "tool_use_id": "toolu_1"}
+ALLOW = {"behavior": "allow", "updatedInput": BASH["tool_input"]}
 
 
 def hook(event: str, **value: Any) -> dict[str, Any]:
@@ -211,7 +212,7 @@ async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: 
     assert await tell("PreToolUse", **CALL) == {}
     hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await answer(an_approver, "approve")
-    assert (await hook_task)["decision"] == {"behavior": "allow"}
+    assert (await hook_task)["decision"] == ALLOW
     call_card = await card()
     assert (call_card.approval.opener, call_card.approval.state, call_card.approval.by.name) == (
         "agent",
@@ -267,7 +268,73 @@ async def test_a_persons_yes_answers_the_programs_question_too(tell: Any, under:
     hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
     await answer(an_approver, "approve")
     await hook_task
-    assert (await tell("PermissionRequest", **BASH))["decision"] == {"behavior": "allow"}
+    assert (await tell("PermissionRequest", **BASH))["decision"] == ALLOW
+
+
+@pytest.mark.parametrize("tool_input", [{}, {"plan": "1. Look. 2. Write."}])
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_an_allow_of_a_permission_request_repeats_the_input(
+    tell: Any, under: Any, an_approver: Any, tool_input: Any, is_announced: bool
+) -> None:
+    """ExitPlanMode stays blocked after an allow without it."""
+    await under("watch")
+    call = {"tool_name": "ExitPlanMode", "tool_input": tool_input, "permission_mode": "plan"}
+    if is_announced:
+        assert await tell("PreToolUse", **call, tool_use_id="t") == {}
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **call))
+    await answer(an_approver, "approve")
+    decision = {"behavior": "allow", "updatedInput": tool_input}
+    assert (await hook_task)["decision"] == decision
+    assert (await tell("PermissionRequest", **call))["decision"] == decision  # the same request again
+    assert await ToolCall.objects.acount() == 1
+
+
+async def test_a_permission_request_with_an_own_reason_shows_it(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH, description="network-access example.com"))
+    await answer(an_approver, "approve")
+    assert (await hook_task)["decision"] == ALLOW
+    assert ((await card()).call_id, (await card()).approval.request_reason) == ("toolu_1", "network-access example.com")
+
+
+async def test_a_further_question_about_an_approved_call_is_asked_and_ends_with_the_call(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await answer(an_approver, "approve")
+    await hook_task
+    requests = [{**BASH, "description": reason} for reason in ("network-access a.example", "network-access b.example")]
+    for request, decision in zip(requests, ("approve", "deny"), strict=True):
+        hook_task = asyncio.ensure_future(tell("PermissionRequest", **request))
+        await answer(an_approver, decision)
+        behavior = (await hook_task)["decision"]["behavior"]
+        assert behavior == {"approve": "allow", "deny": "deny"}[decision]
+        assert (await tell("PermissionRequest", **request))["decision"]["behavior"] == behavior
+    assert (await tell("PermissionRequest", **BASH))["decision"] == ALLOW  # about the call itself
+    await tell("PostToolUse", **CALL, tool_response="ran")
+    cards = [row.as_card() async for row in ToolCall.objects.order_by("ordinal")]
+    states = [(each.state, each.parent_call, each.anomalies) for each in cards]
+    assert states == [
+        ("output-available", "", ()),
+        ("output-available", "toolu_1", ()),
+        ("output-denied", "toolu_1", ()),
+    ]
+
+
+async def test_an_earlier_call_answers_no_permission_request_of_a_later_one(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under("watch")
+    request = {**BASH, "description": "network-access a.example"}
+    for call_id in ("toolu_1", "toolu_2"):
+        await tell("PreToolUse", **BASH, tool_use_id=call_id)
+        hook_task = asyncio.ensure_future(tell("PermissionRequest", **request))
+        assert (await waiting()).call_id == call_id
+        await answer(an_approver, "approve")
+        await hook_task
+        await tell("PostToolUse", **BASH, tool_use_id=call_id, tool_response="ran")
 
 
 async def test_a_denied_call_is_denied_again_when_the_program_asks(tell: Any, under: Any) -> None:

@@ -22,6 +22,12 @@ _OUTPUT_FACTS = (f.OutputPartial, f.OutputReady)
 _CHUNK_EXEMPT = (f.OutcomeReported, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
 
 
+def is_further_question(card: Card) -> bool:
+    """Return whether the card is only a further question about another call."""
+    ask = card.approval
+    return bool(card.parent_call and ask and ask.source_id and ask.opener == "agent" and ask.terms.get("about_parent"))
+
+
 class CardLookup(Protocol):
     """The part of a run's state that the router reads."""
 
@@ -233,6 +239,16 @@ class InputRouter:
     # ------------------------------------------------------------ results
 
     def _route_result(self, fact: f.AnyFact) -> list[Routed]:
+        """Route a result; it also ends the further questions about its call."""
+        routed_facts = self._route_own_result(fact)
+        if isinstance(fact, f.OutputPartial):
+            return routed_facts
+        questions = [card for card in self._state.list_open_cards() if card.parent_call == fact.call_id]
+        return routed_facts + [
+            (card.ordinal, replace(fact, call_id=card.call_id)) for card in questions if is_further_question(card)
+        ]
+
+    def _route_own_result(self, fact: Any) -> list[Routed]:
         """Route a result; among several attempts it belongs to the running one."""
         ordinals = self._state.list_ordinals(fact.call_id)
         message_id = getattr(fact, "message_id", "")

@@ -7,14 +7,14 @@ answers that came before their request. It has no side effects; `RunState.record
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed
+from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed, is_further_question
 from toolcards.core.runs.run_end import ends_card, explain_end, list_end_facts, mark_failed
 
 S = ToolCallState
@@ -73,6 +73,31 @@ class Router(InputRouter):
         running = (card for card in candidates if card.state is S.INPUT_AVAILABLE)
         nameless = (card for card in candidates if card.waiting and card.approval and not card.approval.source_id)
         return next(running, None) or (next(nameless, None) if fact.source_id else None)
+
+    def list_same_calls(self, tool: str, tool_input: Any) -> Iterator[Card]:
+        """Yield the calls with that tool and input, newest first."""
+        for card in reversed(self._state.cards.values()):
+            if card.tool.name == tool and not card.removed and is_same_json(card.input, tool_input):
+                yield card
+
+    def find_asked_card(self, tool: str, tool_input: Any, question: str = "") -> Card | None:
+        """Return the newest same call whose answer also answers this question.
+
+        `question`: the wire's id of a question about more than the call itself. A denial answers every question.
+        """
+        for card in self.list_same_calls(tool, tool_input):
+            asked_question = card.approval.source_id if card.approval else ""
+            if asked_question == question or (not asked_question and card.state is S.OUTPUT_DENIED):
+                return card
+            if not is_further_question(card):
+                return None
+        return None
+
+    def find_call_in_question(self, tool: str, tool_input: Any) -> Card | None:
+        """Return the newest same call that has not ended, or None."""
+        calls = (card for card in self.list_same_calls(tool, tool_input) if not is_further_question(card))
+        newest = next(calls, None)
+        return newest if newest and not newest.finished else None
 
     def _route_answer(self, fact: f.ApprovalAnswered) -> list[Routed]:
         """Route an answer by the wire's id; an early answer is held until its request comes."""

@@ -7,6 +7,7 @@ A state rebuilt from a log by `record` alone equals the state that wrote it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
@@ -105,6 +106,14 @@ class RunState:
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call of an approval request without a call id."""
         return Router(self).find_approval_card(fact)
+
+    def find_asked_card(self, tool: str, tool_input: Any, question: str = "") -> Card | None:
+        """Return the call whose answer also answers this question."""
+        return Router(self).find_asked_card(tool, tool_input, question)
+
+    def find_call_in_question(self, tool: str, tool_input: Any) -> Card | None:
+        """Return the call that a further question is about."""
+        return Router(self).find_call_in_question(tool, tool_input)
 
     def _update_context(self, card: Card, fact: f.AnyFact, is_applied: bool) -> None:
         """Update the context with what later facts need."""

@@ -220,6 +220,8 @@ class Stream(StreamQueue):
             fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
         )
         is_votable, approval_id = is_answerable and not fact.automatic, new_id("apr")
+        if card is None and is_votable and self.channel == "hook" and not fact.call_id:
+            fact = _open_own_question(memory, fact)
         tx.approval_columns[approval_id] = build_channel_columns(self.channel if is_votable else "none", tx.working)
         return f.revise(fact, id=approval_id, votable=is_votable, args_sha256=_digest_requested(card, fact))
 
@@ -263,6 +265,18 @@ class Stream(StreamQueue):
         card = memory.board.find(fact.call_id)
         if card is not None and card.decision is None and not is_stopped(card):
             tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=moment))
+
+
+def _open_own_question(memory: RunMemory, fact: f.ApprovalRequested) -> f.ApprovalRequested:
+    """Return a request that no running call fits as a question with a card of its own, unless it is answered."""
+    board = memory.board
+    if board.find_asked_card(fact.tool, fact.input, fact.source_id) is not None:
+        return fact
+    asked_call = board.find_call_in_question(fact.tool, fact.input)
+    if asked_call is None:
+        return f.revise(fact, call_id=new_id("call"))
+    terms = fact.terms | {"about_parent": True}
+    return f.revise(fact, call_id=new_id("call"), parent_call=asked_call.call_id, terms=terms)
 
 
 def _digest_requested(card: Card | None, fact: f.ApprovalRequested) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import BEAT_LEASE, note_poll, note_request, resume_run, void_permits
@@ -76,18 +75,16 @@ class FindDecision(RunCommand):
     None if it was neither asked about nor denied, or its approval is not handed over yet.
     """
 
-    def __init__(self, source: Source, run: str, tool: str, tool_input: Any) -> None:
+    def __init__(self, source: Source, run: str, tool: str, tool_input: Any, question: str = "") -> None:
         super().__init__(source, run)
-        self.tool, self.tool_input = tool, tool_input
+        self.tool, self.tool_input, self.question = tool, tool_input, question
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         memory = self._run(tx)
-        for card in reversed(memory.board.cards.values()):
-            if card.tool.name == self.tool and not card.removed and is_same_json(card.input, self.tool_input):
-                if card.state in _DECIDED_STATES and not card.awaits_delivery:
-                    self.answer = build_decision_with_permit(memory, card)
-                return
+        card = memory.board.find_asked_card(self.tool, self.tool_input, self.question)
+        if card is not None and card.state in _DECIDED_STATES and not card.awaits_delivery:
+            self.answer = build_decision_with_permit(memory, card)
 
 
 class WithdrawApproval(RunCommand):

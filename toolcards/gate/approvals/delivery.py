@@ -78,7 +78,7 @@ def _build_answer(card: Card) -> ApprovalAnswer:
     is_denied_by_person = card.denied_by is None or card.denied_by.kind == "human"
     reason = ask.reason or ("" if is_denied_by_person else card.denied)
     return ApprovalAnswer(
-        card.call_id, ask.source_id, card.state != "output-denied", reason, edited_input, ask.reply_to
+        card.call_id, ask.source_id, card.state != "output-denied", reason, edited_input, ask.reply_to, card.input
     )
 
 

@@ -18,6 +18,7 @@ from django.http import HttpResponse
 
 from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
+from toolcards.adapters.claude_code import find_question_id
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.models.approvals import ApprovalStatus
@@ -158,9 +159,10 @@ async def _answer_permission_request(hook: HookInput) -> dict[str, Any]:
     _, approvals = await _record(hook, hook.text)
     tool, tool_input = str(hook.data.get("tool_name", "")), hook.data.get("tool_input")
     if not approvals:
-        decision = await gate.afind_decision(hook.caller.agent, hook.run, tool, tool_input)
+        question = find_question_id(hook.data)
+        decision = await gate.afind_decision(hook.caller.agent, hook.run, tool, tool_input, question)
         return (
-            format_permission_request(decision) | _bind_call(decision)
+            format_permission_request(decision, tool_input) | _bind_call(decision)
             if decision and decision["decision"] in _PLAIN
             else SILENT
         )

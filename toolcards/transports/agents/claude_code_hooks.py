@@ -152,18 +152,16 @@ def format_pre_tool_use(decision: dict[str, Any]) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse"} | output}
 
 
-def format_permission_request(decision: dict[str, Any]) -> dict[str, Any]:
+def format_permission_request(decision: dict[str, Any], tool_input: Any) -> dict[str, Any]:
     """Return the output of PermissionRequest for a call that is already decided.
 
-    Silent unless a person decided or the call is denied.
+    Silent unless a person decided or the call is denied. An allow repeats the input: ExitPlanMode stays blocked else.
     """
     if decision["decision"] == "deny":
         return deny_permission_request(format_reason(decision))
     if decision["by"]["kind"] != "human":
         return SILENT
-    behavior: dict[str, Any] = {"behavior": "allow"}
-    if "args" in decision:
-        behavior["updatedInput"] = decision["args"]
+    behavior = {"behavior": "allow", "updatedInput": decision.get("args", tool_input)}
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": behavior}}
 
 

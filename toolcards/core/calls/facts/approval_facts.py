@@ -75,6 +75,7 @@ class ApprovalRequested:
     tool: str = ""
     kind: str = ""
     input: Any = None
+    parent_call: str = ""  # the call that a further question is about, if it opens a card of its own
     at: float = 0.0
 
 
