@@ -100,7 +100,7 @@ def post(here: Server, **headers: str) -> tuple[int, Any]:
     return here.request("POST", "/api/v1/ag-ui/odd", body, **headers)[:2]
 
 
-@pytest.mark.parametrize("status", ["000", "101", "199", "600", "999"])
+@pytest.mark.parametrize("status", ["000", "101", "101 Odd\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nX:", "199", "600"])
 def test_a_status_that_no_answer_has_is_a_fault_of_the_agent(here: Server, raw: RawAgent, status: str) -> None:
     raw.reset(f"HTTP/1.1 {status} Odd\r\nContent-Length: 1\r\n\r\nx".encode())
     result, outcome = post(here)
@@ -138,9 +138,12 @@ def test_headers_for_one_hop_end_here(here: Server, raw: RawAgent) -> None:
     post(
         here, Connection="X-Mine, keep-alive", X_Mine="1", Keep_Alive="timeout=9", Proxy_Connection="keep-alive",
         TE="trailers", Trailer="X-Sum", Proxy_Authorization="Basic eA==", X_Yours="2",
+        HTTP2_Settings="AAMAAABk", Upgrade="h2c", Content_Language="de", Content_Type="application/json; charset=utf-7",
     )  # fmt: skip
     names = set(re.findall(rb"(?m)^([\w-]+):", raw.request_head.lower()))
     hop = {b"x-mine", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"proxy-authorization"}
+    hop |= {b"http2-settings", b"upgrade", b"content-language"}
+    assert b"content-type: application/json\r\n" in raw.request_head.lower()
     assert b"x-yours" in names and not names & hop
     assert raw.request_head.lower().count(b"connection: close") == 1
 

@@ -10,6 +10,7 @@ from toolcards.mcp.http.event_stream import format_event
 from toolcards.mcp.messages import INVALID_REQUEST, Message, make_error, serialize
 
 LONGEST_BODY = 16 << 20
+BODILESS = frozenset({204, 205})
 
 
 class ClientHandler(BaseHTTPRequestHandler):
@@ -18,6 +19,7 @@ class ClientHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 120  # seconds for a request to arrive
     begun = ""  # the content type of the response that has begun
+    is_bodiless = False  # its status allows no body
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
         """Write nothing: the dashboard shows the calls."""
@@ -25,7 +27,8 @@ class ClientHandler(BaseHTTPRequestHandler):
     def read_body(self) -> bytes | None:
         """Return the body; None after a refusal."""
         self.begun = ""
-        length = self.headers.get("Content-Length", "")
+        lengths = self.headers.get_all("Content-Length", [])
+        length = lengths[0] if len(lengths) == 1 else ""
         is_number = length.isascii() and length.isdigit()  # `int` refuses "²" and thousands of digits
         is_short = is_number and len(length) < 19 and int(length) <= LONGEST_BODY
         if not is_short or self.headers.get("Transfer-Encoding"):
@@ -45,21 +48,22 @@ class ClientHandler(BaseHTTPRequestHandler):
 
     def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
         """Begin a response that is written in chunks."""
+        self.is_bodiless = status in BODILESS
         self.begun = next((value for name, value in headers if name.lower() == "content-type"), "?")
         self.send_response_only(status)
-        for name, value in [*headers, ("Transfer-Encoding", "chunked")]:
+        for name, value in headers if self.is_bodiless else [*headers, ("Transfer-Encoding", "chunked")]:
             self.send_header(name, value)
         self.end_headers()
 
     def write_chunk(self, data: bytes) -> None:
         """Write a part of the response."""
-        if data:
+        if data and not self.is_bodiless:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
             self.wfile.flush()
 
     def end_chunks(self) -> None:
         """End the response."""
-        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.write(b"" if self.is_bodiless else b"0\r\n\r\n")
 
     def break_off(self, error: Message) -> None:
         """Send the error of a broken response if that is possible."""

@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from toolcards.client.common.http_heads import EVENTS, JSON
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
 from toolcards.mcp.http.endings import conclude
 from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event, is_message
+from toolcards.mcp.http.request_heads import join_heads
 from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CANCELLED,
@@ -26,8 +28,7 @@ from toolcards.mcp.messages import (
 from toolcards.mcp.session import HeldCall, Session
 
 PING = 5.0  # seconds between comments or progress notifications while a form waits
-STREAM = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
-NOT_FOR_SERVERS = {"content-type", "accept"}
+STREAM = [("Content-Type", EVENTS), ("Cache-Control", "no-store")]
 
 
 class ClientConnection(Protocol):
@@ -60,7 +61,7 @@ class FormRelay:
         self._request, self._call = request, call
         self._forms, self._is_stream = session.elicitations, is_stream
         self._id = request["id"] if is_request(request) else None
-        self._headers = dict(client.headers.items())
+        self._headers = {name.title(): value for name, value in join_heads(client.headers.items()).items()}
         self._lock = threading.Lock()  # of what is written to the client
         self._needs_error = True  # if there is no result
         self._has_client_gone = threading.Event()
@@ -169,11 +170,8 @@ class FormRelay:
     # ------------------------------------------------------------ both ends
 
     def _send(self, message: Message) -> Response:
-        return self._upstream.request("POST", serialize(message), self._headers_for_post())
-
-    def _headers_for_post(self) -> dict[str, str]:
-        headers = {name: value for name, value in self._headers.items() if name.lower() not in NOT_FOR_SERVERS}
-        return headers | {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        headers = self._headers | {"Accept": f"{JSON}, {EVENTS}"}
+        return self._upstream.request("POST", serialize(message), headers)
 
     def _begin(self, status: int, headers: list[tuple[str, str]], *, is_stream: bool = True) -> None:
         self._is_stream = is_stream

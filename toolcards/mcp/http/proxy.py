@@ -19,8 +19,9 @@ from toolcards.mcp.http.client_handler import ClientHandler
 from toolcards.mcp.http.endings import CONNECTION_LOSS, conclude
 from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event, is_message
 from toolcards.mcp.http.forms import FormRelay
+from toolcards.mcp.http.request_heads import contradicts, find_fault, join_heads
 from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations
-from toolcards.mcp.http.upstream import FAILURES, BrokenResponse, Response, Upstream
+from toolcards.mcp.http.upstream import FAILURES, SESSION_ID, BrokenResponse, Response, UnusableResponse, Upstream
 from toolcards.mcp.messages import (
     CALL,
     INVALID_REQUEST,
@@ -39,8 +40,8 @@ from toolcards.mcp.session import DUPLICATE, HeldCall, HeldCallResult, Session
 
 STREAM_AFTER = 1.0  # seconds that a call waits before its response begins as an event stream
 PING = 5.0  # seconds between comments or progress notifications on that stream
-SESSION_ID = "mcp-session-id"
 CHANGED = "A person changed the arguments, but headers of this request carry the old ones, so the call did not run."
+CONTRADICTION = "The headers of this request name another method or tool than its body, so nothing ran."
 UNANSWERABLE = "Toolcards accepts one call with an id per request, so nothing ran."
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -71,12 +72,15 @@ class Handler(ClientHandler):
     def do_POST(self) -> None:
         """Hold a call, or forward another message."""
         body = self.read_body()
-        if body is None or not self._is_for_us():
+        if body is None or not self._accepts():
             return
         try:
             message = parse(body)
         except ValueError as error:
             self.answer(400, make_error(None, PARSE_ERROR, f"Toolcards cannot read this message: {error}"))
+            return
+        if contradicts(self.headers, message):
+            self.answer(400, make_error(message["id"], INVALID_REQUEST, CONTRADICTION))
             return
         number = self.headers.get(SESSION_ID, "")
         if is_request(message, "initialize") and not number:
@@ -99,13 +103,13 @@ class Handler(ClientHandler):
 
     def do_GET(self) -> None:
         """Forward the stream of the server's own messages."""
-        if self._is_for_us():
+        if self._accepts():
             self._forward(None, self.server.sessions.get(self.headers.get(SESSION_ID, "")))
 
     def do_DELETE(self) -> None:
         """Forward the end of the session, and end its run."""
         number = self.headers.get(SESSION_ID, "")
-        if self._is_for_us():
+        if self._accepts():
             self._forward(None, self.server.sessions.get(number))
             if number:
                 self.server.sessions.end(number)
@@ -123,7 +127,7 @@ class Handler(ClientHandler):
         def decide() -> None:
             if session.tools.is_stale:
                 meta = get_object(get_object(request, "params"), "_meta")
-                self.server.upstream.list_tools(session.tools, dict(self.headers.items()), meta)
+                self.server.upstream.list_tools(session.tools, join_heads(self.headers.items()), meta)
             verdicts.append(session.decide(call, request))
 
         waiter = threading.Thread(target=decide, daemon=True)
@@ -135,7 +139,10 @@ class Handler(ClientHandler):
             return
         waiter.join()
         verdict = verdicts[0] if verdicts else HeldCallResult(answer=make_error(request["id"], -32603, "No decision."))
-        if verdict.changed and any(name.lower().startswith("mcp-param-") for name in self.headers):
+        if verdict.request is not None and (
+            contradicts(self.headers, verdict.request)
+            or (verdict.changed and any(name.lower().startswith("mcp-param-") for name in self.headers))
+        ):
             session.abandon(call)
             verdict = HeldCallResult(answer=make_tool_error(request["id"], CHANGED, "integrity"))
         if verdict.request is not None:
@@ -177,7 +184,10 @@ class Handler(ClientHandler):
         """
         body = None if message is None else serialize(message)
         try:
-            response = self.server.upstream.request(self.command, body, dict(self.headers.items()))
+            response = self.server.upstream.request(self.command, body, join_heads(self.headers.items()))
+        except UnusableResponse as error:
+            self._fail(session, call, message, is_stream, f"The answer of the MCP server cannot be passed on: {error}.")
+            return
         except FAILURES as error:
             self._fail(session, call, message, is_stream, f"The MCP server cannot be reached: {error}")
             return
@@ -228,17 +238,16 @@ class Handler(ClientHandler):
 
     # ------------------------------------------------------------ HTTP
 
-    def _is_for_us(self) -> bool:
-        """Refuse other paths, and web pages that found this address (DNS rebinding)."""
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-        origin = self.headers.get("Origin")
-        if host not in self.server.hosts or (origin and (urlsplit(origin).hostname or "") not in self.server.hosts):
-            self.answer(403, make_error(None, INVALID_REQUEST, "This host or origin is not allowed."))
-            return False
-        if urlsplit(self.path).path.rstrip("/") != self.server.upstream.path.rstrip("/"):
-            self.answer(404, make_error(None, INVALID_REQUEST, f"The address ends with {self.server.upstream.path}."))
-            return False
-        return True
+    def _accepts(self) -> bool:
+        """Return whether the request may pass; refuse it otherwise."""
+        has_body = self.command == "POST"
+        fault = find_fault(self.headers, self.server.hosts, has_body=has_body)
+        if fault is None and urlsplit(self.path).path.rstrip("/") != self.server.upstream.path.rstrip("/"):
+            fault = 404, f"The address ends with {self.server.upstream.path}."
+        if fault is not None:
+            self.close_connection = self.close_connection or not has_body  # it may be followed by one
+            self.answer(fault[0], make_error(None, INVALID_REQUEST, fault[1]))
+        return fault is None
 
 
 def serve(sessions: GatewaySessions, upstream: str, address: tuple[str, int], headers: Mapping[str, str]) -> int:

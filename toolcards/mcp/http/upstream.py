@@ -12,24 +12,26 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolcards.client.common.http_heads import EVENTS, JSON, PLAIN, choose_heads, read_media_type
 from toolcards.mcp.http.event_stream import LONGEST, EventReader
 from toolcards.mcp.messages import LIST, Message, get_object, is_response, serialize
 from toolcards.mcp.tool_list import ToolList
 
+SESSION_ID = "mcp-session-id"
 CONNECT = 30.0  # seconds to accept a connection
 SILENCE = 3_600.0  # seconds without a byte after which a response counts as broken off
 LIST_PAGES = 100
 LIST_SECONDS = 10.0  # to list the tools; a call waits for it
-HOP_BY_HOP = {
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade", "host", "content-length", "accept-encoding", "expect", "origin",
-}  # fmt: skip
 FAILURES = (OSError, http.client.HTTPException)  # what a request may raise
 _EVENT_ID = re.compile(rb"[\r\n]id:")
 
 
 class BrokenResponse(ConnectionError):
     """The server's response broke off before its end."""
+
+
+class UnusableResponse(ConnectionError):
+    """The server's response cannot be passed on."""
 
 
 class Upstream:
@@ -54,7 +56,7 @@ class Upstream:
         )
         target = (self._parts.path or "/") + (f"?{self._parts.query}" if self._parts.query else "")
         try:
-            connection.request(method, target, body, self._choose_headers(headers))
+            connection.request(method, target, body, self._choose_headers(headers, has_body=body is not None))
             if connection.sock is not None:
                 connection.sock.settimeout(seconds)
             return Response(connection, connection.getresponse())
@@ -90,10 +92,11 @@ class Upstream:
             return {}
         return {}
 
-    def _choose_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def _choose_headers(self, headers: Mapping[str, str], *, has_body: bool) -> dict[str, str]:
         own = {name.lower() for name in self._own_headers}
-        passed_headers = {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP | own}
-        return passed_headers | self._own_headers | {"Accept-Encoding": "identity"}
+        passed_headers = {name: value for name, value in choose_heads(headers.items()) if name not in own}
+        body_headers = {"Content-Type": JSON} if has_body else {}
+        return passed_headers | self._own_headers | {"Accept-Encoding": "identity"} | body_headers
 
 
 class Response:
@@ -106,9 +109,10 @@ class Response:
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
         self._connection, self._response = connection, response
         self.status = response.status
-        self.headers = [(k, v) for k, v in response.getheaders() if k.lower() not in HOP_BY_HOP]
-        self.content_type = response.getheader("Content-Type") or ""
-        self.has_events = self.content_type.startswith("text/event-stream")
+        self.content_type = _read_content_type(response)
+        self.headers = choose_heads(response.getheaders())
+        self.headers += [("Content-Type", self.content_type), ("X-Content-Type-Options", "nosniff")]
+        self.has_events = self.content_type == EVENTS
         self.may_resume = self.is_long = False
         self.deadline: float | None = None
         self._remaining = 0 if response.chunked else response.length or 0
@@ -145,6 +149,22 @@ class Response:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def _read_content_type(response: http.client.HTTPResponse) -> str:
+    """Return the type that the client gets: JSON and events, which the gateway reads, or plain text.
+
+    Raises UnusableResponse for what the client could read differently.
+    """
+    if not (200 <= response.status < 300 or 400 <= response.status < 600):
+        raise UnusableResponse(f"it answered with status {response.status}")
+    if (response.getheader("Content-Encoding") or "identity").strip().lower() != "identity":
+        raise UnusableResponse("its answer is encoded")
+    kinds = response.headers.get_all("Content-Type", [])
+    if len(kinds) > 1 or len(response.headers.get_all(SESSION_ID, [])) > 1 or response.headers.defects:
+        raise UnusableResponse("its answer has headers that contradict each other")
+    media_type = read_media_type(kinds[0]) if kinds else ""
+    return media_type if media_type in {JSON, EVENTS} else PLAIN
 
 
 @functools.cache

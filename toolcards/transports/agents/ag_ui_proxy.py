@@ -26,6 +26,7 @@ from toolcards import gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import EventSplitter
+from toolcards.client.common.http_heads import choose_heads
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import TERMINAL
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -47,11 +48,7 @@ MAX_SLOWDOWN = 2.0  # seconds that recording may slow a stream down; then it sto
 HEARTBEAT = 2.0
 TOO_LONG = "too long"  # the kind of events that are not recorded
 # The client's credentials are for Toolcards. The agent's credentials have a separate header.
-DROPPED_HEADERS = frozenset({
-    "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
-    "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
-    "proxy-connection", "proxy-authenticate", "trailer",
-})  # fmt: skip
+CREDENTIALS = frozenset({"authorization", "cookie"})
 AGENT_AUTHORIZATION = "x-upstream-authorization"
 
 
@@ -279,10 +276,8 @@ def _parse_body(body: bytes) -> dict[str, Any]:
 
 
 def _build_headers(request: Any) -> dict[str, str]:
-    # The headers that `Connection` names are hop-by-hop as well.
-    hop_headers = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    passed_headers = {name: headers[name] for name in headers.keys() - DROPPED_HEADERS - hop_headers}
+    passed_headers = {name.lower(): value for name, value in choose_heads(request.headers.items())}
+    passed_headers = {name: passed_headers[name] for name in passed_headers.keys() - CREDENTIALS}
     agent_authorization = passed_headers.pop(AGENT_AUTHORIZATION, "")
     authorization = {"authorization": agent_authorization} if agent_authorization else {}
     own_headers = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}

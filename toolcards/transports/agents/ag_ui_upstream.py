@@ -91,6 +91,8 @@ class Exchange:
                 raise UpstreamUnreachable("it closed the connection before its answer was complete")
             if data:
                 self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # after a status that is a fault, or behind the answer
+            self._fault = self._fault or ("" if self.is_complete else "it left HTTP")
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
             if not self.is_complete and not self._fault:  # what is wrong behind the answer is no part of it
                 raise UpstreamUnreachable(f"its answer was interrupted: {type(error).__name__}") from error
