@@ -299,6 +299,8 @@ class Run:
             if message.get("code") == "too_large":
                 text = describe_refusal(str(message.get("message", "")))
                 self._pending.deny(str(message.get("call_id")), text, "invalid_args")
+            elif message.get("code") == "internal" and message.get("call_id"):
+                self._pending.deny(str(message["call_id"]), str(message.get("message", "")), "gate_unavailable")
             return
         is_awaited = message.get("type") == "decision" and self._pending.receive(message)
         if message.get("type") == "decision" and not is_awaited and message.get("run") == self.name:

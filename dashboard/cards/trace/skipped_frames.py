@@ -1,10 +1,10 @@
-"""Frames of unknown kinds in words, for the pages of runs and sources."""
+"""Skipped frames in words, for the pages of runs and sources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.core.runs.skipped_frames import FAULT, SkippedFrames
 
 MAX_KINDS = 10  # kinds that are named
 
@@ -23,8 +23,25 @@ def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
     if not frames.total:
         return None
     frequent_kinds = frames.by_number()[:MAX_KINDS]
-    kinds, more = len(frames.kinds), "more than " if frames.other else ""
-    count_text = f"{frames.total} frame{'s' if frames.total != 1 else ''}"
-    of_kinds = f"{more}{kinds} unknown kind{'s' if kinds != 1 else ''}"
-    sentence = f"{count_text} of {of_kinds} {'were' if frames.total != 1 else 'was'} skipped"
+    faults = frames.kinds.get(FAULT, 0)
+    sentence = _describe_unknown(frames.total - faults, len(frames.kinds) - bool(faults), bool(frames.other))
+    if faults:
+        cause = "because of a fault of the server, which its log names"
+        clause = f"and {_count(faults)}" if sentence else f"{_count(faults)} {_be(faults)} skipped"
+        sentence = f"{sentence} {clause} {cause}".strip()
     return SkippedFramesView(sentence, frequent_kinds, frames.total - sum(number for _, number in frequent_kinds))
+
+
+def _describe_unknown(number: int, kinds: int, has_more: bool) -> str:
+    if not number:
+        return ""
+    of_kinds = f"{'more than ' if has_more else ''}{kinds} unknown kind{'s' if kinds != 1 else ''}"
+    return f"{_count(number)} of {of_kinds} {_be(number)} skipped"
+
+
+def _count(number: int) -> str:
+    return f"{number} frame{'s' if number != 1 else ''}"
+
+
+def _be(number: int) -> str:
+    return "were" if number != 1 else "was"

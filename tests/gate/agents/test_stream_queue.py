@@ -204,7 +204,7 @@ def test_a_failed_stream_reports_it_once_and_takes_nothing_more(writer: HeldWrit
     stream.failure = ValueError("cannot be written")
     stream.push(text(1))
     stream.renew_lease(5.0)
-    writer.write()
+    writer.write_all()
     stream.failure = None
     stream.push(text(2))
     stream.renew_lease(5.0)

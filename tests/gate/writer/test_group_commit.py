@@ -274,3 +274,40 @@ def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -
     writer.enqueue(work)
     writer.drain(PATIENCE)
     assert work.over
+
+
+class _Unfinishable(Command):
+    """Work whose sender cannot be woken."""
+
+    def apply(self, tx: Any) -> None:
+        self.answer = "written"
+
+    def finish(self, error: Exception | None) -> None:
+        raise RuntimeError("cannot wake")
+
+
+async def test_a_work_that_cannot_be_finished_keeps_no_other_waiting() -> None:
+    group_commit.WRITER.enqueue(_Unfinishable())
+    async with asyncio.timeout(PATIENCE):
+        assert await group_commit.submit(_Answer()) == "written"
+
+
+class _Answer(Command):
+    """Work with an answer."""
+
+    def apply(self, tx: Any) -> None:
+        self.answer = "written"
+
+
+class _Misnamed(_Answer):
+    """Work that cannot say which runs it will change."""
+
+    def run_keys(self) -> Any:
+        raise RuntimeError("no keys")
+
+
+async def test_a_fault_outside_of_all_works_is_raised_for_its_sender_and_the_thread_continues() -> None:
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(RuntimeError, match="no keys"):
+            await group_commit.submit(_Misnamed())
+        assert await group_commit.submit(_Answer()) == "written"

@@ -1,4 +1,4 @@
-"""Frames of unknown kinds, and their bounded count per run.
+"""Frames of unknown kinds and frames that could not be recorded, and their bounded count per run.
 
 Kinds are text of the agent: a run keeps the first `MAX_KINDS`, each cut to `MAX_KIND_LENGTH` characters. Frames of
 further kinds are only counted, as `other`.
@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 MAX_KINDS = 50
 MAX_KIND_LENGTH = 80
 EMPTY = "(empty)"
+FAULT = "not recorded"  # the kind of frames that a fault of the server cost
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFrame:
-    """One frame of a kind unknown to its adapter."""
+    """One frame of a kind unknown to its adapter, or one that a fault of the server cost (`FAULT`)."""
 
     kind: str
 

@@ -43,7 +43,9 @@ class KeyedStream(Stream):
         parts = self._key.parts
         decisions = [decision for part in parts for decision in part.get("decisions", ())]
         approvals = [approval for part in parts for approval in part.get("asked", ())]
-        return CommitReport(0, self._key.frames, decisions, approvals, sum(part.get("refused", 0) for part in parts))
+        refusal_count = sum(part.get("refused", 0) for part in parts)
+        faults = [call for part in parts for call in part.get("faults", ())]
+        return CommitReport(0, self._key.frames, decisions, approvals, refusal_count, faults)
 
     # ------------------------------------------------------------ on the event loop
 
@@ -112,7 +114,7 @@ class KeyedStream(Stream):
     def _build_part(self) -> dict[str, Any]:
         part = {
             "touched": sorted(self._batch_calls - self.touched_calls), "decisions": self._decisions,
-            "asked": self._approvals, "refused": self._refused_frames,
+            "asked": self._approvals, "refused": self._refused_frames, "faults": self._faults,
         }  # fmt: skip
         return {name: value for name, value in part.items() if value}
 

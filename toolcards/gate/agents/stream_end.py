@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.run_end import ends_card
 from toolcards.gate.writer.cache.run_memory import RunMemory
@@ -13,6 +15,11 @@ END_OF_STREAM = "\x00end-of-stream"
 def build_end_of_stream() -> f.RunEnded:
     """Return the fact to push after the last frame of a body."""
     return f.RunEnded(reason=END_OF_STREAM)
+
+
+def is_end_of_stream(content: Any) -> bool:
+    """Return whether the frame is the end of a body."""
+    return isinstance(content, list) and any(getattr(fact, "reason", "") == END_OF_STREAM for fact in content)
 
 
 def find_run_end(memory: RunMemory) -> f.RunEnded | None:

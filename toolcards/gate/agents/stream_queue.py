@@ -2,11 +2,13 @@
 
 Frames are pushed on the event loop that reads the connection, and taken in batches on the writer's thread. A stream
 with a call that plugins must see first is on hold at that frame until they have answered; other streams continue.
+A frame that cannot be written because of a fault of ours is counted as skipped; its stream continues with the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -15,17 +17,27 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from django.db import InterfaceError, InternalError, OperationalError
+from django.db.transaction import TransactionManagementError
+
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs.sequence_set import SequenceNumber
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
+from toolcards.gate.agents.stream_end import is_end_of_stream
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
+from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.transaction import MAX_SHARE, Transaction
 from toolcards.models import Source
 
+log = logging.getLogger(__name__)
+# Not faults of one frame: the database or the machine is in trouble, or the request is refused. The sender tries again.
+_OTHER_FAILURES = (
+    RequestRefused, OperationalError, InterfaceError, InternalError, TransactionManagementError, OSError, MemoryError,
+)  # fmt: skip
 MAX_ON_HOLD = 500  # frames that a stream on hold accepts before its connection is no longer read
 
 
@@ -38,6 +50,7 @@ class CommitReport:
     decisions: list[dict[str, Any]] = field(default_factory=list)
     approvals: list[dict[str, str]] = field(default_factory=list)  # opened by the agent, and can be answered here
     refused_frames: int = 0  # frames whose sequence numbers have too many gaps
+    faults: list[str] = field(default_factory=list)  # of each frame that a fault of ours cost: its call, "" for none
 
 
 # What a frame brings (facts, one piece of input, or the mark of an unknown kind), the time of arrival in epoch seconds,
@@ -96,6 +109,8 @@ class StreamQueue:
         self._decisions: list[dict[str, Any]] = []
         self._approvals: list[dict[str, str]] = []
         self._refused_frames = 0
+        self._share = MAX_SHARE  # frames of a batch: fewer while a fault is searched for
+        self._faults: list[str] = []  # not yet reported
 
     # ------------------------------------------------------------ on the event loop
 
@@ -175,7 +190,7 @@ class StreamQueue:
         self._is_applied = not self._is_on_hold and self.error is None
         if not self._is_applied:
             return
-        pending, room = self._pending, MAX_SHARE - len(self._batch)
+        pending, room = self._pending, self._share - len(self._batch)
         self._batch += [pending.popleft() for _ in range(min(len(pending), room))]
         self._batch_leases, self._batch_calls, self._refused_frames = len(self._leases), set(), 0
         self._decisions, self._approvals, self._inquiries, self._deferred = [], [], [], []
@@ -189,11 +204,31 @@ class StreamQueue:
         """See group_commit.Work."""
         if error is None and self._is_applied:
             self._finish_commit()
+        elif error is not None and self._is_applied and self._isolate_fault(error):
+            self._enqueue()
         elif error is not None or self.error is not None:  # else it is on hold, and new frames wait for the plugins
             self._fail(error)
 
+    def _isolate_fault(self, error: Exception) -> bool:
+        """Halve a batch that failed; skip its frame if it is one. Return whether to write what is left."""
+        if isinstance(error, _OTHER_FAILURES) or not self._batch:
+            return False
+        self._share = len(self._batch) // 2
+        if self._share:
+            self._pending.extendleft(reversed(self._batch[self._share :]))
+            del self._batch[self._share :]
+            return True
+        ((content, received_at, number),) = self._batch
+        if type(content) is SkippedFrame or is_end_of_stream(content):
+            return False
+        log.error("a frame of run %s was skipped: it could not be recorded", self.run_name, exc_info=error)
+        self._share, self._batch = 1, [(SkippedFrame(FAULT), received_at, number)]
+        self._faults.append(_find_call(content))
+        return True
+
     def _finish_commit(self) -> None:
         batch, self._batch = self._batch, []
+        self._share, faults, self._faults = min(2 * self._share, MAX_SHARE), self._faults, []
         committed_count = len(batch) - len(self._deferred)
         group_commit.WRITER.frames_committed += committed_count
         self._committed_frames += committed_count
@@ -203,7 +238,9 @@ class StreamQueue:
         self._pending.extendleft(reversed(self._deferred))
         for _ in range(self._batch_leases):
             self._leases.popleft()
-        report = CommitReport(self.seq, self._committed_frames, self._decisions, self._approvals, self._refused_frames)
+        report = CommitReport(
+            self.seq, self._committed_frames, self._decisions, self._approvals, self._refused_frames, faults
+        )
         if self._inquiries:
             self._consult_plugins()
         elif self._pending or self._leases:
@@ -250,3 +287,10 @@ class StreamQueue:
         self._progress.set()
         if self.error is not None and self._on_failure is not None:
             self._on_failure(self.error)
+
+
+def _find_call(content: Any) -> str:
+    """Return the call of a frame, "" for none."""
+    if isinstance(content, tuple):
+        return str(content[0])
+    return next((fact.call_id for fact in content if fact.call_id), "")

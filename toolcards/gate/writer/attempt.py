@@ -78,7 +78,10 @@ def attempt(works: list[Any]) -> CommitAttempt:
         result.error = _recover(tx, mark, hooks, error)
         if result.error is not None:
             return result
-    tx.log_steps()
+    try:
+        tx.log_steps()
+    except Exception:  # the works are written
+        log.exception("writer: the call trace was not written")
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -112,15 +113,16 @@ async def submit(work: Any) -> Any:
 
 
 def commit(works: list[Any]) -> None:
-    """Write these works in as few transactions as their errors allow.
-
-    Then finish each of them.
-    """
+    """Write these works in as few transactions as possible; finish each."""
     with _commit_lock:
         is_failing = outages.is_failing(outages.WRITING)
         deadline = time.monotonic() + (0 if is_failing else PATIENCE)
         with limit_lock_waits(LONGEST_PAUSE) if is_failing else contextlib.nullcontext():
-            failures = _write(works, deadline)
+            try:
+                failures = _write(works, deadline)
+            except Exception as error:  # outside of any work: each sender hears it, and the thread continues
+                log.exception("writer: a commit failed")
+                failures = [error] * len(works)
     _finish(works, failures)
 
 
@@ -130,7 +132,7 @@ def _finish(works: list[Any], failures: list[Exception | None]) -> None:
     _finishing.callbacks = callbacks
     try:
         for work, error in zip(works, failures, strict=True):
-            work.finish(error)
+            _call_all([functools.partial(work.finish, error)])  # the others still have to hear
     finally:
         _finishing.callbacks = None
         for loop, functions in callbacks.items():
@@ -181,10 +183,7 @@ def _write(works: list[Any], deadline: float) -> list[Exception | None]:
 
 
 def _split(group: list[Any], culprit: int) -> list[list[Any]]:
-    """Return the parts to write one after the other.
-
-    They are halves if it is unknown which work failed.
-    """
+    """Return the parts to write in order; halves if no culprit is known."""
     if culprit < 0:
         middle = len(group) // 2
         return [group[:middle], group[middle:]]

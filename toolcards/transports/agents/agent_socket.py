@@ -23,6 +23,7 @@ from toolcards.transports import shutdown
 from toolcards.transports.agents.frame_intake import (
     TOO_MANY_GAPS,
     Intake,
+    build_fault,
     check_run_name,
     check_stream_name,
     get_adapter,
@@ -186,6 +187,8 @@ class AgentSocket(AsyncConsumer):
         if report.frames > self._acked:
             self._ack, self._acked = report, report.frames
         self._outbox += [{"type": "decision", **decision} for decision in report.decisions]
+        for call_id in report.faults:
+            self._send_error(build_fault(call_id))
         if report.refused_frames:
             self._send_error(TOO_MANY_GAPS)
         self._outbox_event.set()

@@ -33,7 +33,7 @@ from toolcards.transports.agents.claude_code_hooks import (
     format_pre_tool_use,
     parse_hook,
 )
-from toolcards.transports.agents.frame_intake import Intake
+from toolcards.transports.agents.frame_intake import Intake, build_fault
 from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem, convert_bad_frame, convert_outage
 from toolcards.transports.api.asgi_messages import build_error_response, build_response
@@ -188,6 +188,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     posted_body = PostedBody(gate.REQUEST_LEASE)
     decisions: list[dict[str, Any]] = []
     approvals: list[dict[str, str]] = []
+    faults: list[str] = []
 
     def on_open(stream: gate.Stream) -> None:
         stream.patience = hook.limit
@@ -196,6 +197,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     def on_commit(report: gate.CommitReport) -> None:
         decisions.extend(report.decisions)
         approvals.extend(report.approvals)
+        faults.extend(report.faults)
 
     intake = Intake(
         hook.caller, ADAPTERS["claude-code"], run=hook.run, agent=hook.agent, mode="gate", channel="hook",
@@ -203,7 +205,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     )  # fmt: skip
     try:
         error = intake.take(text)
-        if error is not None:
+        if error is not None and (error.code != "internal" or hook.event in DENIALS):
             raise error
         stream = intake.stream
         assert stream is not None
@@ -215,6 +217,8 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
             for approval in asks + approvals:
                 await _withdraw(hook, approval["id"])
             raise
+        if faults and hook.event in DENIALS:
+            raise build_fault("")
     finally:
         posted_body.close()
     return decisions, approvals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,13 +13,14 @@ from toolcards import gate
 from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.sequence_set import SequenceNumber
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
+log = logging.getLogger(__name__)
 MODES = ("gate", "observe")
 MAX_RUN_LENGTH = 200
 MAX_STREAM_LENGTH = 64
@@ -102,6 +104,13 @@ def _skip_space(text: str, position: int) -> int:
 TOO_MANY_GAPS = BadFrame("n: too many numbers before it are missing; send those first, or start another run", "gaps")
 
 
+def build_fault(call_id: str) -> BadFrame:
+    """Return the error of a frame that our fault cost."""
+    return BadFrame(
+        "The server could not record this frame and skipped it. Its log has the cause.", "internal", call_id
+    )
+
+
 class Intake:
     """The frames of one connection. `run` is known from the start or from the first readable frame.
 
@@ -138,27 +147,40 @@ class Intake:
             self.open()
 
     def take(self, text: str) -> BadFrame | None:
-        """Push one frame; return its error, if any."""
+        """Push one frame; return its error, if any.
+
+        A fault of ours costs this frame, which is counted as skipped.
+        """
         if len(text) > self._max_frame:
             return self.refuse(BadFrame(f"a frame of more than {self._max_frame} characters", "too_large"))
-        piece = self._find_piece(text)
-        if piece is not None:
-            return self._grow(*piece, text)
+        error: BadFrame | None = None
+        facts: Any
         try:
-            facts = self._decode(text, self._depth)
-            if not isinstance(facts, SkippedFrame):
-                self._measure(facts, text)
+            piece = self._find_piece(text)
+            facts, number = self._read(text) if piece is None else (None, 0)
         except BadFrame as bad:
             return self.refuse(bad)
+        except Exception as fault:
+            log.error("a frame of run %s was skipped: it could not be read", self.run, exc_info=fault)
+            piece, facts, number, error = None, SkippedFrame(FAULT), 0, build_fault("")
+            self.first_error = self.first_error or error
+        if piece is not None:
+            return self._grow(*piece, text)
         stream = self.stream or self.open(text)
         if type(facts) is SkippedFrame:
             self.skipped_count += 1
         else:
             self.accepted_count += 1
         note_exposed_keys(text, self.run)
-        number = self._find_number(text) or 0
-        stream.push(facts, self._qualify(number))
-        return None
+        stream.push(facts, number)
+        return error
+
+    def _read(self, text: str) -> tuple[Any, SequenceNumber]:
+        """Return the facts and the number of a frame; raises BadFrame."""
+        facts = self._decode(text, self._depth)
+        if not isinstance(facts, SkippedFrame):
+            self._measure(facts, text)
+        return facts, self._qualify(self._find_number(text) or 0)
 
     def _grow(self, piece: f.InputPiece, number: int, text: str) -> BadFrame | None:
         """Push a frame with one piece of input: nine of ten on a busy server."""
@@ -185,7 +207,11 @@ class Intake:
         return bad
 
     def _committed(self, report: gate.CommitReport) -> None:
-        """Count the frames that the gate refused, then call `on_commit`."""
+        """Count the frames that the gate refused or could not record, then call `on_commit`."""
+        for call_id in report.faults:
+            self.accepted_count -= 1
+            self.skipped_count += 1
+            self.first_error = self.first_error or build_fault(call_id)
         if report.refused_frames:
             self.accepted_count -= report.refused_frames
             self.refused_count += report.refused_frames

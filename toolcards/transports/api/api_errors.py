@@ -53,9 +53,10 @@ def convert_refusal(refusal: RequestRefused) -> Problem:
 def convert_bad_frame(error: BadFrame) -> Problem:
     """Convert a bad frame to a problem.
 
-    413 above a limit, else 400.
+    413 above a limit, 500 after a fault of ours, else 400.
     """
-    return Problem(413 if error.code in LIMIT_CODES else 400, error.code, error.message)
+    status = 500 if error.code == "internal" else 413 if error.code in LIMIT_CODES else 400
+    return Problem(status, error.code, error.message)
 
 
 def convert_outage(error: Exception) -> Problem | None:

@@ -15,9 +15,10 @@ from django.utils import timezone
 from dashboard.cards.trace.skipped_frames import describe_skipped_frames
 from dashboard.live.run_board import RunBoard
 from tests.support.gate_commands import RecordFacts
+from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.core.runs.skipped_frames import FAULT, SkippedFrames
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Run, Source
@@ -116,3 +117,19 @@ def test_many_kinds_are_named_in_part_and_counted_whole() -> None:
     assert words.sentence == "72 frames of more than 50 unknown kinds were skipped"
     assert words.kinds[0] == ("a", 2) and len(words.kinds) == 10 and words.other_count == 72 - 11
     assert describe_skipped_frames(SkippedFrames()) is None
+
+
+@loop_over(
+    ("kinds", "sentence"),
+    [
+        ([FAULT], "1 frame was skipped because of a fault of the server, which its log names"),
+        ([FAULT, FAULT], "2 frames were skipped because of a fault of the server, which its log names"),
+        (
+            ["a", FAULT],
+            "1 frame of 1 unknown kind was skipped and 1 frame because of a fault of the server, which its log names",
+        ),
+    ],
+)
+def test_frames_that_a_fault_cost_are_not_called_unknown(kinds: list[str], sentence: str) -> None:
+    words = describe_skipped_frames(frames_of(*kinds))
+    assert words is not None and words.sentence == sentence
