@@ -106,7 +106,7 @@ def _read_result(hook_input: Payload) -> Facts:
     ready = _read_input(hook_input)
     if ready.tool in QUESTION_TOOLS:
         ready = replace(ready, input=None, has_input=False)
-    facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), ready]
+    facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), replace(ready, report=True)]
     response = hook_input.get("tool_response")
     agent_id = _get_text(response, "agentId") if isinstance(response, dict) else ""
     if agent_id:
@@ -119,7 +119,7 @@ def _read_failure(hook_input: Payload) -> Facts:
     ready, error = _read_input(hook_input), _get_text(hook_input, "error")
     if hook_input.get("is_interrupt") is True:
         return [ready, f.CallClosed(ready.call_id, "aborted", reason=error or INTERRUPTED)]
-    return [f.OutputFailed(ready.call_id, error), ready]
+    return [f.OutputFailed(ready.call_id, error), replace(ready, report=True)]
 
 
 def _read_denial(hook_input: Payload) -> Facts:
@@ -128,7 +128,7 @@ def _read_denial(hook_input: Payload) -> Facts:
         return []
     return [
         f.OutputDenied(call_id, _get_text(hook_input, "reason") or NOT_RUN, f.Actor("host", "Claude Code")),
-        _read_input(hook_input),
+        replace(_read_input(hook_input), report=True),
     ]
 
 

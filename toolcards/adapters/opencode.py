@@ -8,6 +8,7 @@ state of a tool part, by an `exit` other than 0, and by fixed texts of the progr
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from toolcards.adapters import strict
@@ -156,7 +157,7 @@ def _read_completed(part: Payload, state: Payload) -> Facts:
     if part["tool"] == "invalid":
         return [_build_invalid_input(call, _get_object(state, "input"))]
     exit_code = metadata.get("exit", 0)
-    ready = _build_input_ready(part, state)
+    ready = replace(_build_input_ready(part, state), report=True)
     if exit_code is None:  # the shell was killed: by an abort
         return [ready, f.CallClosed(call, "aborted", reason=_get_text(state, "output"))]
     if isinstance(exit_code, int) and exit_code != 0:
@@ -174,7 +175,7 @@ def _build_invalid_input(call: str, tool_input: Payload) -> f.InputInvalid:
 
 def _read_error(part: Payload, state: Payload) -> Facts:
     call, message = part["callID"], _get_text(state, "error")
-    ready = _build_input_ready(part, state)
+    ready = replace(_build_input_ready(part, state), report=True)
     if _get_object(state, "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted", reason=message)]
     if message.startswith(_DENIED):

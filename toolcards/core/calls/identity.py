@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import Card
+from toolcards.core.calls.card import UNKNOWN_TOOL, Card, ToolCallState
 from toolcards.core.text.json_prefix import is_json_prefix
 
 _CHECKED_LENGTH = 16_384  # characters of streamed text; a longer text is compared when it is complete
@@ -30,6 +30,25 @@ def contradicts(card: Card, fact: Any) -> bool:
     if isinstance(fact, f.InputInvalid):
         return fact.input is not None and not is_input(card, fact.input)
     if isinstance(fact, f.InputRepaired) or fact.has_input:
+        return not is_input(card, fact.input)
+    return bool(card.segment) and not _is_written(card, str(card.segment))
+
+
+def is_nested_or_reused(card: Card, fact: Any) -> bool:
+    """Return whether an undecided call's id now names another call.
+
+    That is another tool, or another input after the call's end. Repairs and reports of the same call are not.
+    """
+    if card.state is None or card.removed or isinstance(fact, (f.InputInvalid, f.InputRepaired)):
+        return False
+    is_start = isinstance(fact, f.InputStarted)
+    if card.state is ToolCallState.INPUT_STREAMING and not is_start:
+        return False  # the producer may repair the name and the input that it writes
+    if card.tool.name != UNKNOWN_TOOL and fact.tool not in {"", card.tool.name, card.original_tool}:
+        return True
+    if is_start or not card.hard or not card.has_input:
+        return False
+    if fact.has_input:
         return not is_input(card, fact.input)
     return bool(card.segment) and not _is_written(card, str(card.segment))
 

@@ -19,7 +19,7 @@ COLUMNS = ("none", "IS", "IA", "AR", "AP", "PRE", "SOFT", "OA", "OE", "OD")
 
 _ROWS = """
 fact                none   IS                IA            AR          AP            PRE        SOFT    OA      OE      OD
-input-started       IS     reopen            reopen        reopen      reopen        .          .       .       .       .
+input-started       IS     reopen            reopen        reopen      reopen        .          .       reopen  reopen  reopen
 input-delta         IS     IS                more          more        more          more       .       more    more    more
 input-ready         IA     IA                update        update      update        fill       update  fill    fill    fill
 input-repaired      IA     IA                update        update      update        fill       update  fill    fill    fill

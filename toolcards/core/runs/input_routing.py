@@ -9,7 +9,14 @@ from typing import Any, Protocol
 from toolcards.client.common.tool_kinds import DANGER, display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.identity import contradicts, delta_contradicts, extends, is_frozen, late_text
+from toolcards.core.calls.identity import (
+    contradicts,
+    delta_contradicts,
+    extends,
+    is_frozen,
+    is_nested_or_reused,
+    late_text,
+)
 from toolcards.core.calls.reducer import find_row
 from toolcards.core.calls.transitions import NEXT
 from toolcards.core.runs.run_context import RunContext
@@ -96,8 +103,13 @@ class InputRouter:
         """Route an input; a later step may reuse the call id (rule 9). Sets the kind."""
         ordinal = self._find_ordinal(fact)
         card = self._state.cards.get(ordinal)
+        if card is not None and is_nested_or_reused(card, fact):
+            ordinal = self._find_same_call(fact) or ordinal
+            card = self._state.cards[ordinal]
         superseded_facts: list[Routed] = []
         if card is not None and self._is_another(card, fact):
+            if getattr(fact, "report", False) and card.decision is None:
+                return [(ordinal, fact)]
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result belongs to this call
                 # agents ask about the command alone, and report its folder, too
                 is_extension = extends(card, fact.input)
@@ -107,10 +119,15 @@ class InputRouter:
             ordinal = self._next_attempt()
             if text:  # the input is the text streamed since: the new call starts with it
                 superseded_facts += self._restart(ordinal, card, text, fact)
-            card = None
+            fact, card = fact if fact.tool else f.revise(fact, tool=card.tool.name), None
         if isinstance(fact, f.InputInvalid):
             return [*superseded_facts, (ordinal, self._resolve_invalid(fact))]
         return [*superseded_facts, (ordinal, self._set_kind(fact, card))]
+
+    def _find_same_call(self, fact: Any) -> int:
+        """Return an earlier call of the id that the fact repeats, 0 for none."""
+        ordinals = self._state.list_ordinals(fact.call_id)
+        return next((o for o in reversed(ordinals) if not is_nested_or_reused(self._state.cards[o], fact)), 0)
 
     def _resolve_invalid(self, fact: f.InputInvalid) -> f.InputInvalid:
         """Set the code to no_such_tool if the run's announced tools lack the name."""
@@ -130,14 +147,17 @@ class InputRouter:
         is_late_failure = card.hard and isinstance(fact, f.InputInvalid)
         if card.decision is not None and not card.removed and not is_late_failure and contradicts(card, fact):
             return True
+        if card.decision is None and is_nested_or_reused(card, fact):
+            return True
         # A card whose approval came before its stream may have the number of the previous step.
         is_later_step = getattr(fact, "per_step", False) and card.per_step and self._state.context.step > card.step
         return card.hard and is_later_step
 
     def _is_reused(self, card: Card, fact: f.InputStarted) -> bool:
         """Return whether an announcement of an ended call is another call, not a replay of its stream."""
-        if card.message_id and fact.message_id:
-            return card.finished and card.message_id != fact.message_id
+        is_new_message = card.message_id and fact.message_id and card.message_id != fact.message_id
+        if card.message_id and fact.message_id and (is_new_message or card.scope != self._state.context.scope):
+            return bool(is_new_message) and card.finished
         return card.hard and not self._state.context.replaying
 
     def _supersede(self, card: Card, timestamp: float) -> list[Routed]:
@@ -257,7 +277,15 @@ class InputRouter:
             if earlier:
                 return [(earlier, fact)]
         running = next((o for o in reversed(ordinals) if self._state.cards[o].running), 0) if len(ordinals) > 1 else 0
-        return self._route_output(running or self._find_ordinal(fact), fact)
+        return self._route_output(running or self._find_open(fact) or self._find_ordinal(fact), fact)
+
+    def _find_open(self, fact: f.AnyFact) -> int:
+        """Return the newest call of the id and step that has no result yet: the inner one of nested calls."""
+        newest = self._state.cards.get(self._find_ordinal(fact))
+        if newest is None or not newest.hard:
+            return 0
+        cards = (self._state.cards[ordinal] for ordinal in reversed(self._state.list_ordinals(fact.call_id)))
+        return next((c.ordinal for c in cards if not (c.hard or c.removed) and c.step == newest.step), 0)
 
     def _route_output(self, ordinal: int, fact: f.AnyFact) -> list[Routed]:
         """Add an anomaly if the call ran before its permit was claimed."""

@@ -197,6 +197,7 @@ _ROUTES: dict[type, Callable[[Router, Any], list[Routed]]] = {
     f.OutputPartial: Router._route_result,
     f.OutputReady: Router._route_result,
     f.OutputFailed: Router._route_result,
+    f.OutputDenied: Router._route_result,
     f.OutcomeReported: Router._route_outcome,
     f.SnapshotReceived: Router._route_snapshot,
     f.CallClosed: Router._route_close,

@@ -1,0 +1,164 @@
+"""One id on the wire, two calls: nested calls and ids that come again are two cards, by every protocol and way in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+Frame = dict[str, Any]
+OUTER, INNER = {"subagent": "r"}, {"q": "x"}
+
+
+def native(kind: str, **more: Any) -> Frame:
+    return {"type": f"tool.{kind}", "call_id": "c", **more}
+
+
+def ag_ui(tool: str, value: Any, **more: Any) -> list[Frame]:
+    return [
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": tool, **more},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": json.dumps(value)},
+        {"type": "TOOL_CALL_END", "toolCallId": "c"},
+    ]
+
+
+def ag_ui_result(content: str) -> Frame:
+    return {"type": "TOOL_CALL_RESULT", "messageId": f"m-{content}", "toolCallId": "c", "content": content}
+
+
+def ai_sdk(tool: str, value: Any) -> list[Frame]:
+    return [
+        {"type": "tool-input-start", "toolCallId": "c", "toolName": tool},
+        {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": json.dumps(value)},
+        {"type": "tool-input-available", "toolCallId": "c", "toolName": tool, "input": value},
+    ]
+
+
+def ai_sdk_result(output: str) -> Frame:
+    return {"type": "tool-output-available", "toolCallId": "c", "output": output}
+
+
+def acp(kind: str, **more: Any) -> Frame:
+    update = {"sessionUpdate": kind, "toolCallId": "c", **more}
+    return {"dir": "<", "msg": {"method": "session/update", "params": {"sessionId": "s", "update": update}}}
+
+
+def opencode(tool: str, status: str, value: Any, **more: Any) -> Frame:
+    part = {"type": "tool", "callID": "c", "tool": tool, "sessionID": "s"}
+    part["state"] = {"status": status, "input": value, **more}
+    return {"type": "message.part.updated", "properties": {"part": part}}
+
+
+def hook(event: str, tool: str, value: Any, **more: Any) -> Frame:
+    names = {"session_id": "r", "tool_use_id": "c", "tool_name": tool}
+    return {"hook_event_name": event, **names, "tool_input": value, **more}
+
+
+def open_native(tool: str, value: Any) -> list[Frame]:
+    return [native("input.started", tool=tool), native("input.available", tool=tool, input=value)]
+
+
+def open_acp(tool: str, value: Any) -> list[Frame]:
+    return [acp("tool_call", title=tool, status="in_progress", rawInput=value)]
+
+
+def open_opencode(tool: str, value: Any) -> list[Frame]:
+    return [opencode(tool, "pending", {}), opencode(tool, "running", value)]
+
+
+# protocol -> how a call opens, and how it ends
+WIRES: dict[str, tuple[Any, Any, list[Frame]]] = {
+    "native": (
+        open_native,
+        lambda tool, value, output: native("output.available", output=output),
+        [{"type": "run.finished", "outcome": "success"}],
+    ),
+    "ag-ui": (
+        ag_ui,
+        lambda tool, value, output: ag_ui_result(output),
+        [{"type": "RUN_FINISHED", "threadId": "T", "runId": "1"}],
+    ),
+    "ai-sdk": (ai_sdk, lambda tool, value, output: ai_sdk_result(output), [{"type": "finish", "finishReason": "stop"}]),
+    "acp": (
+        open_acp,
+        lambda tool, value, output: acp("tool_call_update", status="completed", rawOutput={"output": output}),
+        [{"dir": "<", "msg": {"id": 3, "result": {"stopReason": "end_turn"}}}],
+    ),
+    "opencode": (
+        open_opencode,
+        lambda tool, value, output: opencode(tool, "completed", value, output=output, metadata={}),
+        [{"type": "session.idle", "properties": {"sessionID": "s"}}],
+    ),
+    "claude-code": (
+        lambda tool, value: [hook("PreToolUse", tool, value)],
+        lambda tool, value, output: hook("PostToolUse", tool, value, tool_response=output),
+        [{"hook_event_name": "SessionEnd", "session_id": "r"}],
+    ),
+}
+STARTS: dict[str, list[Frame]] = {"ag-ui": [{"type": "RUN_STARTED", "threadId": "T", "runId": "1"}]}
+# The calls as they open ("task", …) and end ("inner": the result), in order.
+STORIES: dict[str, tuple[list[Any], list[tuple[str, Any, Any]]]] = {
+    "nested": (
+        [("task", OUTER), ("search", INNER), ("search", INNER, "inner"), ("task", OUTER, "outer")],
+        [("task", OUTER, "outer"), ("search", INNER, "inner")],
+    ),
+    "nested twice": (
+        [("task", OUTER), ("search", INNER), ("read", {"n": 1}), ("read", {"n": 1}, "innermost"),
+         ("search", INNER, "inner"), ("task", OUTER, "outer")],
+        [("task", OUTER, "outer"), ("search", INNER, "inner"), ("read", {"n": 1}, "innermost")],
+    ),
+    "two in a row inside": (
+        [("task", OUTER), ("search", INNER), ("search", INNER, "inner"), ("read", {"n": 1}), ("read", {"n": 1}, "two"),
+         ("task", OUTER, "outer")],
+        [("task", OUTER, "outer"), ("search", INNER, "inner"), ("read", {"n": 1}, "two")],
+    ),
+    "another tool after the end": (
+        [("task", OUTER), ("task", OUTER, "first"), ("search", INNER), ("search", INNER, "second")],
+        [("task", OUTER, "first"), ("search", INNER, "second")],
+    ),
+    "another input after the end": (
+        [("search", INNER), ("search", INNER, "first"), ("search", {"q": "y"}), ("search", {"q": "y"}, "second")],
+        [("search", INNER, "first"), ("search", {"q": "y"}, "second")],
+    ),
+}  # fmt: skip
+CASES = [pytest.param(protocol, story, id=f"{protocol}: {story}") for protocol in WIRES for story in STORIES]
+
+
+def build_frames(protocol: str, steps: list[Any]) -> list[Frame]:
+    begin, finish, end = WIRES[protocol]
+    frames: list[Frame] = [*STARTS.get(protocol, [])]
+    for step in steps:
+        frames += [finish(*step)] if len(step) == 3 else begin(*step)
+    return [*frames, *end]
+
+
+async def read_cards(call: Any) -> list[tuple[str, Any, Any]]:
+    _, listed, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert {each["state"] for each in listed["calls"]} == {"output-available"}, listed
+    assert [each["anomalies"] for each in listed["calls"]] == [[]] * len(listed["calls"]), listed
+    return [(each["tool"]["name"], each["input"], each["output"]) for each in listed["calls"]]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("protocol", "story"), CASES)
+async def test_calls_that_share_an_id_are_two_cards(protocol: str, story: str, call: Any) -> None:
+    steps, cards = STORIES[story]
+    body = "".join(f"{json.dumps(frame)}\n" for frame in build_frames(protocol, steps))
+    path = f"/api/v1/ingest?protocol={protocol}&run=r"
+    status, answer, _ = await call("POST", path, body, content_type="application/x-ndjson")
+    assert (status, answer["refused"]) == (200, 0), answer
+    assert await read_cards(call) == cards
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("protocol", WIRES)
+async def test_they_are_two_cards_over_a_socket_too_and_a_replay_adds_none(
+    protocol: str, call: Any, agent: Any
+) -> None:
+    steps, cards = STORIES["nested"]
+    frames = build_frames(protocol, steps)
+    async with agent(protocol=protocol, run="r", mode="observe") as socket:
+        await socket.say(*frames)
+        await socket.acked(len(frames))
+    assert await read_cards(call) == cards
