@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from toolcards.mcp.messages import (
     get_text,
     is_request,
     is_response,
+    list_spellings,
     make_error,
     make_progress,
     make_tool_error,
@@ -40,6 +42,8 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "r
     ('{"param\u017f":{}}'.encode(), "params"),
     (b'{"params":{"Name":"x"}}', "'Name'"), (b'{"params":{"ARGUMENTS":{}}}', "'ARGUMENTS'"),
     (b'[{"id":1},{"METHOD":"x"}]', "'METHOD'"),
+    (b'{"method":["tools/call"]}', "must be a text"), (b'{"method":null}', "must be a text"),
+    (b'{"id":7.5}', "The id"), (b'{"id":true}', "The id"), (b'{"id":[7]}', "The id"), (b'{"id":{}}', "The id"),
     (b"[" * 100_000, "nested too deeply"), (b'{"x":' * 100_000, "nested too deeply"),
 ])  # fmt: skip
 def test_what_parsers_read_differently_is_refused(data: bytes, words: str) -> None:
@@ -47,10 +51,39 @@ def test_what_parsers_read_differently_is_refused(data: bytes, words: str) -> No
         parse(data)
 
 
+@loop_over("method", [
+    "TOOLS/CALL", "Tools/Call", "tools/call ", " tools/call", "tools/call\0", "tools/call\n", "tools/call/",
+    "/tools/call", "tools//call", "tools\\/call", "tools.call", "tools\uff0fcall", "t\u043eols/call",
+    "tools/c\u200ball", "tools/call\u0301",
+    "\uff54\uff4f\uff4f\uff4c\uff53/call", "tools/call\u2028", "Tools/List", "tools/list\t", "Elicitation/create",
+    "notifications/Cancelled", "notifications/tools/list_changed ", "INITIALIZE",
+])  # fmt: skip
+def test_a_method_that_can_be_mistaken_for_one_that_is_read_is_refused(method: str) -> None:
+    for message in ({"method": method, "id": 1}, [{"method": "ping"}, {"method": method}]):
+        with pytest.raises(ValueError, match="can be mistaken for"):
+            parse(json.dumps(message).encode())
+
+
+@loop_over(
+    ("number", "expected"), [(b"7.0", 7), (b"-0.0", 0), (b"7e0", 7), (b'"7"', "7"), (b'"7.0"', "7.0"), (b"7", 7)]
+)
+def test_an_id_is_written_as_servers_answer_it(number: bytes, expected: Any) -> None:
+    message = parse(b'[{"id":%b}]' % number)[0]
+    assert json.dumps(message["id"]) == json.dumps(expected)
+
+
+@loop_over(("number", "expected"), [
+    (7, [7, "7"]), (7.0, [7, "7"]), ("7", [7]), ("7.0", []), ("a", []), (None, []), (True, []), (math.nan, []),
+    ([7], []), ("9" * 400, []),
+])  # fmt: skip
+def test_lenient_programs_take_some_ids_for_others(number: Any, expected: list[Any]) -> None:
+    assert list_spellings(number) == expected
+
+
 @loop_over("data", [
     b'{"params":{"arguments":{"Name":1,"name":2,"Method":3}}}',  # the tool's own names
     b'{"Result":1}', b'{"params":["Name"]}', b'{"params":{"clientInfo":{"Name":"x"}}}', b" {} ", b"[]", b"5", b'"text"',
-    b'{"x":1e308}', b'{"x":1e-999}',
+    b'{"x":1e308}', b'{"x":1e-999}', b'{"method":"tools/calls"}', b'{"method":"tasks/list","id":null}',
 ])  # fmt: skip
 def test_other_messages_are_read_as_they_are(data: bytes) -> None:
     assert parse(data) == json.loads(data)

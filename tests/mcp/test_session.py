@@ -82,6 +82,21 @@ def test_an_allowed_call_is_forwarded_as_it_is_and_its_result_is_reported(sessio
     assert len(read_results(gate)) == 1 and gate.stages()[-1] == "end"
 
 
+@pytest.mark.parametrize(("number", "other"), [(7, "7"), (7, 7.0), ("7", 7)])
+def test_a_list_under_another_spelling_of_its_id_is_the_list_that_clients_take(
+    session: Session, number: Any, other: Any
+) -> None:
+    session.note_request({"id": number, "method": "tools/list", "params": {}})
+    respond(session, other, result={"tools": [READ]})
+    assert session.tools.find("read") == READ
+
+
+def test_a_call_is_canceled_under_another_spelling_of_its_id(session: Session) -> None:
+    call = session.begin_call(make_call(7, "read", {}))
+    session.cancel(7.0)
+    assert call is not None and call.is_cancelled
+
+
 def test_a_call_without_arguments_has_none(session: Session, gate: Gate) -> None:
     _, verdict = hold(session, make_call(1, "read"))
     assert verdict.request is not None and verdict.request["params"] == {"name": "read", "arguments": {}}

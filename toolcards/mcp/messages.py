@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Mapping
 from typing import Any
+
+from toolcards.client.common.lookalikes import make_skeleton
 
 Message = dict[str, Any]
 CALL = "tools/call"
@@ -17,6 +21,8 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"  # in `_meta` of requests, from protocol 2026-07-28 on
 _MESSAGE_NAMES = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL_NAMES = frozenset({"name", "arguments"})
+_NO_LETTER = re.compile(r"[^a-z]+")
+_DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 DEEPEST = 200  # levels of nested values; a deeper message is refused
 TOO_DEEP = "The message is nested too deeply."
 
@@ -24,8 +30,8 @@ TOO_DEEP = "The message is nested too deeply."
 def parse(data: bytes) -> Any:
     """Parse the JSON value strictly; raises ValueError.
 
-    Refuses what parsers read differently: of two members with one name, some use the first and others the last, and
-    some take `Method` for `method` (Go's `encoding/json`).
+    Refuses what parsers read differently: of two members with one name, some use the first and others the last, some
+    take `Method` for `method` (Go's `encoding/json`), and some trim or fold a method's name.
     """
     try:
         value = json.loads(
@@ -40,6 +46,8 @@ def parse(data: bytes) -> Any:
         raise ValueError(TOO_DEEP)
     for message in value if isinstance(value, list) else [value]:
         _check_names(message, _MESSAGE_NAMES)
+        _check_method(message)
+        _check_id(message)
         _check_names(get_object(message, "params"), _CALL_NAMES)
     return value
 
@@ -76,6 +84,20 @@ def contains_call(message: Any) -> bool:
 def format_id(number: Any) -> str:
     """Return the key of a request id; 1 and "1" differ."""
     return json.dumps(number)
+
+
+def list_spellings(number: Any) -> list[Any]:
+    """Return other spellings of the id, such as 7 and "7"."""
+    if isinstance(number, str):
+        return [int(number)] if _DIGITS.fullmatch(number) else []
+    is_number = isinstance(number, int) or (isinstance(number, float) and number.is_integer())
+    return [int(number), str(int(number))] if is_number and not isinstance(number, bool) else []
+
+
+def find_key(requests: Mapping[str, Any], number: Any) -> str:
+    """Return the request's key that lenient programs find by this id."""
+    keys = [format_id(each) for each in (number, *list_spellings(number))]
+    return next((key for key in keys if key in requests), keys[0])
 
 
 def get_object(message: Any, name: str) -> Message:
@@ -119,6 +141,33 @@ def _check_names(members: Any, names: frozenset[str]) -> None:
     for name in members if isinstance(members, dict) else ():
         if name not in names and name.casefold() in names:
             raise ValueError(f"The name {name!r} differs from {name.casefold()!r} only in case.")
+
+
+def _check_method(message: Any) -> None:
+    """Raise ValueError for a method that a lenient server may take for one that the gateway reads."""
+    method = message.get("method", "") if isinstance(message, dict) else ""
+    if not isinstance(method, str):
+        raise ValueError("The method must be a text.")
+    method_read = _METHODS_READ.get(_reduce(method), method)
+    if method != method_read:
+        raise ValueError(f"The method {method[:40]!r} can be mistaken for {method_read!r}.")
+
+
+def _check_id(message: Any) -> None:
+    """Write an integer such as 7.0 as servers answer it; raise ValueError for what is no id."""
+    number = message.get("id") if isinstance(message, dict) else None
+    if isinstance(number, float) and number.is_integer():
+        message["id"] = int(number)
+    elif isinstance(number, (bool, float, dict, list)):
+        raise ValueError("The id must be a text or an integer.")
+
+
+def _reduce(method: str) -> str:
+    """Return the letters of a method as they look, whatever is between them."""
+    return _NO_LETTER.sub("", make_skeleton(method))
+
+
+_METHODS_READ = {_reduce(method): method for method in (CALL, LIST, ELICIT, CANCELLED, LIST_CHANGED, "initialize")}
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> Message:

@@ -21,6 +21,7 @@ from toolcards.mcp.messages import (
     LIST,
     LIST_CHANGED,
     Message,
+    find_key,
     format_id,
     get_object,
     get_text,
@@ -173,14 +174,13 @@ class Session:
     def list_progress_tokens(self) -> list[Any]:
         """Return the progress tokens of the calls that the server runs."""
         with self._lock:
-            return [
-                call.token for call in self._calls.values() if call.forwarded is not None and call.token is not None
-            ]
+            tokens = [call.token for call in self._calls.values() if call.forwarded is not None]
+        return [token for token in tokens if token is not None]
 
     def cancel(self, number: Any) -> bool:
         """Cancel a call by request id; return whether the server has it."""
         with self._lock:
-            call = self._calls.get(format_id(number))
+            call = self._calls.get(find_key(self._calls, number))
         if call is None:
             return True
         call.cancel()
@@ -214,9 +214,10 @@ class Session:
         self._reports.close()
 
     def _note_response(self, message: Message) -> None:
-        key, result = format_id(message["id"]), get_object(message, "result")
+        result = get_object(message, "result")
         with self._lock:
-            listed_params, call = self._lists.pop(key, None), self._calls.get(key)
+            listed_params = self._lists.pop(find_key(self._lists, message["id"]), None)
+            call = self._calls.get(format_id(message["id"]))
         if listed_params is not None:
             self.tools.add_page(listed_params, result)
         if call is None or call.forwarded is None:

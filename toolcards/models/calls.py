@@ -46,6 +46,7 @@ class ToolCall(LogModel):
     ordinal = models.IntegerField()
     call_id = models.CharField(max_length=300)
     tool = models.CharField(max_length=300)
+    tool_key = models.CharField(max_length=300, db_default="")  # all spellings of the tool have one
     kind = models.CharField(max_length=20)
     agent = models.CharField(max_length=300, blank=True)
     state = models.CharField(max_length=30, db_index=True)
@@ -72,6 +73,7 @@ class ToolCall(LogModel):
             models.Index(fields=["run", "seq"]),
             models.Index(fields=["call_id"]),
             models.Index(fields=["tool"]),
+            models.Index(fields=["tool_key", "started_at"], name="call_tool_key"),
             models.Index(fields=["finished_at"], condition=models.Q(beyond_control=True), name="call_beyond_control"),
             # SQLite does not use the index of a boolean column for a bare `AND waiting`, as Django writes it.
             models.Index(fields=["requested_at", "id"], condition=models.Q(waiting=True), name="call_waiting_order"),

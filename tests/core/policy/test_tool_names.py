@@ -11,6 +11,7 @@ from tests.support.policy_strategies import disable_index
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.tool_names import make_tool_key
 
 ALIKE = [
     "Bash", "BASH", "bash ", " bash", "bash\t", "bash\n", "b\u0430sh", "\uff42\uff41\uff53\uff48", "ba\u00adsh",
@@ -128,6 +129,16 @@ documents = st.fixed_dictionaries(
 )
 questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["", "builtin", "x", "X", "evil"]),
                       claimed_kind=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
+
+
+@loop_over(("tool", "other", "are_one"), [
+    ("send_mail", "Send_Mail", True), ("send_mail", "send-mail ", True), ("send_mail", "send_m\u0430il", True),
+    ("send_mail", "s\u200bend_mail\0", True), ("send_mail", "mcp__mail__send_mail", True),
+    ("send_mail", "mail.send_mail", True), ("send_mail", "mail/SEND_MAIL", True), ("send_mail", "send_mails", False),
+    ("send_mail", "mail", False), ("a__", "b__", False), ("x" * 400, "X" * 400, True),
+])  # fmt: skip
+def test_all_spellings_of_a_tool_have_one_key(tool: str, other: str, are_one: bool) -> None:
+    assert (make_tool_key(tool) == make_tool_key(other)) is are_one and len(make_tool_key(other)) <= 300
 
 
 @draw(500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -70,6 +71,19 @@ def test_a_grant_covers_the_call_that_was_shown_and_no_other(
     granted(an_approver)
     result = decide(source, "d", **(CALL_DETAILS | other))
     assert (result["decision"], result["by"]["kind"]) == (("allow", "grant") if covered else ("ask", "rule"))
+
+
+@pytest.mark.parametrize("path", [("",), ("sha256:" + hashlib.sha256(b"/".join([b"a" * 150] * 2)).hexdigest(),)])
+def test_a_grant_for_an_oddly_named_agent_covers_no_other(
+    path: tuple[str, ...], policy: Any, source: Source, an_approver: Any
+) -> None:
+    """An empty name was any agent, and one like a digest was the agent whose long path has this digest."""
+    policy(ASKING_POLICY)
+    assert decide(source, "c", agent_path=path)["decision"] == "ask"
+    granted(an_approver)
+    assert decide(source, "d", agent_path=path)["decision"] == "allow"
+    for number, other in enumerate([("intern",), ("a" * 150, "a" * 150)]):
+        assert decide(source, f"o{number}", agent_path=other)["decision"] == "ask"
 
 
 def test_a_grant_for_a_run_ends_with_it_and_one_for_a_source_counts_for_no_other(

@@ -11,6 +11,8 @@ from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Clause
 from toolcards.core.policy.truth import TRUE
 
+_DIGEST = "sha256:"
+
 
 @dataclass(frozen=True)
 class PolicyGrant:
@@ -78,9 +80,10 @@ def _matches_pattern(pattern: Clause, request: PolicyRequest) -> bool:
 def make_agent_scope(path: tuple[str, ...]) -> str:
     """Return the agent and its callers as one text.
 
-    It has up to 200 characters.
+    It has up to 200 characters, and is never empty, which would be any agent.
     """
     text = "/".join(map(escape, path))
-    if len(text) <= 200 and text.isprintable():
+    is_own_digest = text.startswith(_DIGEST)  # an agent may name itself like the digest of another one
+    if 0 < len(text) <= 200 and text.isprintable() and not is_own_digest:
         return text
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _DIGEST + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -194,9 +194,18 @@ class RuleSet:
     @cached_property
     def rates(self) -> frozenset[tuple[str, int]]:
         """Return (scope, seconds) of every rate condition, the keys of `PolicyRequest.counts`."""
+        return frozenset((rate.scope, rate.per) for rate in self._rate_conditions)
+
+    @cached_property
+    def highest_rate(self) -> int:
+        """Return the highest number of calls that a rate condition allows."""
+        return max((rate.over for rate in self._rate_conditions), default=0)
+
+    @cached_property
+    def _rate_conditions(self) -> tuple[RateCondition, ...]:
         clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
         conditions = (condition for clause in clauses for condition in clause.conditions)
-        return frozenset((rate.scope, rate.per) for rate in conditions if isinstance(rate, RateCondition))
+        return tuple(condition for condition in conditions if isinstance(condition, RateCondition))
 
     @cached_property
     def _by_id(self) -> dict[str, Rule]:

@@ -73,6 +73,15 @@ def _list_skeletons(tool: str, qualified_name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((shape, make_skeleton(qualified_name), *(shape[start:] for start in starts))))
 
 
+def make_tool_key(tool: str) -> str:
+    """Return the key by which calls of a tool are counted.
+
+    It is the same for all spellings of the name, with and without a server, as for rules that ask.
+    """
+    shape = make_skeleton(tool)
+    return (_JOINTS.split(shape)[-1] or shape)[:300]
+
+
 def list_agent_skeletons(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the skeletons of the agents in a path."""
     return tuple([make_skeleton(name) for name in path])

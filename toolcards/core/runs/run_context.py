@@ -122,7 +122,8 @@ def _start_step(context: RunContext, fact: f.StepStarted) -> None:
 
 
 def _start_lane(context: RunContext, fact: f.LaneStarted) -> None:
-    path = context.get_lane(fact.parent_lane)[0] or ["main"]
+    has_parent = not fact.lane or fact.parent_lane != fact.lane  # else it is another agent of the run
+    path = (context.get_lane(fact.parent_lane)[0] or ["main"]) if has_parent else []
     context.lanes[fact.lane] = [[*path[: _MAX_PATH - 1], fact.name or fact.lane], fact.parent_call]
     if len(context.lanes) > _MAX_ENTRIES:
         del context.lanes[next(iter(context.lanes))]

@@ -259,10 +259,19 @@ def _check_digest(request: DecisionRequest) -> str:
 
 
 def _open_lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
-    """Return the lane of a sub-agent's path, opened if it is new. The path begins with the run's own agent."""
-    lane = ""
-    for depth in range(2, len(path) + 1):
-        parent, lane = lane, " › ".join(path[:depth])
+    """Return the lane of an agent's path, opened if it is new; "" for the run's own agent.
+
+    An agent that is not below the run's own one has a lane without a parent, which is its own parent in the log:
+    what people allowed one agent holds for no other.
+    """
+    own = tuple(memory.board.context.get_lane("")[0])
+    is_below = not path or path[:1] == (own or ("",))
+    names = [name.replace("~", "~0").replace("›", "~1") for name in path]
+    lane = "" if is_below else "› "
+    for depth in range(2 if is_below else 1, len(path) + 1):
+        parent = lane
+        lane = ("" if is_below else "› ") + " › ".join(names[:depth])
         if lane not in memory.board.context.lanes:
+            parent = lane if depth == 1 else parent
             tx.record(memory, f.LaneStarted(lane=lane, name=path[depth - 1], parent_lane=parent, at=tx.now))
     return lane

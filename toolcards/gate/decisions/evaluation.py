@@ -17,6 +17,7 @@ from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
+from toolcards.core.policy.tool_names import make_tool_key
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.approvals.holds import build_channel_columns
 from toolcards.gate.decisions import forms, grants, tool_register
@@ -34,6 +35,7 @@ from toolcards.models import BreakGlass, Grant, ToolCall
 
 log = logging.getLogger(__name__)
 USE_TTL = 300.0  # seconds in which an allowed call has to claim its permit, unless its rule says otherwise
+LEAST_COUNTED = 500  # calls of a rate's window, so that a draft with another rate can be simulated
 _TERM_NAMES = [field.name for field in fields(AskTerms)]
 S = ToolCallState
 
@@ -211,17 +213,16 @@ def _apply_break_glass(decision: PolicyDecision, now: float) -> PolicyDecision:
 
 def _count_recent_calls(policy: RuleSet, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
     """Return the number of earlier calls of the tool per rate window of the policy (scope, seconds)."""
-    counts = {}
+    counts, limit = {}, max(policy.highest_rate + 1, LEAST_COUNTED)  # no rule asks for more
     for scope, seconds in policy.rates:
         window_start = datetime.fromtimestamp(now - seconds, UTC)
-        calls = ToolCall.objects.filter(tool=fit_text(card.tool.name, 300), started_at__gte=window_start).exclude(
-            run_id=memory.row.pk, ordinal=card.ordinal
-        )
+        same_tool = ToolCall.objects.filter(tool_key=make_tool_key(card.tool.name), started_at__gte=window_start)
+        calls = same_tool.exclude(run_id=memory.row.pk, ordinal=card.ordinal)
         if scope == "run":
             calls = calls.filter(run_id=memory.row.pk)
         elif scope in {"agent", "source"}:
             calls = calls.filter(run__source=memory.row.source_id)
-        counts[scope, seconds] = calls.count()
+        counts[scope, seconds] = calls[:limit].count()
     return counts
 
 

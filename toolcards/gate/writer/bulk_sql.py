@@ -16,11 +16,12 @@ from django.db import connection
 
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.card_codec import dump_card
+from toolcards.core.policy.tool_names import make_tool_key
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.calls import BEYOND_CONTROL
 
 SEARCH_COLUMNS = (  # what calls are searched by; `get_search_values` reads them from the card
-    "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq", "first_seq",
+    "call_id", "tool", "tool_key", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq", "first_seq",
     "beyond_control",
 )  # fmt: skip
 
@@ -52,6 +53,7 @@ class CallRow(NamedTuple):
     ordinal: int
     call_id: str
     tool: str
+    tool_key: str
     kind: str
     agent: str
     state: str
@@ -176,7 +178,8 @@ def build_call_row(run_id: int, card: Card) -> CallRow:
 def get_search_values(card: Card) -> tuple[Any, ...]:
     """Return the card's values of `SEARCH_COLUMNS`, in their order."""
     return (
-        fit_text(card.call_id, 300), fit_text(card.tool.name, 300), card.tool.kind,
+        fit_text(card.call_id, 300), fit_text(card.tool.name, 300),
+        make_tool_key(card.tool.name), card.tool.kind,
         fit_text(" › ".join(card.agent_path), 300),
         str(card.state or ""), card.soft, card.waiting and not card.removed, card.removed, card.rev, card.seq,
         card.first_seq, any(code in BEYOND_CONTROL for code, _ in card.anomalies),

@@ -114,7 +114,7 @@ class WhenDoc(_Strict):
 
 
 class RateDoc(_Strict):
-    """More than `over` calls of the tool within `per`."""
+    """More than `over` calls of the tool within `per`. All spellings of a tool's name count, on any MCP server."""
 
     over: Annotated[int, Field(ge=0, le=1_000_000)]
     """The condition holds for the calls beyond this number."""
