@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from toolcards.adapters.base import MAX_DEPTH, BadFrame
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[\[{]|[\]}]', re.DOTALL)  # a string is passed over whole
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.?[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)  # a string is passed over whole
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHELTER = re.compile("[\U0010f800-\U0010ffff]")
 _TO_SHELTER = {0xD800 + i: 0x10F800 + i for i in range(0x800)}
