@@ -18,6 +18,7 @@ from django.template.loader import render_to_string
 from dashboard.middleware import with_headers
 from dashboard.serving.bodies import SendTracker
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
+from toolcards import activity
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE
 from toolcards.transports.api.api_errors import Problem, build_restarting
@@ -43,7 +44,8 @@ class RequestTracker:
             return
         self._running.add(task)
         try:
-            await (self._answer if scope["type"] == "http" else self.application)(scope, receive, send)
+            with activity.use():
+                await (self._answer if scope["type"] == "http" else self.application)(scope, receive, send)
         except asyncio.CancelledError:
             if not shutdown.has_begun():
                 raise

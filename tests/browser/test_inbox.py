@@ -234,13 +234,20 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
-def test_a_swipe_is_kept_though_a_card_changes_before_it_ends(server: Server, visit: Open, run: str) -> None:
+@pytest.mark.parametrize(
+    "disturbance",
+    ["list.querySelector('article').dataset.rev = 'changed'", "list.append(document.createElement('li'))"],
+    ids=["a card changes", "the list is drawn before the browser tells of the scroll"],
+)
+def test_a_swipe_is_kept_whatever_happens_before_it_ends(
+    server: Server, visit: Open, run: str, disturbance: str
+) -> None:
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py")
     page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
     until(lambda: find_shown_calls(page) == [f"{run}-0"])
     page.locator("#board").evaluate(
-        "list => { list.scrollTo({left: list.clientWidth}); list.querySelector('article').dataset.rev = 'changed'; }"
+        f"list => {{ list.scrollTo({{left: list.clientWidth}}); {disturbance}; }}"
     )
     expect(page.locator("#position")).to_contain_text("2 of 3")
     until(lambda: find_shown_calls(page) == [f"{run}-1"])

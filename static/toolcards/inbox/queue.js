@@ -61,6 +61,15 @@ export function findNextWaiting(card) {
 /** Return the places in the box, as they stand side by side. */
 const listPlaces = () => [...list.children].filter(place => !place.matches('.group, .departed:not(.selected)'));
 
+/** Return whether the reader has moved the box, also if the browser has not told of it yet (a busy computer). */
+const isMoved = () => Math.abs(list.scrollLeft - Math.min(placedAt, list.scrollWidth - list.clientWidth)) > 1;
+
+/** Keep the selected card in the box when others come or go, unless the reader is on the way to another one. */
+function keepSelected() {
+  if (!swipeTimer && isMoved()) noteSwipe();
+  scrollToSelected();
+}
+
 /** Show the selected card, unless the reader is on the way to another one. */
 function scrollToSelected() {
   if (swipeTimer) return;
@@ -247,7 +256,7 @@ export function drawQueue() {
   /** @type {HTMLElement} */ (queue.querySelector('.queue-empty')).hidden = cards.some(isWaiting);
   replaceSelected(cards);
   markSelected();
-  scrollToSelected();
+  keepSelected();
   if (hasNews) tick();
 }
 
@@ -294,7 +303,7 @@ export function startQueue() {
     drawTimer ||= setTimeout(drawQueue, 50);
     if (!changes.some(change => change.target === list)) return;
     replaceSelected(findCards());
-    scrollToSelected();  // before the next frame: nothing jumps
+    keepSelected();  // before the next frame: nothing jumps
   }).observe(list, WATCHED);
   list.addEventListener('scroll', noteSwipe);
   for (const type of ['touchstart', 'touchend', 'touchcancel']) {

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -205,11 +206,16 @@ def test_segments_without_calls_are_deleted(a_run: Callable[..., Run], monkeypat
 
 
 @pytest.mark.django_db
-def test_calls_outside_the_index_are_read_by_an_index_of_the_database() -> None:
+@pytest.mark.parametrize(
+    "calls",
+    [ToolCall.objects.filter(indexed=False).order_by("-pk"), writing.find_waiting_calls(0, 9)],
+    ids=["search", "index"],
+)
+def test_calls_outside_the_index_are_read_by_an_index_of_the_database(calls: QuerySet[ToolCall]) -> None:
     if connection.vendor == "postgresql":  # which reads an empty table as a whole
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
-    plan = ToolCall.objects.filter(indexed=False).order_by("-pk").explain()
+    plan = calls.explain()
     assert "call_not_indexed" in plan, plan
 
 

@@ -29,7 +29,6 @@ STEP = 64  # calls whose signatures are computed without a pause
 SECONDS = 2.0  # of a round, with its pauses
 LONGEST_PAUSE = 1.0  # seconds
 BUSY = 250  # frames that wait to be written; the index waits for them
-FINAL_STATES = ("output-available", "output-error", "output-denied")
 _UNCHANGED = "SELECT id FROM toolcards_toolcall WHERE id = %s AND card = %s"
 _MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = ({unchanged})"
 
@@ -49,9 +48,10 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
     Fewer than `smallest` calls wait for others.
     """
     pace, deadline, total = Pace(), time.monotonic() + seconds, 0
-    group_commit.execute(DeleteEmptySegments())
+    if _has_empty_segment():
+        group_commit.execute(DeleteEmptySegments())
     while time.monotonic() < deadline and group_commit.WRITER.backlog < BUSY:
-        if len(_find_waiting_calls(0, smallest).values_list("pk")) < smallest:
+        if len(find_waiting_calls(0, smallest).values_list("pk")) < smallest:
             break
         signatures = _compute_batch(pace)
         group_commit.execute(AddToIndex(signatures))
@@ -72,16 +72,25 @@ class Pace:
         self._resumed = time.monotonic()
 
 
-def _find_waiting_calls(after: int, most: int) -> QuerySet[ToolCall]:
-    """Return ended calls that are not indexed, oldest first, behind this primary key."""
-    return ToolCall.objects.filter(indexed=False, state__in=FINAL_STATES, pk__gt=after).order_by("pk")[:most]
+def find_waiting_calls(after: int, most: int) -> QuerySet[ToolCall]:
+    """Return ended calls that are not indexed, oldest first, behind this primary key.
+
+    Without naming states: SQLite would take the index of states, and so read every ended call.
+    """
+    return ToolCall.objects.filter(indexed=False, finished_at__isnull=False, pk__gt=after).order_by("pk")[:most]
+
+
+def _has_empty_segment() -> bool:
+    oldest_call = ToolCall.objects.order_by("pk").values_list("pk", flat=True).first()
+    oldest_segment, *others = SearchSegment.objects.order_by("pk")[:2] or (None,)
+    return bool(others) and (oldest_call is None or max(oldest_segment.call_ids) < oldest_call)
 
 
 def _compute_batch(pace: Pace) -> list[CallSignature]:
     signatures: list[CallSignature] = []
     while len(signatures) < BATCH:
         after = signatures[-1].pk if signatures else 0
-        step = compute_signatures(_find_waiting_calls(after, STEP))
+        step = compute_signatures(find_waiting_calls(after, STEP))
         signatures += step
         pace.pause()
         if len(step) < STEP:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,12 +18,12 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.db import connection
 
-from toolcards import gate, outages
+from toolcards import activity, gate, outages
 from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, find_cause
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take
-WATCH_SECONDS = 1.0  # seconds between two looks of `follow`
+WATCH_SECONDS, UNUSED_SECONDS = 1.0, 5.0  # seconds between two looks of `watch`, used and unused
 FRESH = {READING: 1.0, WRITING: 10.0}  # seconds that a part counts as working after it last worked
 STUCK = 60.0  # seconds after which work that waits to be written, or a queue that is not read, counts as stuck
 
@@ -31,15 +31,19 @@ Reason = dict[str, Any]
 
 
 async def watch() -> None:
-    """Detect outages and their ends without traffic, while the server runs."""
+    """Detect outages and their ends without traffic, while the server runs.
+
+    Probing whether it can write is a write. So while no one uses the process, only parts that fail are probed.
+    """
     while True:
-        await asyncio.sleep(WATCH_SECONDS)
-        await probe_parts()
+        await activity.sleep(WATCH_SECONDS, UNUSED_SECONDS)
+        failing_parts = [part for part in FRESH if outages.get_outage(part) is not None]
+        await probe_parts(failing_parts if activity.is_unused() else FRESH)
 
 
-async def probe_parts() -> None:
-    """Probe the parts that fail, or that have not worked recently."""
-    await asyncio.gather(*(_Probe.join(part).end() for part in FRESH if _is_in_doubt(part)))
+async def probe_parts(parts: Iterable[str] = FRESH) -> None:
+    """Probe those of the parts that fail, or that have not worked recently."""
+    await asyncio.gather(*(_Probe.join(part).end() for part in parts if _is_in_doubt(part)))
 
 
 async def list_reasons() -> dict[str, Reason]:

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from toolcards import gate, hooks
+from toolcards import activity, gate, hooks
 from toolcards.audit import verification
 from toolcards.database import report_outage
 from toolcards.notifications import dispatcher, source_alerts
@@ -21,6 +21,7 @@ from toolcards.transports.background import anchor_copies, connections, heap, re
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
+UNUSED_SECONDS = 5.0  # seconds between two rounds while no one uses the process
 INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
 INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
@@ -42,6 +43,7 @@ def start() -> None:
     loop = asyncio.get_running_loop()
     task = _tasks.get(loop)
     if task is None or task.done():
+        activity.record_use()
         loop.run_in_executor(None, hooks.list_plugins)  # loaded before the writer would have to wait for it
         _tasks[loop] = loop.create_task(_run())
 
@@ -69,7 +71,7 @@ async def _run() -> None:
     tasks = [asyncio.create_task(work) for work in works]
     try:
         while True:
-            await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
+            await activity.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)), UNUSED_SECONDS)
             try:
                 await connections.check_connections()
                 await connections.renew_holds()
@@ -115,7 +117,7 @@ async def _run_search_index() -> None:
     added_count, last_round = 0, time.monotonic()
     while True:
         earlier_frames, pause = gate.count_received_frames(), INDEX_PAUSE if added_count else INDEX_SECONDS
-        await asyncio.sleep(pause)
+        await activity.sleep(pause, pause if added_count else MEMORY_SECONDS)
         is_busy = gate.count_received_frames() - earlier_frames > BUSY_RATE * pause
         if is_busy and time.monotonic() - last_round < INDEX_DELAY:
             continue
