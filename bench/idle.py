@@ -45,13 +45,13 @@ def _report_costs(report: Report, running: dict[str, servers.Server], seconds: f
     before = {name: (server.cpu(), *_read_counters(server)) for name, server in running.items()}
     time.sleep(seconds)
     for name, server in running.items():
-        cpu, wake_ups, written = (
+        cpu, wake_ups, byte_count = (
             now - then for now, then in zip((server.cpu(), *_read_counters(server)), before[name], strict=True)
         )
         target = {} if name == "bare ASGI" else {"at_most": 0.2}
         report.row(f"{name}: CPU while idle", 100 * cpu / seconds, unit="% of a core", **target)
         report.row(f"{name}: wake-ups while idle", wake_ups / seconds, unit="/s", **(target and {"at_most": 10}))
-        report.row(f"{name}: written while idle", written, unit="B", **(target and {"at_most": 0}))
+        report.row(f"{name}: written while idle", byte_count, unit="B", **(target and {"at_most": 0}))
 
 
 def _read_counters(server: servers.Server) -> tuple[int, int]:
@@ -60,5 +60,5 @@ def _read_counters(server: servers.Server) -> tuple[int, int]:
     switches = 0
     for status in process.glob("task/*/status"):
         switches += next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("volunt"))
-    written = next(line for line in (process / "io").read_text().splitlines() if line.startswith("write_bytes"))
-    return switches, int(written.split()[1])
+    byte_count = next(line for line in (process / "io").read_text().splitlines() if line.startswith("write_bytes"))
+    return switches, int(byte_count.split()[1])

@@ -30,7 +30,7 @@ def test_a_process_is_unused_some_time_after_the_last_request_ended(unused):
         assert not activity.is_unused(), "another request is open"
 
 
-async def test_whoever_sleeps_in_an_unused_process_wakes_when_someone_comes(unused):
+async def test_a_job_that_sleeps_in_an_unused_process_wakes_when_someone_comes(unused):
     sleeping = asyncio.create_task(activity.sleep(0.0, 10 * PATIENCE))
     await asyncio.sleep(0)
     assert not sleeping.done()

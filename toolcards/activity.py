@@ -1,6 +1,7 @@
 """Whether anyone uses this process: an open request or connection, or one that ended a moment ago.
 
-Periodic jobs look rarely while it is unused, so that an idle server costs almost nothing, and at once when someone comes.
+Periodic jobs look rarely while it is unused, so that an idle server costs almost nothing. They look at once when
+someone comes.
 """
 
 from __future__ import annotations

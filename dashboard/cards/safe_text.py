@@ -27,6 +27,21 @@ def _mark(text: str) -> SafeString:
 _mark_short = lru_cache(maxsize=4_096)(_mark)
 
 
+# What follows such a gap would be off the screen, and an input looks as if it ended before.
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
+_WIDE_GAP = re.compile(r"[ \t]{60,}")
+
+
+def mark_gaps(html: str) -> SafeString:
+    """Put marks in place of many empty lines and of many spaces in marked text."""
+    html = _EMPTY_LINES.sub(lambda gap: f"\n{_render_gap(gap[0].count(chr(10)) - 1, 'empty lines')}\n", html)
+    return SafeString(_WIDE_GAP.sub(lambda gap: _render_gap(len(gap[0]), "spaces"), html))
+
+
+def _render_gap(count: int, name: str) -> str:
+    return f'<span class="mark">{count:,} {name}</span>'
+
+
 def mark_text(text: str) -> str:
     """Return the text for attributes and titles: the same marks, without elements."""
     return replace_invisible(text.replace("\r\n", "\n"))

@@ -235,6 +235,28 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
 
 
 @pytest.mark.parametrize(
+    ("width", "height"),
+    [(640, 400), *(pytest.param(*size, marks=pytest.mark.sweep) for size in ((683, 384), (844, 390), (320, 256)))],
+)
+def test_buttons_can_be_reached_in_low_windows(
+    server: Server, visit: Open, run: str, width: int, height: int
+) -> None:
+    for number in range(2):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long\n" * 2000)
+    page = visit("/approvals/", viewport={"width": width, "height": height})
+    until(lambda: find_shown_calls(page) == [f"{run}-0"])
+    for name in ("deny", "approve"):
+        button = card(page, f"{run}-0").locator(f"button[value={name}]")
+        button.scroll_into_view_if_needed()
+        box = button.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height
+        middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        assert page.evaluate("([x, y]) => document.elementFromPoint(x, y).closest('button')?.value", middle) == name
+    card(page, f"{run}-0").locator("button[value=deny]").click()
+    until(lambda: find_shown_calls(page) == [f"{run}-1"])
+
+
+@pytest.mark.parametrize(
     "disturbance",
     ["list.querySelector('article').dataset.rev = 'changed'", "list.append(document.createElement('li'))"],
     ids=["a card changes", "the list is drawn before the browser tells of the scroll"],
@@ -246,9 +268,7 @@ def test_a_swipe_is_kept_whatever_happens_before_it_ends(
         ask(server, run, f"{run}-{number}", path=f"{number}.py")
     page = visit("/approvals/", viewport={"width": 360, "height": 740}, has_touch=True)
     until(lambda: find_shown_calls(page) == [f"{run}-0"])
-    page.locator("#board").evaluate(
-        f"list => {{ list.scrollTo({{left: list.clientWidth}}); {disturbance}; }}"
-    )
+    page.locator("#board").evaluate(f"list => {{ list.scrollTo({{left: list.clientWidth}}); {disturbance}; }}")
     expect(page.locator("#position")).to_contain_text("2 of 3")
     until(lambda: find_shown_calls(page) == [f"{run}-1"])
 

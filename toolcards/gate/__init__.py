@@ -17,7 +17,7 @@ raises `RequestRefused` (refusals.py).
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
   `arecord_pulse`, `drain`, `drop_idle_runs`.
 - Reads: `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`, `get_undo_deadline`,
-  `is_tool_announced`, `iterate_steps`, `list_identities`.
+  `is_anything_pending`, `is_tool_announced`, `iterate_steps`, `list_identities`.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.cache.committed_cards import CardVersion, find_committed_card
 
 sweep = expiry.sweep
+is_anything_pending = expiry.is_anything_pending
 run_retention = retention.run_retention
 open_stream = Stream
 open_keyed_stream = KeyedStream
@@ -225,6 +226,7 @@ __all__ = [
     "get_active_version_number",
     "get_oldest_wait",
     "get_undo_deadline",
+    "is_anything_pending",
     "is_tool_announced",
     "iterate_steps",
     "list_identities",

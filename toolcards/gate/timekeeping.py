@@ -60,7 +60,7 @@ def follow_pulse() -> None:
     beat = row.beat if row else None
     if beat is not None:
         clock.follow(beat)
-    if clock.must_announce(beat) or (_is_due(beat) and _is_anything_running_out()):
+    if clock.must_announce(beat) or (_is_due(beat) and is_anything_running_out()):
         advance_pulse()
 
 
@@ -68,6 +68,7 @@ def _is_due(beat: Beat | None) -> bool:
     return beat is None or clock.steady() - beat.steady >= BEAT_EVERY
 
 
-def _is_anything_running_out() -> bool:
+def is_anything_running_out() -> bool:
+    """Return whether a lease or a permit has an end."""
     permits = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
     return Run.objects.active().filter(alive_until__lt=_NO_END).exists() or permits.exists()

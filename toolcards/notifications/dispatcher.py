@@ -38,7 +38,7 @@ AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at the same time, and how many of
 SLOW, TURN = 2.0, 5.0  # seconds after which a delivery counts as slow, and after which a turn ends
 PRUNE_EVERY = 3600.0
 _last_prune = 0.0
-IDLE, UNUSED, BREATH = 1.0, 5.0, 0.2  # seconds between two rounds: without a ring, while unused, and with a ring
+IDLE, UNUSED, BREATH = 1.0, 10.0, 0.2  # seconds between two rounds: without a ring, while unused, and with a ring
 _HTTP_GONE = 410
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dashboard.cards.payloads import ansi, markdown, media, patch
 from dashboard.cards.payloads.excerpts import Excerpt, format_value
 from dashboard.cards.payloads.tree import Tree
-from dashboard.cards.safe_text import mark_html
+from dashboard.cards.safe_text import mark_gaps, mark_html
 from toolcards.core.text.terminal_sequences import strip_sequences
 
 MAX_CHARACTERS = 60_000  # of a value that is drawn as more than text
@@ -28,7 +28,7 @@ def render_body(value: Any, view: Excerpt, *, dom: str, kind: str, part: str, pi
     `{pictures_url}{number}/`.
     """
     if view.size > MAX_CHARACTERS and not view.hidden_count:
-        return render_plain_text(view.text) if part == "in" else render_text(view.text)
+        return render_input_text(view.text) if part == "in" else render_text(view.text)
     pictures = media.list_pictures(value)
     excerpt = _Excerpt(len(view.text), keeps_pictures=part == "out").cut(value) if view.hidden_count else value
     html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.hidden_count).render()
@@ -46,6 +46,11 @@ def render_text(text: str) -> str:
 def render_plain_text(text: str) -> str:
     """Return a text with all its characters; invisible ones are marks."""
     return _render_pre(text, mark_html(text))
+
+
+def render_input_text(text: str) -> str:
+    """Return a text that a person approves: as `render_plain_text`, with marks for what is empty for long."""
+    return _render_pre(text, mark_gaps(mark_html(text)))
 
 
 def _render_pre(text: str, html: str) -> str:
@@ -118,12 +123,12 @@ class _Body:
             fields_html = self._build_input_tree().render(fields) if fields else ""
             return fields_html + "".join(map(patch.render_edit, edits)), True
         if not isinstance(self.value, (dict, list)) or not self.value:
-            return render_plain_text(format_value(self.value)), False
+            return render_input_text(format_value(self.value)), False
         return self._build_input_tree().render(self.value), _is_nested(self.value)
 
     def _build_input_tree(self) -> Tree:
         """Return a tree without closed folds and limits: what a person has to press for, they approve unread."""
-        return Tree(self.dom, render_plain_text, lambda value: "", MAX_INPUT_NODES, MAX_INPUT_DEPTH, MAX_INPUT_DEPTH)
+        return Tree(self.dom, render_input_text, lambda value: "", MAX_INPUT_NODES, MAX_INPUT_DEPTH, MAX_INPUT_DEPTH)
 
     def _render_string(self, text: str) -> tuple[str, bool]:
         if leaf := self._render_leaf(text):

@@ -61,7 +61,7 @@ export function findNextWaiting(card) {
 /** Return the places in the box, as they stand side by side. */
 const listPlaces = () => [...list.children].filter(place => !place.matches('.group, .departed:not(.selected)'));
 
-/** Return whether the reader has moved the box, also if the browser has not told of it yet (a busy computer). */
+/** Return whether the reader has moved the box, also if the browser has not reported it yet (a busy computer). */
 const isMoved = () => Math.abs(list.scrollLeft - Math.min(placedAt, list.scrollWidth - list.clientWidth)) > 1;
 
 /** Keep the selected card in the box when others come or go, unless the reader is on the way to another one. */

@@ -26,6 +26,19 @@ def test_what_cannot_be_seen_is_drawn(text: str, expected_text: str) -> None:
     assert safe_text.mark_text(f"a{text}b") == f"a{expected_text}b"
 
 
+@loop_over(
+    ("text", "expected_text"),
+    [
+        ("echo" + "\n" * 400 + "rm -rf /", 'echo\n<span class="mark">399 empty lines</span>\nrm -rf /'),
+        ("echo" + " \n\t" * 1000 + "rm", 'echo \n<span class="mark">999 empty lines</span>\n\trm'),
+        ("echo" + " " * 4000 + "; rm", 'echo<span class="mark">4,000 spaces</span>; rm'),
+        ("def f():\n\n\n" + " " * 40 + "x", "def f():\n\n\n" + " " * 40 + "x"),
+    ],
+)  # fmt: skip
+def test_many_empty_lines_and_spaces_are_a_mark(text: str, expected_text: str) -> None:
+    assert safe_text.mark_gaps(safe_text.mark_html(text)) == expected_text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -94,7 +94,8 @@ def _compile_argument(begin: str, lead: str = "", *, stops: str = ";|&", close: 
 def _quote(name: str, lead: str = "") -> str:
     """Return the pattern of a secret in quotes: up to its closing quote, its line end, or 4,096 characters.
 
-    No part of it is given back to what follows. A possessive `+` would say so, but Python before 3.11.5 reads it wrongly.
+    No part of it is given back to what follows. A possessive `+` would say so, but Python before 3.11.5 reads it
+    wrongly.
     """
     sign = rf"(?:(?!(?P={name}_quote))[^\r\n])"
     content = rf"{sign}{{4096}}|{sign}{{1,4095}}(?!{sign})"

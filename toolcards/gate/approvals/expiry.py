@@ -49,6 +49,11 @@ def sweep() -> int:
     return len(commands)
 
 
+def is_anything_pending() -> bool:
+    """Return whether a sweep can have something to do before a person or an agent comes."""
+    return Approval.objects.waiting().exists() or timekeeping.is_anything_running_out()
+
+
 def _find_overdue_approvals() -> list[str]:
     return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
 

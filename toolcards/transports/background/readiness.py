@@ -23,7 +23,7 @@ from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, f
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take
-WATCH_SECONDS, UNUSED_SECONDS = 1.0, 5.0  # seconds between two looks of `watch`, used and unused
+WATCH_SECONDS, UNUSED_SECONDS = 1.0, 10.0  # seconds between two looks of `watch`, used and unused
 FRESH = {READING: 1.0, WRITING: 10.0}  # seconds that a part counts as working after it last worked
 STUCK = 60.0  # seconds after which work that waits to be written, or a queue that is not read, counts as stuck
 

@@ -21,7 +21,7 @@ from toolcards.transports.background import anchor_copies, connections, heap, re
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
-UNUSED_SECONDS = 5.0  # seconds between two rounds while no one uses the process
+UNUSED_SECONDS = 30.0  # seconds between two rounds while no one uses the process and nothing runs out
 INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
 INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
@@ -29,6 +29,7 @@ BUSY_RATE = 20.0  # frames received per second
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 MEMORY_SECONDS = 60.0  # seconds between two returns of free memory
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
+_is_pending = database_sync_to_async(gate.is_anything_pending, thread_sensitive=False)
 VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
 GLANCE_SECONDS = 60.0  # seconds between two looks at its end
 _look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensitive=False)
@@ -68,14 +69,16 @@ async def _run() -> None:
         _run_alerts(),
         _run_anchor_copies(),
     )
-    tasks = [asyncio.create_task(work) for work in works]
+    tasks, is_pending = [asyncio.create_task(work) for work in works], True
     try:
         while True:
-            await activity.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)), UNUSED_SECONDS)
+            seconds = min(1.0, max(0.05, settings.TOOLCARDS.grace / 4))
+            await activity.sleep(seconds, seconds if is_pending else UNUSED_SECONDS)
             try:
                 await connections.check_connections()
                 await connections.renew_holds()
                 await _sweep()
+                is_pending = not activity.is_unused() or await _is_pending()
             except Exception as error:  # the database may be temporarily unavailable; the rounds continue
                 if not report_outage(error):
                     log.exception("background: this round failed")

@@ -86,13 +86,13 @@ ACTIONS = st.tuples(
 def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_large(actions: list[Any]) -> None:
     run_cache.clear()
     memories = [make_memory(pk, f"r{pk}") for pk in (1, 2, 3, 1)]  # the first run was read twice
-    now, most = 0.0, measure(0, 0) + 100
+    clock, most = SimpleNamespace(now=0.0), measure(0, 0) + 100
     model: dict[int, tuple[RunMemory, int, float]] = {}  # in the order of their uses, with size and time
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_cache, "MAX_SIZE", most)
-        patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: now))
+        patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: clock.now))
         for action, place, ordinal, size, pause in actions:
-            now, memory = now + pause, memories[place]
+            clock.now, memory = clock.now + pause, memories[place]
             pk = memory.row.pk
             if action == "discard":
                 run_cache.discard(pk)
@@ -102,7 +102,7 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
                 memory.note_size(ordinal, size)
             if action == "store" or (pk in model and model[pk][0] is memory):
                 model.pop(pk, None)
-                model[pk] = memory, memory.size, now
+                model[pk] = memory, memory.size, clock.now
             if action == "store":
                 run_cache.store(memory)
                 continue
@@ -111,7 +111,7 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
             else:
                 run_cache.drop_idle()
             for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
-                if sum(each for _, each, _ in model.values()) <= most or now - used_at < run_cache.IDLE:
+                if sum(each for _, each, _ in model.values()) <= most or clock.now - used_at < run_cache.IDLE:
                     break
                 del model[oldest]
             assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}
