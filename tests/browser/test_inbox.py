@@ -238,9 +238,7 @@ def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Serv
     ("width", "height"),
     [(640, 400), *(pytest.param(*size, marks=pytest.mark.sweep) for size in ((683, 384), (844, 390), (320, 256)))],
 )
-def test_buttons_can_be_reached_in_low_windows(
-    server: Server, visit: Open, run: str, width: int, height: int
-) -> None:
+def test_buttons_can_be_reached_in_low_windows(server: Server, visit: Open, run: str, width: int, height: int) -> None:
     for number in range(2):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long\n" * 2000)
     page = visit("/approvals/", viewport={"width": width, "height": height})
