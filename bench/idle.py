@@ -14,7 +14,7 @@ CALLS, QUICK_CALLS = 100_000, 10_000
 
 
 def measure(report: Report, *, quick: bool) -> None:
-    """Measure servers that no one uses: empty and with many calls, on SQLite and PostgreSQL."""
+    """Measure servers that no one uses."""
     from tests.support.services import find_program, postgres_server
 
     calls = QUICK_CALLS if quick else CALLS
@@ -22,10 +22,10 @@ def measure(report: Report, *, quick: bool) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcards-bench-")))
         with servers.toolcards(TOOLCARDS_DATA_DIR=str(folder / "many")) as server:
             pages.fill(server.port, stores.SEED_CALLS)
-        stored = stores.multiply(next((folder / "many").glob("*.sqlite3")), calls * 3)
+        row_counts = stores.multiply(next((folder / "many").glob("*.sqlite3")), calls * 3)
         environments = {
             "SQLite, empty": {},
-            f"SQLite, {stored['toolcards_toolcall']:,} calls": {"TOOLCARDS_DATA_DIR": str(folder / "many")},
+            f"SQLite, {row_counts['toolcards_toolcall']:,} calls": {"TOOLCARDS_DATA_DIR": str(folder / "many")},
         }
         if find_program("postgres") is not None:
             (folder / "postgresql").mkdir()
@@ -46,7 +46,7 @@ def _report_costs(report: Report, running: dict[str, servers.Server], seconds: f
     time.sleep(seconds)
     for name, server in running.items():
         cpu, wake_ups, byte_count = (
-            now - then for now, then in zip((server.cpu(), *_read_counters(server)), before[name], strict=True)
+            end - start for end, start in zip((server.cpu(), *_read_counters(server)), before[name], strict=True)
         )
         target = {} if name == "bare ASGI" else {"at_most": 0.2}
         report.row(f"{name}: CPU while idle", 100 * cpu / seconds, unit="% of a core", **target)

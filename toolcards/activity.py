@@ -24,7 +24,10 @@ def is_unused() -> bool:
 
 
 def record_use() -> None:
-    """Count this moment as a use, and wake those who sleep; on the event loop."""
+    """Count this moment as a use, and wake sleepers.
+
+    Call it on the event loop.
+    """
     global _last_use
     _last_use = time.monotonic()
     while _sleepers:

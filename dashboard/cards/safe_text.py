@@ -33,7 +33,7 @@ _WIDE_GAP = re.compile(r"[ \t]{60,}")
 
 
 def mark_gaps(html: str) -> SafeString:
-    """Put marks in place of many empty lines and of many spaces in marked text."""
+    """Put marks in place of many empty lines or spaces."""
     html = _EMPTY_LINES.sub(lambda gap: f"\n{_render_gap(gap[0].count(chr(10)) - 1, 'empty lines')}\n", html)
     return SafeString(_WIDE_GAP.sub(lambda gap: _render_gap(len(gap[0]), "spaces"), html))
 

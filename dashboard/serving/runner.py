@@ -67,7 +67,10 @@ class UvicornServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        """See uvicorn. It looks every second, for the date in heads, instead of ten times; a signal wakes it."""
+        """See uvicorn, which looks ten times a second.
+
+        Once is enough for the date in heads; a signal wakes the loop.
+        """
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):

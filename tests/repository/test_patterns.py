@@ -11,7 +11,7 @@ FOLDERS = ("toolcards", "dashboard", "scripts")
 
 
 def test_no_pattern_is_possessive_or_atomic():
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
@@ -20,7 +20,7 @@ def test_no_pattern_is_possessive_or_atomic():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and DIFFERING.search(node.value)
         if node.value not in {"+++", "+++ "}  # of a patch
     ]
-    assert not found
+    assert not places
 
 
 def test_the_forms_that_differ_are_found():

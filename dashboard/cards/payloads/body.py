@@ -49,7 +49,10 @@ def render_plain_text(text: str) -> str:
 
 
 def render_input_text(text: str) -> str:
-    """Return a text that a person approves: as `render_plain_text`, with marks for what is empty for long."""
+    """Return a text that a person approves.
+
+    As `render_plain_text`, with marks for long gaps.
+    """
     return _render_pre(text, mark_gaps(mark_html(text)))
 
 

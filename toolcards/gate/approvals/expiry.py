@@ -50,7 +50,7 @@ def sweep() -> int:
 
 
 def is_anything_pending() -> bool:
-    """Return whether a sweep can have something to do before a person or an agent comes."""
+    """Return whether something can become due by time alone."""
     return Approval.objects.waiting().exists() or timekeeping.is_anything_running_out()
 
 

@@ -73,17 +73,17 @@ class Pace:
 
 
 def find_waiting_calls(after: int, most: int) -> QuerySet[ToolCall]:
-    """Return ended calls that are not indexed, oldest first, behind this primary key.
+    """Return ended calls that are not indexed, oldest first.
 
-    Without naming states: SQLite would take the index of states, and so read every ended call.
+    Behind this primary key. Without naming states: SQLite would take the index of states, and so read every ended call.
     """
     return ToolCall.objects.filter(indexed=False, finished_at__isnull=False, pk__gt=after).order_by("pk")[:most]
 
 
 def _has_empty_segment() -> bool:
     oldest_call = ToolCall.objects.order_by("pk").values_list("pk", flat=True).first()
-    oldest_segment, *others = SearchSegment.objects.order_by("pk")[:2] or (None,)
-    return bool(others) and (oldest_call is None or max(oldest_segment.call_ids) < oldest_call)
+    segments = list(SearchSegment.objects.order_by("pk")[:2])
+    return len(segments) == 2 and (oldest_call is None or max(segments[0].call_ids) < oldest_call)
 
 
 def _compute_batch(pace: Pace) -> list[CallSignature]:

@@ -42,7 +42,7 @@ async def watch() -> None:
 
 
 async def probe_parts(parts: Iterable[str] = FRESH) -> None:
-    """Probe those of the parts that fail, or that have not worked recently."""
+    """Probe parts that fail or have not worked recently."""
     await asyncio.gather(*(_Probe.join(part).end() for part in parts if _is_in_doubt(part)))
 
 
