@@ -18,11 +18,11 @@ from django.template.loader import render_to_string
 from dashboard.middleware import with_headers
 from dashboard.serving.bodies import SendTracker
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
-from toolcards import activity
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE
 from toolcards.transports.api.api_errors import Problem, build_restarting
 from toolcards.transports.api.asgi_messages import build_error_response, respond, respond_early
+from toolcards.transports.background import activity
 
 log = logging.getLogger(__name__)
 SETTLE = 2.0  # seconds that canceled requests have to finish

@@ -18,7 +18,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.db import connections, transaction
 
-from toolcards import activity, hooks, outages
+from toolcards import hooks, outages
 from toolcards.audit.trail import Act, write_acts
 from toolcards.core.calls import tool_events as h
 from toolcards.database import is_transient, report_outage
@@ -38,21 +38,21 @@ AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at the same time, and how many of
 SLOW, TURN = 2.0, 5.0  # seconds after which a delivery counts as slow, and after which a turn ends
 PRUNE_EVERY = 3600.0
 _last_prune = 0.0
-IDLE, UNUSED, BREATH = 1.0, 10.0, 0.2  # seconds between two rounds: without a ring, while unused, and with a ring
+IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
 _HTTP_GONE = 410
 
 
-async def run_dispatcher() -> None:
+async def run_dispatcher(get_pause: Callable[[], float] = lambda: IDLE) -> None:
     """Send deliveries as soon as they are written, forever.
 
-    Run it as one task per event loop.
+    Run it as one task per event loop. `get_pause`: the seconds between two rounds without a ring.
     """
     turns = DeliveryTurns()
     begin = database_sync_to_async(turns.begin, thread_sensitive=False)
     try:
         async with listen(EVERY_RUN) as bell:
             while True:
-                await bell.wait(UNUSED if activity.is_unused() else IDLE)
+                await bell.wait(get_pause())
                 try:
                     await begin()
                 except Exception as error:  # the database may be temporarily unavailable

@@ -18,8 +18,9 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.db import connection
 
-from toolcards import activity, gate, outages
+from toolcards import gate, outages
 from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, find_cause
+from toolcards.transports.background import activity
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take

@@ -12,12 +12,12 @@ from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from toolcards import activity, gate, hooks
+from toolcards import gate, hooks
 from toolcards.audit import verification
 from toolcards.database import report_outage
 from toolcards.notifications import dispatcher, source_alerts
 from toolcards.sources import capabilities
-from toolcards.transports.background import anchor_copies, connections, heap, readiness
+from toolcards.transports.background import activity, anchor_copies, connections, heap, readiness
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -26,6 +26,7 @@ INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
 INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
 BUSY_RATE = 20.0  # frames received per second
+DISPATCH_SECONDS = (1.0, 10.0)  # seconds between two looks for notifications without a ring: used and unused
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 MEMORY_SECONDS = 60.0  # seconds between two returns of free memory
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
@@ -60,7 +61,7 @@ async def stop() -> None:
 
 async def _run() -> None:
     works = (
-        dispatcher.run_dispatcher(),
+        dispatcher.run_dispatcher(lambda: DISPATCH_SECONDS[activity.is_unused()]),
         readiness.watch(),
         _run_retention(),
         _run_memory(),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.server import PATIENCE
-from toolcards import activity
+from toolcards.transports.background import activity
 
 
 @pytest.fixture
