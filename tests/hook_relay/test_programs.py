@@ -87,6 +87,7 @@ def ask_cursor(gate: Gate | str, event: str, **more: Any) -> Any:
     ],
 )
 def test_cursor_gets_a_permission(gate: Gate, tool: str, permission: str, words: str) -> None:
+    gate.effects[f"mcp__{tool}"] = gate.effects[tool]
     output = ask_cursor(gate, "beforeMCPExecution", tool_name=tool, tool_input=json.dumps(ARGS))
     assert output["permission"] == permission and words in output.get("agent_message", "")
     assert gate.requests[-1][1]["tool_input"] == ARGS

@@ -15,6 +15,7 @@ from typing import Any
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.client.common.tool_kinds import parse_server
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -198,7 +199,7 @@ QUIET = frozenset(
 
 def _read_input(hook_input: Payload) -> f.InputReady:
     tool = _require_text(hook_input, "tool_name")
-    server = tool.split("__")[1] if tool.startswith("mcp__") and tool.count("__") > 1 else ""
+    server = _get_text(hook_input.get("mcp_server"), "name") or parse_server(tool)
     return f.InputReady(
         _require_text(hook_input, "tool_use_id"), tool, hook_input.get("tool_input"), "tool_input" in hook_input,
         source=server, lane=_get_text(hook_input, "agent_id"),

@@ -86,6 +86,7 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
 
 def _send(options: argparse.Namespace, data: bytes, seconds: float) -> JsonObject:
     key = options.key_file.read_text("utf-8") if options.key_file else os.environ.get(options.key_env, "")
-    query = urlencode({"limit": f"{options.limit:g}", "agent": PROGRAMS[options.program].title, "bound": 1})
+    program = PROGRAMS[options.program]
+    query = urlencode({"limit": f"{options.limit:g}", "agent": program.title, "program": program.catalog, "bound": 1})
     client = HttpClient(options.url.rstrip("/"), {"Authorization": f"Bearer {key.strip()}"}, keep_alive=False)
     return client.request("POST", f"{PATH}?{query}", data, seconds)

@@ -73,4 +73,4 @@ def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
     return {"cancel": False} if changed_input is None else {"cancel": False, "overrideInput": changed_input}
 
 
-CLINE = HookProgram("Cline", _translate, _format, lambda text: {})
+CLINE = HookProgram("Cline", "cline", _translate, _format, lambda text: {})

@@ -79,4 +79,4 @@ def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
     return {"decision": "block", "reason": reason} if decision == "deny" else {"decision": "allow"}
 
 
-GOOSE = HookProgram("Goose", _translate, _format, lambda text: {})
+GOOSE = HookProgram("Goose", "goose", _translate, _format, lambda text: {})

@@ -18,6 +18,7 @@ from toolcards.hook_relay.translation import (
     CHANGED,
     HookProgram,
     keep_open,
+    name_mcp_tool,
     translate_call,
     translate_result,
     translate_run_event,
@@ -68,14 +69,15 @@ _GEMINI_EVENTS = {"SessionStart": "SessionStart", "BeforeAgent": "UserPromptSubm
 def _translate_gemini(hook: JsonObject, _event: str) -> JsonObject | None:
     event, session = hook.get("hook_event_name"), str(hook.get("session_id", ""))
     if event == "BeforeTool":
-        return translate_call(hook, session, _name_gemini_tool(hook), hook.get("tool_input"))
+        tool, server = _name_gemini_tool(hook)
+        return translate_call(hook, session, tool, hook.get("tool_input"), **server)
     if event == "AfterTool":
         response = hook.get("tool_response")
         response = response if isinstance(response, dict) else {"llmContent": response}
         failure = response.get("error")
         error = None if failure is None else str(failure.get("message", "") if isinstance(failure, dict) else failure)
-        tool, arguments = _name_gemini_tool(hook), hook.get("tool_input")
-        return translate_result(session, tool, arguments, output=response.get("llmContent"), error=error)
+        (tool, server), arguments = _name_gemini_tool(hook), hook.get("tool_input")
+        return translate_result(session, tool, arguments, output=response.get("llmContent"), error=error, **server)
     if event == "AfterAgent":
         answer = hook.get("prompt_response")
         return translate_run_event("Stop", hook, session, last_assistant_message=answer)
@@ -85,15 +87,12 @@ def _translate_gemini(hook: JsonObject, _event: str) -> JsonObject | None:
     raise ValueError(f"unknown event: {event!r}")
 
 
-def _name_gemini_tool(hook: JsonObject) -> str:
-    """Return the tool's name; that of an MCP tool names its server, as in Claude Code."""
-    context = hook.get("mcp_context")
-    server, tool = (
-        (context.get(name) for name in ("server_name", "tool_name")) if isinstance(context, dict) else ("", "")
-    )
-    if isinstance(server, str) and isinstance(tool, str) and server and tool and "__" not in server:
-        return f"mcp__{server}__{tool}"
-    return str(hook.get("tool_name", ""))
+def _name_gemini_tool(hook: JsonObject) -> tuple[str, JsonObject]:
+    """Return the tool's name and its MCP server; only a call of a server has a context."""
+    context, name = hook.get("mcp_context"), str(hook.get("tool_name", ""))
+    if not isinstance(context, dict):
+        return name, {}
+    return name_mcp_tool(context.get("server_name"), context.get("tool_name"), name)
 
 
 def _format_for_gemini(output: JsonObject, hook: JsonObject) -> JsonObject:
@@ -167,10 +166,11 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     if event == "afterShellExecution":
         return translate_result(session, SHELL, {"command": hook.get("command")}, output=hook.get("output"))
     if event == "beforeMCPExecution":
-        return translate_call(hook, session, _name_cursor_tool(hook), _read_cursor_arguments(hook))
+        tool, mcp_server = _name_cursor_tool(hook)
+        return translate_call(hook, session, tool, _read_cursor_arguments(hook), **mcp_server)
     if event == "afterMCPExecution":
-        tool, arguments = _name_cursor_tool(hook), _read_cursor_arguments(hook)
-        return translate_result(session, tool, arguments, output=hook.get("result_json"))
+        (tool, mcp_server), arguments = _name_cursor_tool(hook), _read_cursor_arguments(hook)
+        return translate_result(session, tool, arguments, output=hook.get("result_json"), **mcp_server)
     if event == "afterFileEdit":  # it cannot be held, so it is only recorded
         arguments = {"file_path": hook.get("file_path"), "edits": hook.get("edits")}
         return translate_result(session, "Write", arguments, output="Edited.")
@@ -180,12 +180,11 @@ def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     raise ValueError(f"unknown event: {event!r}")
 
 
-def _name_cursor_tool(hook: JsonObject) -> str:
-    """Return the MCP tool's name with its server, if the name has it (`MCP:server:tool`)."""
+def _name_cursor_tool(hook: JsonObject) -> tuple[str, JsonObject]:
+    """Return the MCP tool's name and its server, if the name has it (`MCP:server:tool`)."""
     name = str(hook.get("tool_name", ""))
-    prefix, _, qualified_name = name.partition(":")
-    server, _, tool = qualified_name.partition(":")
-    return f"mcp__{server}__{tool}" if prefix == "MCP" and server and tool and "__" not in server else name
+    server, _, tool = name.removeprefix("MCP:").partition(":")
+    return name_mcp_tool(server if tool else "", tool, name.removeprefix("MCP:"))
 
 
 def _read_cursor_arguments(hook: JsonObject) -> Any:
@@ -214,9 +213,11 @@ def _deny_for_cursor(reason: str) -> JsonObject:
 PROGRAMS = {
     "cline": CLINE,
     "goose": GOOSE,
-    "claude-code": HookProgram("Claude Code", _keep_input, _keep_output),
-    "codex": HookProgram("Codex", _translate_codex, _format_for_codex),
-    "copilot": HookProgram("GitHub Copilot CLI", _translate_copilot, _format_for_copilot, lambda text: {}),
-    "cursor": HookProgram("Cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
-    "gemini-cli": HookProgram("Gemini CLI", _translate_gemini, _format_for_gemini),
+    "claude-code": HookProgram("Claude Code", "claude-code", _keep_input, _keep_output),
+    "codex": HookProgram("Codex", "codex", _translate_codex, _format_for_codex),
+    "copilot": HookProgram(
+        "GitHub Copilot CLI", "github-copilot", _translate_copilot, _format_for_copilot, lambda text: {}
+    ),
+    "cursor": HookProgram("Cursor", "cursor", _translate_cursor, _format_for_cursor, lambda text: {"continue": True}),
+    "gemini-cli": HookProgram("Gemini CLI", "gemini-cli", _translate_gemini, _format_for_gemini),
 }

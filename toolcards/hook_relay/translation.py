@@ -27,16 +27,27 @@ LONGEST_SESSION = 7 * 86_400.0  # seconds after which the files of a session are
 
 @dataclass(frozen=True, slots=True)
 class HookProgram:
-    """One program: its name as an agent, and how its hooks are translated.
+    """One program: its names as an agent and in the catalog, and how its hooks are translated.
 
     `translate` takes the hook input and the event of the command line, and returns the input in Claude Code's form, or
     None if there is nothing to send. `format` takes the output in Claude Code's form and the input that it answers.
     """
 
     title: str
+    catalog: str  # the program's name in the catalog of tools
     translate: Callable[[JsonObject, str], JsonObject | None]
     format: Callable[[JsonObject, JsonObject], JsonObject]
     warn: Callable[[str], JsonObject] = lambda text: {"systemMessage": text}
+
+
+def name_mcp_tool(server: Any, tool: Any, name: str) -> tuple[str, JsonObject]:
+    """Return an MCP tool's name, and its server as in Claude Code.
+
+    Without its server it gets the mark of such tools, so that it never counts as a tool of the program itself.
+    """
+    if isinstance(server, str) and isinstance(tool, str) and server and tool:
+        return f"mcp__{server}__{tool}", {"mcp_server": {"name": server}}
+    return (name if name.startswith("mcp_") else f"mcp__{name}"), {}
 
 
 def translate_call(hook: JsonObject, session: str, tool: Any, arguments: Any, **more: Any) -> JsonObject:

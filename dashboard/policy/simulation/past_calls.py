@@ -196,11 +196,11 @@ def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
     """Return one call as a request to the policy."""
     arguments = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
-    whose = {"env": source.env, "user": list_identities(source.owner) if source.owner else ()}
+    user = list_identities(source.owner) if source.owner else ()
+    whose = {"env": source.env, "user": user, "program": call.run.protocol}
     return PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
-        program=call.run.protocol,
         claimed_kind=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         input=arguments,

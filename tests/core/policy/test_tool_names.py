@@ -146,3 +146,58 @@ def test_all_spellings_of_a_tool_have_one_key(tool: str, other: str, are_one: bo
 def test_rules_about_names_answer_as_if_each_were_asked(document, question):
     document = document | {"rules": [rule | {"id": f"r{n}"} for n, rule in enumerate(document["rules"])]}
     assert decide(parse(document), question) == decide(disable_index(parse(document)), question)
+
+
+# source (as the client tells it), tool, and the servers that an allow rule and a deny rule by source match
+@loop_over("source, tool, allowed, denied", [
+    ("docs__prod", "mcp__docs__prod__get_item", {"docs__prod"}, {"docs__prod"}),
+    ("", "mcp__docs__prod__get_item", set(), {"docs", "docs__prod"}),
+    ("", "mcp__docs__get_item", {"docs"}, {"docs"}),
+    ("", "mcp__docs___get_item", set(), {"docs", "docs_"}),
+    ("docs prod", "mcp__docs_prod__get", {"docs prod"}, {"docs prod"}),
+    ("shop", "mcp__docs__get", {"shop"}, {"shop", "docs"}),  # the client and the name disagree
+    ("", "functions.mcp__shop__x", set(), {"shop"}),
+    ("", "functions__mcp__shop__x", set(), {"shop"}),
+    ("", "shop_x", set(), {"shop"}),  # opencode, Gemini CLI, prefixes of LangChain and Pydantic AI
+    ("", "mcp_shop_x", set(), {"shop"}),
+    ("", "shop-x", set(), {"shop"}),  # GitHub Copilot
+    ("", "shop__x", set(), {"shop"}),  # Cline, Goose
+    ("", "shop__prod__x", set(), {"shop", "shop__prod"}),
+    ("", "MCP:shop:x", set(), {"shop"}),  # Cursor
+    ("", "shop.x", set(), {"shop"}),
+    ("", "Shop_x", set(), {"shop"}),
+    ("", "web_fetch", set(), set()),  # a program's own tool
+    ("builtin", "Read", {"builtin"}, {"builtin"}),
+])  # fmt: skip
+def test_to_allow_the_server_must_be_certain_and_to_deny_any_reading_is_enough(
+    source: str, tool: str, allowed: set[str], denied: set[str]
+) -> None:
+    servers = {"docs", "docs_", "docs__prod", "docs prod", "shop", "shop__prod", "web", "builtin"}
+
+    def list_matches(effect: str) -> set[str]:
+        return {server for server in servers if says(effect, ["*"], tool, match_source=server, source=source)}
+
+    assert list_matches("allow") == allowed
+    assert list_matches("deny") == denied
+    assert list_matches("ask") == list_matches("deny")
+
+
+@loop_over("pattern, source, tool, is_allowed", [
+    ("mcp__docs__*", "docs", "mcp__docs__get", True), ("mcp__docs__*", "docs", "get", True),
+    ("mcp__docs__*", "", "mcp__docs__get", True), ("mcp__docs__*", "docs__prod", "mcp__docs__prod__get", False),
+    ("mcp__docs__*", "", "mcp__docs__prod__get", False),
+    ("mcp__docs__prod__*", "docs__prod", "mcp__docs__prod__get", True),
+    ("mcp__docs__prod__*", "docs", "mcp__docs__prod__get", False),
+    ("mcp__docs*", "docs__prod", "mcp__docs__prod__get", True), ("*", "docs__prod", "mcp__docs__prod__get", True),
+    ("mcp__*", "", "mcp__docs__prod__get", True), ("mcp__docs__prod__get", "", "mcp__docs__prod__get", True),
+    ("shop_*", "", "shop_get", True),
+])  # fmt: skip
+def test_a_pattern_about_one_server_allows_no_tool_of_another(
+    pattern: str, source: str, tool: str, is_allowed: bool
+) -> None:
+    assert says("allow", pattern, tool, source=source) is is_allowed
+
+
+def test_a_rule_that_denies_every_server_denies_no_own_tool() -> None:
+    assert not says("deny", "*", "get_weather", match_source="*")
+    assert says("deny", "*", "mcp__docs__prod__get", match_source="*")

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ _FRIENDLY: dict[str, str] = {
 }
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _JOINTS = re.compile(r"_{2,3}|--|[./:]")
+_MCP = "mcp__"  # starts the names of MCP tools
+_JOINT = re.compile("_(?=_)")
+_MOST_READINGS = 64  # of one name
+_NO_NAME_SIGN = re.compile(r"[^a-z0-9]")
 _LONGEST = 300  # characters of a name; the catalog has none that is longer
 _Table = dict[str, str]
 
@@ -59,7 +64,7 @@ _Table = dict[str, str]
 class _Catalog:
     """Kinds by the name of the tool."""
 
-    programs: dict[str, _Table] = field(default_factory=dict)
+    programs: dict[str, _Table] = field(default_factory=dict)  # as spelled: a server's `read-file` is no `read_file`
     own: _Table = field(default_factory=dict)  # of all programs
     servers: dict[str, _Table] = field(default_factory=dict)
     by_joined_name: _Table = field(default_factory=dict)  # `server_tool`
@@ -122,9 +127,45 @@ def list_own_tools() -> frozenset[str]:
     return frozenset(_load_catalog().own)
 
 
+def is_program_tool(name: str) -> bool:
+    """Return whether some agent program has this tool itself."""
+    return any(name in table for table in _load_catalog().programs.values())
+
+
+def is_program(name: str) -> bool:
+    """Return whether the catalog has tools of this agent program."""
+    return name in _load_catalog().programs
+
+
+def list_servers(tool: str) -> tuple[str, ...]:
+    """Return every server that a name such as `mcp__server__tool` may name.
+
+    Both parts can contain the joint, so `mcp__docs__prod__get` may be of `docs` or of `docs__prod`.
+    """
+    if not tool.startswith(_MCP):
+        return ()
+    joints = (match.start() for match in islice(_JOINT.finditer(tool, len(_MCP) + 1), _MOST_READINGS))
+    return tuple(tool[len(_MCP) : joint] for joint in joints if joint + 2 < len(tool))
+
+
 def parse_server(tool: str) -> str:
-    """Return the server in a name such as `mcp__server__tool`, "" without one."""
-    return tool.split("__", 2)[1] if tool.startswith("mcp__") and tool.count("__") > 1 else ""
+    """Return the server in `mcp__server__tool`, "" if none is certain."""
+    servers = list_servers(tool)
+    return servers[0] if len(servers) == 1 else ""
+
+
+def find_server_in_name(tool: str, server: str) -> str:
+    """Return the server as `mcp__server__tool` spells it, or ""."""
+    name = normalize_server(server)
+    return next((each for each in list_servers(tool) if normalize_server(each) == name), "") if name else ""
+
+
+def normalize_server(server: str) -> str:
+    """Return the server's name in one spelling, "" beyond ASCII.
+
+    Programs replace what is no letter, digit or hyphen by an underscore.
+    """
+    return _NO_NAME_SIGN.sub("-", server.lower()) if server.isascii() else ""
 
 
 # ---------------------------------------------------------------- looking up
@@ -138,15 +179,18 @@ def _find_kinds(tool: str, server: str, program: str) -> tuple[str, ...]:
 
 def _look_up_kind(tool: str, server: str, program: str) -> str | None:
     """Return the catalog's kind of exactly this tool."""
-    catalog, name_server = _load_catalog(), parse_server(tool)
-    if server in OWN and not name_server:
+    catalog = _load_catalog()
+    if server in OWN and not tool.startswith(_MCP):
         if program in catalog.programs:
-            return catalog.programs[program].get(_normalize_name(tool)) or catalog.by_joined_name.get(_join_name(tool))
+            return catalog.programs[program].get(tool) or catalog.by_joined_name.get(_join_name(tool))
         return catalog.own.get(_normalize_name(tool)) or catalog.by_joined_name.get(_join_name(tool))
-    if name_server and server not in OWN and _normalize_server(name_server) != _normalize_server(server):
-        return None  # its name and the agent disagree about the server
-    bare = tool.split("__", 2)[2] if name_server else tool
-    return catalog.servers.get(_normalize_server(name_server or server), {}).get(_normalize_name(bare))
+    if not tool.startswith(_MCP):
+        return catalog.servers.get(normalize_server(server), {}).get(_normalize_name(tool))
+    name_server = parse_server(tool) if server in OWN else find_server_in_name(tool, server)
+    if not name_server:
+        return None  # the name can be read in several ways, or it and the agent disagree about the server
+    bare = tool[len(_MCP) + len(name_server) + 2 :]
+    return catalog.servers.get(normalize_server(name_server), {}).get(_normalize_name(bare))
 
 
 def _find_promised_kinds(tool: str) -> Iterator[str]:
@@ -184,11 +228,6 @@ def _normalize_name(tool: str) -> str:
     return tool.replace("-", "_")
 
 
-def _normalize_server(server: str) -> str:
-    """Return the server's name in one spelling, "" for a name beyond ASCII."""
-    return server.lower().replace("_", "-") if server.isascii() else ""
-
-
 def _join_name(tool: str) -> str:
     """Return `server_tool` for a name that joins both in any way."""
     plain = _normalize_name(_JOINTS.sub("_", tool.removeprefix("@")))
@@ -204,13 +243,13 @@ def _load_catalog() -> _Catalog:
     for program, groups in data["programs"].items():
         for name, kind in _iterate_rows(groups):
             _add(catalog.programs.setdefault(program, {}), name, kind)
-            _add(catalog.own, name, kind)
+            _add(catalog.own, _normalize_name(name), kind)
     for groups in data["servers"].values():
-        for name, kind in _iterate_rows(groups):
+        for name, kind in ((_normalize_name(name), kind) for name, kind in _iterate_rows(groups)):
             if groups.get("plain"):
                 _add(catalog.own, name, kind)
             for alias in groups["names"].split():
-                _add(catalog.servers.setdefault(_normalize_server(alias), {}), name, kind)
+                _add(catalog.servers.setdefault(normalize_server(alias), {}), name, kind)
                 _add(catalog.by_joined_name, f"{_normalize_name(alias)}_{name}", kind)
     for name, kind in catalog.own.items():
         if DANGER[kind] > DANGER["other"]:
@@ -221,7 +260,7 @@ def _load_catalog() -> _Catalog:
 def _iterate_rows(groups: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for kind in KINDS:
         for name in groups.get(kind, "").split():
-            yield _normalize_name(name), kind
+            yield name, kind
 
 
 def _add(table: _Table, name: str, kind: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcards.client.common.json_text import format_text
+from toolcards.client.common.tool_kinds import find_server_in_name, parse_server
 from toolcards.core.calls.card import Card
 
 MAX_LENGTH = 200
@@ -51,10 +52,9 @@ def _summarize_input(card: Card) -> str:
 
 def _format_server(card: Card) -> str:
     """Return `server › tool ` for `mcp__server__tool`."""
-    if not card.tool.name.startswith("mcp__"):
-        return ""
-    server, _, tool = card.tool.name.removeprefix("mcp__").partition("__")
-    return f"{server} › {tool} " if tool else ""
+    source = card.tool.source or parse_server(card.tool.name)
+    server = find_server_in_name(card.tool.name, source)
+    return f"{server} › {card.tool.name.removeprefix(f'mcp__{server}__')} " if server else ""
 
 
 def _summarize_command(arguments: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ class RunContext:
     """The context of a run: plain JSON, stored with the run, changed by logged facts only."""
 
     agent: str = ""
+    program: str = ""  # the agent program that the run began with; no later frame changes it
     calls: int = 0  # the last ordinal given
     scope: str = ""
     scopes: list[str] = field(default_factory=list)  # started and not ended
@@ -76,6 +77,7 @@ class RunContext:
 def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.error = ""
     context.agent = fact.agent or context.agent
+    context.program = context.program or fact.program
     context.replaying = bool(fact.scope) and fact.scope == context.scope
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:

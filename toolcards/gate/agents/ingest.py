@@ -72,7 +72,7 @@ class Stream(StreamQueue):
         )
         first, moment = next(((content[0], received_at) for content, received_at in with_facts), (None, 0.0))
         if first is not None and type(first) is not f.RunStarted:
-            tx.record(memory, f.RunStarted(agent=self.agent, at=moment))
+            tx.record(memory, f.RunStarted(agent=self.agent, program=self.program, at=moment))
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
         """Evaluate the calls that plugins have answered, unless they have ended or changed since."""
@@ -204,8 +204,9 @@ class Stream(StreamQueue):
         """Return the start, the first one of a run with its agent; its title becomes the run's."""
         if fact.title:
             memory.row.title = fit_text(fact.title, 500)
-        is_first = not memory.seq
-        return f.revise(fact, agent=self.agent) if is_first and not fact.agent else fact
+        if memory.seq:
+            return fact
+        return f.revise(fact, agent=fact.agent or self.agent, program=self.program)
 
     def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, moment: float) -> bool:
         touched_calls, gates = self.touched_calls | self._batch_calls, self.mode == "gate"

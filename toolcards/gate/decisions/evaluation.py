@@ -118,7 +118,7 @@ def get_frozen_tool(card: Card) -> ToolSnapshot:
 def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSnapshot:
     tool = card.tool
     is_known = tool.name in memory.board.context.kinds or tool_kinds.is_known_tool(
-        tool.name, tool.source, memory.row.protocol
+        tool.name, tool.source, _get_program(memory)
     )
     return ToolSnapshot(schema_sha256, is_known, _has_tool_changed(memory, card, schema_sha256))
 
@@ -152,7 +152,7 @@ def _decide(
     question = PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
-        program=memory.row.protocol,
+        program=_get_program(memory),
         claimed_kind=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         env=source.env,
@@ -176,10 +176,23 @@ def _decide(
         eligible=None if is_form else count_voters,
     )
     count_voters.check()
-    decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(moment=question.moment)
+    decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(
+        moment=_describe_moment(memory, question)
+    )
     if is_form and decision.effect != Effect.DENY:
         return forms.require_answer(decision, question, card.input, count_voters)
     return decision
+
+
+def _get_program(memory: RunMemory) -> str:
+    """Return the program whose tools the run calls."""
+    return memory.board.context.program or memory.row.protocol
+
+
+def _describe_moment(memory: RunMemory, question: PolicyRequest) -> dict[str, Any]:
+    """Return the circumstances of the evaluation, with the program if the protocol does not tell it."""
+    program = memory.board.context.program
+    return question.moment | ({"program": program} if program else {})
 
 
 def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:

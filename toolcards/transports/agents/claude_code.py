@@ -191,7 +191,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     faults: list[str] = []
 
     def on_open(stream: gate.Stream) -> None:
-        stream.patience = hook.limit
+        stream.patience, stream.program = hook.limit, hook.program
         posted_body.open(stream)
 
     def on_commit(report: gate.CommitReport) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.adapters import BadFrame, strict
+from toolcards.client.common.tool_kinds import is_program
 from toolcards.transports.agents.frame_intake import check_run_name
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
@@ -35,6 +36,7 @@ class HookInput:
     text: str
     limit: float
     agent: str
+    program: str = ""  # the agent program in the catalog of tools, if the sender names it
 
     @property
     def run(self) -> str:
@@ -60,7 +62,10 @@ def parse_hook(request: Any, caller: Caller) -> HookInput:
         raise BadFrame(f"hook_event_name: {gating} is misspelled or occurs twice", "bad_field")
     check_run_name(data["session_id"])
     agent = request.GET.get("agent", "") or "Claude Code"
-    hook = HookInput(caller, event, data, text, _parse_limit(request.GET.get("limit", "")), agent)
+    limit, program = _parse_limit(request.GET.get("limit", "")), request.GET.get("program", "")
+    if program and not is_program(program):
+        raise Problem(400, "bad_program", "program must be an agent program of the catalog of tools.")
+    hook = HookInput(caller, event, data, text, limit, agent, program)
     if gating:
         _check_call(data)
     return hook

@@ -10,7 +10,10 @@ Outcome: TypeAlias = Literal["ok", "not-executed", "interrupt", "aborted", "erro
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run (or a turn of it) began. `scope` separates runs of one thread; `tools` are the offered tools."""
+    """A run (or a turn of it) began. `scope` separates runs of one thread; `tools` are the offered tools.
+
+    `program` is the agent program of the first start, if its protocol does not tell it.
+    """
 
     type: ClassVar[str] = "run-started"
     call_id: str = ""
@@ -18,6 +21,7 @@ class RunStarted:
     agent: str = ""
     title: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
+    program: str = ""
     at: float = 0.0
 
 

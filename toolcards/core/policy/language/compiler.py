@@ -103,7 +103,6 @@ _LABELS: tuple[tuple[str, Texts], ...] = (
 _AgentTexts = tuple[Texts, Texts]  # the names, and their skeletons
 _ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.list_agent_skeletons(q.agent_path))
 _LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.list_agent_skeletons(q.agent_path[-1:]))
-_source_skeletons: Texts = attrgetter("names.source_skeletons")
 
 
 def _compile_conditions(doc: ClauseDoc, wide: bool, pointer: str) -> Iterator[Condition]:
@@ -127,12 +126,29 @@ def _compile_identity_conditions(doc: ClauseDoc, wide: bool, pointer: str) -> It
     if doc.kind is not None:
         yield build_label_condition("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
     if doc.source is not None:
-        yield _compile_name("source", doc.source, lambda q: (q.source,) if q.source else (), _source_skeletons, wide)
+        yield _compile_source(doc.source, wide)
     if doc.agent is not None:
         anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
         yield _compile_name("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
     elif doc.agent_scope is not None:
         raise InvalidOperand(f"{pointer}/agent_scope", "value", "has no effect without agent")
+
+
+def _compile_source(patterns: list[str], wide: bool) -> LabelCondition:
+    """Return the condition on the server: to allow, it is certain; to ask or deny, a possible one is enough."""
+
+    def list_source(request: PolicyRequest) -> tuple[str, ...]:
+        return (request.source,) if request.source else ()
+
+    if not wide:
+        return build_label_condition("source", patterns, list_source)
+    return build_label_condition(
+        "source",
+        list(map(names.make_skeleton_pattern, patterns)),
+        attrgetter("names.source_skeletons"),
+        show=list_source,
+        get_possible=attrgetter("names.possible_source_skeletons"),
+    )
 
 
 def _compile_tool(patterns: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
@@ -144,7 +160,11 @@ def _compile_tool(patterns: list[str], wide: bool, *, with_source: bool) -> Labe
             "tool", list(map(names.make_skeleton_pattern, patterns)), attrgetter("names.skeletons"), show=list_tool
         )
     return build_label_condition(
-        "tool", patterns, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=list_tool
+        "tool",
+        patterns,
+        attrgetter("names.exact_with_source" if with_source else "names.exact"),
+        show=list_tool,
+        get_start=attrgetter("names.qualifier"),
     )
 
 

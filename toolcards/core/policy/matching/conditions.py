@@ -15,8 +15,9 @@ from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
-from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
+from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth, to_truth
 
+MCP = "mcp__"  # starts the qualified names of MCP tools
 Texts = Callable[[PolicyRequest], tuple[str, ...]]
 
 
@@ -39,18 +40,40 @@ class Condition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Glob:
+    """A pattern with `*`: the text before the first one, and its test."""
+
+    start: str
+    matches: Callable[[str], bool]
+
+    def is_about(self, start: str) -> bool:
+        """Return whether the pattern names no server, or this one.
+
+        `mcp__docs__*` is about `docs`, not about a server `docs__prod`.
+        """
+        names_server = self.start.startswith(MCP) and "__" in self.start[len(MCP) :]
+        return not names_server or (
+            bool(start) and self.start.startswith(start) and "__" not in self.start[len(start) :]
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LabelCondition:
     """The tool, kind, source, environment, user or agent path is one of these, or matches a pattern.
 
-    `get` returns the texts that are compared, `show` those for people. `every`: all texts must match.
+    `get` returns the texts that are compared, `show` those for people. `every`: all texts must match. `get_possible`
+    returns texts that are less certain: only a pattern that begins with a name matches them. `get_start` returns how a
+    text begins that a pattern may match if it names a server of MCP tools.
     """
 
     name: str
     plain: frozenset[str]
-    globs: tuple[Callable[[str], bool], ...]
+    globs: tuple[Glob, ...]
     get: Texts
     show: Texts
     every: bool = False
+    get_possible: Texts | None = None
+    get_start: Callable[[PolicyRequest], str] | None = None
     cost: int = 0
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
@@ -63,16 +86,20 @@ class LabelCondition:
             context.step(len(self.globs))
         if self.every:
             return TRUE if texts and all(map(self._accepts, texts)) else FALSE
-        for text in texts:
-            if text in self.plain:
-                return TRUE
-            for matches in self.globs:
-                if matches(text):
-                    return TRUE
-        return FALSE
+        globs = self.globs
+        if self.get_start is not None and globs:
+            start = self.get_start(context.request)
+            globs = tuple(glob for glob in globs if glob.is_about(start))
+        if any(text in self.plain or any(glob.matches(text) for glob in globs) for text in texts):
+            return TRUE
+        possible_texts = self.get_possible(context.request) if self.get_possible is not None else ()
+        named_globs = [glob for glob in globs if glob.start]
+        return to_truth(
+            any(text in self.plain or any(glob.matches(text) for glob in named_globs) for text in possible_texts)
+        )
 
     def _accepts(self, text: str) -> bool:
-        return text in self.plain or any(matches(text) for matches in self.globs)
+        return text in self.plain or any(glob.matches(text) for glob in self.globs)
 
     def actual(self, context: EvaluationContext) -> Any:
         """Return the texts."""
@@ -80,11 +107,12 @@ class LabelCondition:
 
 
 def build_label_condition(
-    name: str, patterns: list[str], get: Texts, *, show: Texts | None = None, every: bool = False
+    name: str, patterns: list[str], get: Texts, *, show: Texts | None = None, every: bool = False, **more: Any
 ) -> LabelCondition:
     """Return the condition; `*` in a pattern matches any text."""
-    globs = tuple(compile_glob(text) for text in patterns if "*" in text)
-    return LabelCondition(name, frozenset(text for text in patterns if "*" not in text), globs, get, show or get, every)
+    globs = tuple(Glob(text.partition("*")[0], compile_glob(text)) for text in patterns if "*" in text)
+    plain = frozenset(text for text in patterns if "*" not in text)
+    return LabelCondition(name, plain, globs, get, show or get, every, **more)
 
 
 @dataclass(frozen=True, slots=True)
