@@ -187,7 +187,7 @@ def test_an_ended_call_says_nothing_of_a_later_one_and_its_input_is_forgotten(se
     update(sessions, "tool_call", "c1", name="read", kind="read", rawInput={"text": "x" * 1000})
     update(sessions, "tool_call_update", "c1", status=status, rawInput={"text": "y" * 1000})
     assert "xxx" not in str(sessions.calls) and "yyy" not in str(sessions.calls)
-    assert find(sessions) == RequestedCall("c1", {"name": "tool"}, {})
+    assert find(sessions) == RequestedCall("c1", {"name": "tool"}, {"rawInput": None})
     update(sessions, "tool_call_update", "c1", rawInput={"a": 1})
     assert find(sessions) == RequestedCall("c1", {"name": "tool"}, {"a": 1})
 

@@ -272,7 +272,7 @@ def test_a_request_for_permission_asks_about_its_call_with_its_input() -> None:
     ready, question = decode("<", request())
     assert ready == f.InputReady("c", "", {"command": "ls"}, True)
     assert question == f.ApprovalRequested(
-        "c", "7", reason="Run ls", reply_to={"id": 7, "options": OPTIONS}, terms={"local": True}
+        "c", "7", reason="Run ls", reply_to={"id": 7, "options": OPTIONS}, terms={"local": True}, tool="Run ls"
     )
 
 

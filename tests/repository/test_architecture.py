@@ -32,6 +32,7 @@ OTHER_TESTS = {
 }  # fmt: skip
 # Tests of one theme that goes through several modules.
 THEMES = {
+    "acp/test_requests_to_server",
     "adapters/test_faults", "adapters/test_traces", "adapters/test_unknown_kinds",
     "client/common/test_digest_agreement", "client/test_bad_answers", "client/test_bad_answers_javascript",
     "client/test_call_identity", "client/test_fail_closed", "client/test_javascript", "client/test_real_server",

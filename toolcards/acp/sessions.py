@@ -10,6 +10,7 @@ from typing import Any
 
 from toolcards.client import Run, Toolcards
 from toolcards.client.common.canonical_json import digest
+from toolcards.client.common.requested_calls import describe_request
 
 Message = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are copied without their bulky parts
@@ -172,7 +173,10 @@ class Sessions:
         if call_fields.get("ended"):  # the request is about another call
             call_fields = {}
         raw_input = requested_call.get("rawInput")
-        args = raw_input if isinstance(raw_input, dict) and raw_input else call_fields.get("input", {})
+        if isinstance(raw_input, dict) and raw_input:
+            args: Message = raw_input
+        else:
+            args = call_fields.get("input") or describe_request(requested_call) or {}
         tool = find_declared_name(requested_call) or call_fields.get("tool") or find_tool_name(requested_call)
         kinds = [each["kind"] for each in (call_fields, requested_call) if isinstance(each.get("kind"), str)]
         return RequestedCall(call_id, {"name": tool, **({"kind": kinds[-1]} if kinds else {})}, args)

@@ -16,6 +16,7 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.native import find_number
+from toolcards.client.common.requested_calls import describe_request
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -119,7 +120,8 @@ def _read_permission_request(msg: Payload) -> Facts:
         raise BadFrame("session/request_permission: id, toolCall.toolCallId, options: Field required", "missing_field")
     request = f.ApprovalRequested(
         _get_text(call, "toolCallId"), str(msg["id"]), reason=_get_text(call, "title"),
-        reply_to={"id": msg["id"], "options": options}, terms={"local": True},
+        reply_to={"id": msg["id"], "options": options}, terms={"local": True}, tool=find_tool_name(call),
+        kind=_get_text(call, "kind"), input=describe_request(call),
     )  # fmt: skip
     return [*_read_input(call), request]
 

@@ -17,6 +17,7 @@ MAX_LINES = 400  # of each side; the time of a comparison grows faster than thei
 _PAIRS = (("old_string", "new_string"), ("old_text", "new_text"), ("oldText", "newText"), ("old_str", "new_str"))
 _PATHS = ("file_path", "path", "filePath", "filename", "file")
 _CONTENTS = ("content", "contents", "file_text")
+_BLOCK = frozenset({"type", "path", "oldText", "newText"})
 _UNIFIED = re.compile(r"^--- .*\n\+\+\+ .*\n@@ |^diff --git ", re.MULTILINE)
 
 
@@ -38,7 +39,7 @@ def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
         return [], {}
     path_name = next((name for name in _PATHS if isinstance(arguments.get(name), str)), "")
     if not path_name:
-        return [], arguments
+        return _take_blocks(arguments)
     path, other_fields = arguments[path_name], {name: part for name, part in arguments.items() if name != path_name}
     edits = [edit for names in _PAIRS if (edit := _take_pair(other_fields, names, path))]
     if not edits and isinstance(other_fields.get("edits"), list):
@@ -48,6 +49,30 @@ def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
         edits = [Edit(path, None, other_fields.pop(name))] if name else []
     fits = all(_fits(edit) for edit in edits)
     return (edits, other_fields) if edits and fits else ([], arguments)
+
+
+def _take_blocks(arguments: dict[str, Any]) -> tuple[list[Edit], dict[str, Any]]:
+    """Return the differences that a permission request of the Agent Client Protocol shows."""
+    blocks = arguments.get("content")
+    edits, other_blocks = [], []
+    for block in blocks if isinstance(blocks, list) else []:
+        edit = _read_block(block)
+        if edit is not None and _fits(edit):
+            edits.append(edit)
+        else:
+            other_blocks.append(block)
+    if not edits:
+        return [], arguments
+    other_fields = {name: part for name, part in arguments.items() if name != "content"}
+    return edits, other_fields | ({"content": other_blocks} if other_blocks else {})
+
+
+def _read_block(block: Any) -> Edit | None:
+    if not isinstance(block, dict) or block.get("type") != "diff" or not block.keys() <= _BLOCK:
+        return None
+    path, before, after = (block.get(name) for name in ("path", "oldText", "newText"))
+    is_edit = isinstance(path, str) and isinstance(after, str) and isinstance(before, str | None)
+    return Edit(str(path), before, str(after)) if is_edit else None
 
 
 def is_unified_diff(text: str) -> bool:

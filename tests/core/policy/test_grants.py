@@ -57,3 +57,13 @@ def test_a_grant_from_the_default_answers_only_the_default():
 def test_a_changed_rule_voids_its_grants():
     old, new = policy(ASK), policy(rule("ask", {"tool": "Ba*"}))
     assert find_effect(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
+
+
+def test_what_does_not_say_all_that_would_happen_is_no_call_that_can_be_granted():
+    request = {"title": "npm test", "kind": "execute", "rawInput": None}  # of the Agent Client Protocol
+    edit = {"title": "a.py", "content": [{"type": "diff", "path": "a.py", "oldText": None, "newText": "x"}]}
+    for rules, name in ((policy(ASK), "r0"), (policy(default="ask"), "default")):
+        decision = find_effect(rules, input=request, grants=[grant(rules, name, digest=digest(request))])
+        assert (decision.effect, decision.ask.grants) == ("ask", ("once",))
+        assert find_effect(rules, input=edit, grants=[grant(rules, name, digest=digest(edit))]).effect == "allow"
+        assert set(find_effect(rules, input=edit).ask.grants) > {"once"}

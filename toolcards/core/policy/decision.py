@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
+from toolcards.client.common.requested_calls import is_exact
 from toolcards.core.calls.facts import Actor
 from toolcards.core.policy.evaluation import IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
 from toolcards.core.policy.evaluation_context import MAX_STEPS
@@ -93,6 +94,8 @@ def decide(
             return PolicyDecision(Effect.DENY, "gate_error", "There is no active policy.", by=Actor("gate_error"))
         decision = _apply_precedence(policy, request, tuple(grants), limit).with_changes(version=policy.version)
         if decision.effect is Effect.ASK:
+            if decision.ask is not None and not is_exact(request.input):  # another call may look the same
+                decision = decision.with_changes(ask=replace(decision.ask, grants=("once",)))
             decision = require_approver(decision, request, eligible)
         return decision.with_changes(trace=trace_rules(policy, request, limit)) if explain else decision
     except Exception as error:  # unclear answers deny

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from toolcards.client.common.canonical_json import NotCanonical, digest, escape
+from toolcards.client.common.requested_calls import is_exact
 from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Clause
@@ -60,7 +61,7 @@ def is_covered(grant: PolicyGrant, request: PolicyRequest) -> bool:
         return False
     if grant.any_input:
         return True
-    if not request.has_input:
+    if not request.has_input or not is_exact(request.input):
         return False
     if grant.digest:
         try:

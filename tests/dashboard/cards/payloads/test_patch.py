@@ -48,3 +48,15 @@ def test_a_unified_diff_is_a_patch() -> None:
     text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new <b>\n"
     html = render_output(text, "execute")
     assert "<del>− old</del>" in html and "<ins>+ new &lt;b&gt;</ins>" in html and patch.is_unified_diff(text)
+
+
+def test_the_differences_of_a_permission_request_are_patches_with_all_else_that_it_shows() -> None:
+    diff = {"type": "diff", "path": "a.py", "oldText": "a = 1", "newText": "a = 2"}
+    other = {"type": "content", "content": {"type": "text", "text": "and more"}}
+    arguments = {"title": "Edit", "content": [diff, other, diff | {"hidden": "rm"}], "locations": [{"path": "/p/a.py"}]}
+    html = render_input(arguments, S.APPROVAL_REQUESTED)
+    visible_html = html.split('class="raw"')[0]
+    assert html.count('class="patch"') == 1 and "<del>" in visible_html and "a.py" in visible_html
+    for text in ("Edit", "and more", "hidden", "locations"):
+        assert text in visible_html
+    assert render_input({"content": [diff | {"oldText": None}]}).count('class="patch"') == 1
