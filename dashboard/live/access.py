@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth import HASH_SESSION_KEY, get_user_model
-from django.contrib.sessions.models import Session
-from django.utils import timezone
-from django.utils.crypto import constant_time_compare
+from toolcards.transports.api.seats import NOT_YOURS, SIGNED_OUT, Seat, build_seat, find_expired_seats
 
-from dashboard.accounts.access import VIEW
-
-SIGNED_OUT, NOT_YOURS, NOT_THERE, AMBIGUOUS = 4401, 4403, 4404, 4409
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A person at a browser: their session, and the password hash that it was created with."""
-
-    person: int
-    session: str
-    proof: str
+NOT_THERE, AMBIGUOUS = 4404, 4409
+__all__ = ["AMBIGUOUS", "NOT_THERE", "NOT_YOURS", "SIGNED_OUT", "Seat", "find_expired_seats", "find_seat"]
 
 
 def find_seat(scope: dict[str, Any]) -> Seat | None:
@@ -33,26 +18,4 @@ def find_seat(scope: dict[str, Any]) -> Seat | None:
     user, session = scope.get("user"), scope.get("session")
     if user is None or session is None or not user.is_authenticated:
         return None
-    return Seat(user.pk, session.session_key or "", session.get(HASH_SESSION_KEY, ""))
-
-
-def find_expired_seats(seats: Iterable[Seat]) -> dict[Seat, int]:
-    """Return the seats that have lost access, with their close codes."""
-    seats = set(seats)
-    sessions = {seat.session for seat in seats}
-    alive = Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now())
-    live_sessions = set(alive.values_list("session_key", flat=True))
-    people = get_user_model().objects.filter(is_active=True).in_bulk({seat.person for seat in seats})
-    can_view = {pk: person.has_perm(VIEW) for pk, person in people.items()}
-    return {seat: code for seat in seats if (code := _find_close_code(seat, live_sessions, people, can_view))}
-
-
-def _find_close_code(seat: Seat, live_sessions: set[str], people: dict[int, Any], can_view: dict[int, bool]) -> int:
-    person = people.get(seat.person)
-    if (
-        person is None
-        or seat.session not in live_sessions
-        or not constant_time_compare(seat.proof, person.get_session_auth_hash())
-    ):
-        return SIGNED_OUT
-    return 0 if can_view[seat.person] else NOT_YOURS
+    return build_seat(user, session)

@@ -26,8 +26,8 @@ from toolcards.transports.api.admission import LINE
 HEADERS = 200  # header lines of a request
 PIPELINED = 16  # requests that wait for an earlier answer
 BARREN = 1 << 18  # consecutive bytes without content: chunk extensions, trailers
-# Limits after an early answer: seconds without a byte, seconds in total, and bytes. A body that
-# is slightly too long must be read whole, or its sender sees a broken connection instead of the answer.
+# After an early answer: seconds without a byte, seconds in total, and bytes. A body that is slightly too long must be
+# read whole, or its sender sees a broken connection instead of the answer.
 LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
 FAREWELL = 10.0  # seconds until a closed connection is aborted if its peer reads nothing
 
@@ -48,7 +48,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._limits, self._peer = limits or read_limits(), Peer()
         self._phase = ReadPhase.HEAD
         self._phase_start = self._last_byte_time = self.loop.time()  # of the phase; of the last bytes
-        self._stalled = math.inf  # since when the peer has read nothing
+        self._stalled, self._unread_size = math.inf, 0  # since when the peer has read nothing, and of how many bytes
         self._size = self._barren = 0  # bytes of this phase, and bytes since the last content
         self._answered_early = False  # answered before the body was complete
         self._over = self._overdue = False  # received data is dropped; the deadline had passed at the last check
@@ -85,7 +85,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._stalled = self.loop.time()
+        self._stalled, self._unread_size = self.loop.time(), self.transport.get_write_buffer_size()
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -164,8 +164,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def on_message_complete(self) -> None:
         """See httptools. After an early answer, a complete body keeps the connection."""
-        was_answered = self._answered_early
-        self._phase, self._answered_early = ReadPhase.BETWEEN, False
+        was_answered, self._phase, self._answered_early = self._answered_early, ReadPhase.BETWEEN, False
         super().on_message_complete()
         if was_answered and not self.transport.is_closing():
             self.start_idle_timer()
@@ -210,10 +209,11 @@ class HttpProtocol(KeepAliveProtocol):
     def _look(self) -> None:
         """End the connection if its time is over; otherwise check again later.
 
-        The first check past the deadline is followed by a second one, because a busy loop first reads data that has
-        arrived.
+        A second check follows the first one past the deadline, because a busy loop first reads data that has arrived.
         """
         self._timer = None
+        if self._stalled < math.inf and (size := self.transport.get_write_buffer_size()) < self._unread_size:
+            self._stalled, self._unread_size = self.loop.time(), size  # it reads, however slowly
         remaining = self._deadline() - self.loop.time()
         overdue, self._overdue = self._overdue, remaining <= 0
         if remaining <= 0 and not overdue:
@@ -231,7 +231,7 @@ class HttpProtocol(KeepAliveProtocol):
         limits, is_known = self._limits, self._peer.is_known
         if self.transport.is_closing():
             return self._last_byte_time + FAREWELL
-        stall_deadline = math.inf if is_known else self._stalled + limits.body_seconds
+        stall_deadline = self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
             return min(stall_deadline, self._phase_start + limits.head_seconds)
         if self._phase is ReadPhase.BETWEEN:
@@ -257,12 +257,12 @@ class HttpProtocol(KeepAliveProtocol):
     def _end(self, refusal: Refusal) -> None:
         """Answer, read on briefly so that the peer sees the answer, and close.
 
-        During another answer, only close. A connection closed with unread bytes is reset, and its answer is lost.
+        During another answer, only close. Closing with unread bytes resets a connection and loses its answer.
         """
         running, self._over, self._size = self._running, True, 0
         answering = bool(self.pipeline) or bool(running and running.response_started and not running.response_complete)
-        self._disconnect(running)
-        self._disconnect(self.cycle)
+        for cycle in (running, self.cycle):
+            self._disconnect(cycle)
         if answering or self.transport.is_closing():
             self._close()
             return

@@ -17,6 +17,7 @@ from toolcards import __version__, gate
 from toolcards.audit import verification
 from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
+from toolcards.transports.api import read_rights
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
@@ -51,6 +52,7 @@ class MetricsCollector:
             description = "1 if the audit trail was intact when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", description, 0 if last_result.finding.fault else 1)
         yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
+        yield _build_gauge("toolcards_event_streams", "Open event streams here", len(read_rights.open_rights))
 
 
 def _count_by(rows: Any, column: str) -> dict[str, int]:

@@ -21,6 +21,7 @@ from django.utils import timezone
 from toolcards import database, outages
 from toolcards.models import READ_ALL, AgentKey, Source, get_key_changes, hash_secret
 from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.seats import VIEW, Seat, build_seat
 
 CACHE_SECONDS = 2.0  # seconds
 CACHE_SIZE = 10_000
@@ -30,12 +31,13 @@ FAILURES, WINDOW = 60, 10.0  # wrong keys in so many seconds; further ones get 4
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An agent (`source`, by its `key`) or a person (`source` None)."""
+    """An agent (`source`, by its `key`) or a person (`source` None, at a `seat`)."""
 
     source: Source | None
     key: int = 0
     scopes: frozenset[str] = frozenset()
     person: Any = None
+    seat: Seat | None = None
 
     @property
     def reads_only(self) -> Source | None:
@@ -92,7 +94,7 @@ async def authenticate_reader(request: Any, *scopes: str) -> Caller:
         raise build_unauthorized("Sign in, or send an agent key.")
     if not may:
         raise Problem(403, "scope", "Your account has no role that can read.", close=4403)
-    return Caller(None, person=person)
+    return Caller(None, person=person, seat=build_seat(person, request.session))
 
 
 def clear_cache() -> None:
@@ -177,7 +179,7 @@ def _get_person(request: Any) -> tuple[Any, bool]:
     person = get_user(request)
     if not person.is_authenticated or not person.is_active:
         return None, False
-    return person, person.has_perm("toolcards.view_run")
+    return person, person.has_perm(VIEW)
 
 
 _afind_caller = database.retry_reads(_find_caller)

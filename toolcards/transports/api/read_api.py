@@ -26,6 +26,7 @@ from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
+from toolcards.transports.api.read_rights import iterate_while_allowed
 
 MAX_LIMIT = 200
 MAX_PAGE = 4 << 20  # characters of a page's calls as stored, beyond its first one
@@ -283,7 +284,7 @@ async def events(request: Any, caller: Caller, run: str) -> Any:
     stored_run = await afind_run(caller, run, request.GET.get("source", ""))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return await sse.read_page(stored_run, parse_cursor(request.GET, 2), parse_limit(request.GET))
-    frames = sse.stream_frames(stored_run, _parse_last_event_id(request))
+    frames = iterate_while_allowed(caller, sse.stream_frames(stored_run, _parse_last_event_id(request)))
     headers = HEADERS | {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(frames, headers=headers)
 

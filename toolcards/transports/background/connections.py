@@ -16,6 +16,7 @@ from django.conf import settings
 
 from toolcards import gate
 from toolcards.transports.api.auth import Caller, afind_live_keys, build_unauthorized
+from toolcards.transports.api.read_rights import end_expired_rights
 
 KEY_CHECK_SECONDS = 2.0  # seconds
 
@@ -150,14 +151,17 @@ async def renew_holds() -> None:
 
 
 async def check_connections() -> None:
-    """Renew leases; end the connections of keys that are no longer valid."""
+    """Renew leases; end the connections whose right has ended."""
     global _keys_checked
     now = time.monotonic()
     for connection in list(connections):
         connection.renew(now)
-    if now - _keys_checked < KEY_CHECK_SECONDS or not connections:
+    if now - _keys_checked < KEY_CHECK_SECONDS:
         return
     _keys_checked = now
+    await end_expired_rights()
+    if not connections:
+        return
     live = await afind_live_keys({connection.caller.key for connection in connections})
     for connection in list(connections):
         if connection.end is not None and connection.caller.key not in live:
