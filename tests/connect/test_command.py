@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -53,13 +55,20 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
 
 @pytest.mark.django_db
 def test_on_the_servers_machine_a_key_is_made_and_taken_back(server: Server, at_home: Path) -> None:
+    connected = server.manage("connect", "opencode", "--yes", "--url", server.base, "--no-wait")
+    assert connected.returncode == 0, connected.stderr
+    (key,) = re.findall(r"^.*opencode.*$", server.manage("agentkey", "list").stdout, re.MULTILINE)
+    assert "ingest decide result read" in key and "revoked" not in key
+    assert server.manage("connect", "opencode", "--undo", "--yes").returncode == 0
+    (key,) = re.findall(r"^.*opencode.*$", server.manage("agentkey", "list").stdout, re.MULTILINE)
+    assert "revoked" in key
+
+
+@pytest.mark.django_db
+def test_a_key_of_another_database_leaves_nothing(server: Server, at_home: Path) -> None:
     with pytest.raises(CommandError, match="does not accept this key"):  # the test's own database is not the server's
         ran("opencode", "--yes", "--url", server.base, "--no-wait")
-    (key,) = AgentKey.objects.filter(source__name="opencode")
-    assert (key.revoked_at, key.scopes) == (None, "ingest decide result read")
-    ran("opencode", "--undo", "--yes")
-    key.refresh_from_db()
-    assert key.revoked_at is not None
+    assert tree(at_home) == {} and not AgentKey.objects.exists()
 
 
 @pytest.mark.django_db
@@ -67,6 +76,67 @@ def test_without_a_server_nothing_is_written(at_home: Path) -> None:
     with pytest.raises(CommandError, match="Cannot reach Toolcards"):
         ran("claude-code", "--yes", "--url", "http://127.0.0.1:9")
     assert not (at_home / ".claude").exists()
+    assert not AgentKey.objects.exists()
+
+
+NOT_TOOLCARDS = [
+    (400, "{}"), (400, '{"error": {"code": "bad_request", "message": "no"}}'), (400, "[]"), (400, "[" * 100_000),
+    (400, '{"error": "not_object"}'), (400, ""), (401, "<html>Sign in</html>"), (401, '{"error": "unauthorized"}'),
+    (403, '{"message": "Forbidden"}'), (404, "Not found"), (200, "{}"), (200, "<html>"), (302, ""), (500, "{}"),
+    (200, '{"error": {"code": "not_object"}}'),
+]  # fmt: skip
+
+
+class AnsweringServer(http.server.HTTPServer):
+    """Gives these answers, the last one again and again."""
+
+    def __init__(self, *answers: tuple[int, str]) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                status, text = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.send_header("Location", "/")
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *words: object) -> None:
+                """Say nothing."""
+
+        answers = list(answers)
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.serve_forever)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self.thread.join()
+        super().__exit__(*error)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("key", ["", "tck_given"])
+@pytest.mark.parametrize("answer", NOT_TOOLCARDS, ids=lambda answer: f"{answer[0]} {answer[1][:30]}")
+def test_a_server_that_is_not_toolcards_gets_nothing_written(at_home: Path, answer: tuple[int, str], key: str) -> None:
+    with AnsweringServer(answer) as other, pytest.raises(CommandError, match="Is it Toolcards"):
+        ran("claude-code", "--yes", "--url", other.url, *(["--key", key] if key else []))
+    assert not (at_home / ".claude").exists() and not AgentKey.objects.exists()
+
+
+@pytest.mark.django_db
+def test_what_was_written_is_removed_if_the_connection_does_not_work_then(at_home: Path) -> None:
+    settings = at_home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"model": "opus"}\n')
+    refusal = (400, '{"error": {"code": "not_object", "message": "no"}}')
+    with AnsweringServer(refusal, refusal, (502, "")) as other, pytest.raises(CommandError, match="answered 502"):
+        ran("claude-code", "--yes", "--url", other.url)
+    assert tree(at_home) == {".claude/settings.json": '{"model": "opus"}\n'}
     assert not AgentKey.objects.exists()
 
 

@@ -78,3 +78,18 @@ def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tm
         server.kill()
         server.start()  # a lock ends with its process
         assert server.get("/api/v1/runs")
+
+
+@pytest.mark.slow
+def test_a_store_that_another_key_sealed_is_not_served(tmp_path: Path) -> None:
+    with Server(tmp_path):
+        pass
+    key = (tmp_path / "secret_key").read_text()
+    (tmp_path / "secret_key").unlink()
+    without_key = started(tmp_path, "serve", "--port", "0")
+    assert without_key.returncode == 1 and "another secret key" in without_key.stderr
+    assert str(tmp_path / "secret_key") in without_key.stderr
+    wrong = started(tmp_path, "serve", "--port", "0", TOOLCARDS_SECRET_KEY="w" * 50)
+    assert wrong.returncode == 1 and "than that of TOOLCARDS_SECRET_KEY" in wrong.stderr
+    with Server(tmp_path, secret_key_fallbacks=key.strip()) as server:
+        assert server.get("/readyz")

@@ -136,6 +136,12 @@ def list_key_ids() -> set[str]:
     return set(_get_keys())
 
 
+def is_of_unknown_key() -> bool:
+    """Return whether this server has no key of the last row."""
+    last = AuditRow.objects.order_by("-seq").values_list("key", flat=True).first()
+    return last is not None and last not in _get_keys()
+
+
 def _get_keys() -> dict[str, bytes]:
     return _build_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import math
@@ -11,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,10 @@ class Change:
     def is_needed(self) -> bool:
         """Whether the file would change."""
         return self.before != self.after
+
+    def reverse(self) -> Change:
+        """Return the change back."""
+        return replace(self, before=self.after, after=self.before)
 
     def diff(self) -> str:
         """Return the change as a unified diff, with secrets shortened."""
@@ -204,6 +209,9 @@ def write_changes(changes: Iterable[Change]) -> None:
         try:
             _write(change)
         except OSError as error:
+            for earlier_change in pending[: pending.index(change)]:
+                with contextlib.suppress(OSError):
+                    _write(earlier_change.reverse())
             raise Unwritable(f"{change.path} cannot be written: {error}. Fix it and try again.") from error
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 from toolcards import connect
 from toolcards.connect import snippet_text
 from toolcards.connect.base import CHECKOUT, Change, Target
-from toolcards.connect.probe import ProbeFailed, accepts_key, probe, report_offline
+from toolcards.connect.probe import ProbeFailed, ProbeUnanswered, accepts_key, probe, report_offline
 
 LIST = "list"
 DEFAULT_ADDRESS = "http://127.0.0.1:8000"
@@ -149,29 +149,37 @@ class _Command:
     def connect_program(self, target: Target) -> None:
         target, new_key = self._with_key(target)
         try:
-            is_connected = self._write_files(target)
+            changes = self._write_files(target)
         except BaseException:
             self._discard(new_key)
             raise
-        if not is_connected:
+        if changes is None:
             self._discard(new_key)
             return
         if self.recipe.find_warning and (warning := self.recipe.find_warning(target)):
             self.write(f"Warning: {warning}")
         self._print_snippets()
-        self._probe(target)
+        try:
+            self._probe(target)
+        except ProbeUnanswered:
+            raise  # the connection works
+        except ProbeFailed:
+            connect.write_changes([change.reverse() for change in changes])
+            self._discard(new_key)
+            self.write("What was written is removed again, since the connection does not work.")
+            raise
 
-    def _write_files(self, target: Target) -> bool:
-        """Write the files after confirmation; return whether the program is connected."""
+    def _write_files(self, target: Target) -> list[Change] | None:
+        """Write the files after confirmation; return the changes, None if they are refused."""
         changes = self.recipe.plan(target)
         if not any(change.is_needed for change in changes):
             self.write(f"{self.recipe.title} is already connected. Nothing to do.")
-            return True
+            return []
         if not self._confirm(changes):
-            return False
+            return None
         connect.write_changes(changes)
         self._report_written(target, changes)
-        return True
+        return changes
 
     def _discard(self, new_key: str) -> None:
         if new_key:

@@ -32,6 +32,10 @@ class ProbeFailed(Exception):
     """The connection does not work; the message gives a remedy."""
 
 
+class ProbeUnanswered(ProbeFailed):
+    """The connection works, but no one answered the probe."""
+
+
 def probe(url: str, key: str, say: Say, *, agent: str = "", wait: float = 300.0, transport: str = "hooks") -> str:
     """Hold a call until a person answers.
 
@@ -87,14 +91,14 @@ def _by_hooks(server: _Server, run: str, wait: float) -> str:
     if output.get("permissionDecision") == "deny":
         reason = str(output.get("permissionDecisionReason", ""))
         if reason.startswith("No one answered"):
-            raise ProbeFailed(NO_ANSWER)
+            raise ProbeUnanswered(NO_ANSWER)
         return "denied" if reason.startswith("A person declined") else "refused"
     if output.get("permissionDecision") == "allow":
         return _report_result_by_hooks(server, run, call)
     answer = server.hook(_hook("PermissionRequest", run, **call), wait)
     behavior = answer.get("hookSpecificOutput", {}).get("decision", {}).get("behavior")
     if behavior is None:
-        raise ProbeFailed("No one answered the probe, or no one can vote. The connection itself works.")
+        raise ProbeUnanswered("No one answered the probe, or no one can vote. The connection itself works.")
     return _report_result_by_hooks(server, run, call) if behavior == "allow" else "denied"
 
 
@@ -156,7 +160,7 @@ def _format_outcome(decision: Decision) -> str:
     if decision.allowed:
         return "approved"
     if decision.code == "approval_expired":
-        raise ProbeFailed(NO_ANSWER)
+        raise ProbeUnanswered(NO_ANSWER)
     if decision.by == "client" or decision.code in {"gate_error", "gate_unavailable"}:
         raise ProbeFailed(decision.text)
     return "denied" if decision.by == "human" else "refused"
@@ -232,14 +236,28 @@ class _Server:
             ) from error
         finally:
             connection.close()
-        if response.status in {401, 403}:
+        code, output = _read_answer(text)
+        if (response.status, code) in _KEY_REFUSALS:
             raise _KeyRefused(NO_KEY)
-        if response.status == 400 and may_refuse:
+        if (response.status, code) == _EMPTY_HOOK_REFUSAL and may_refuse:
             return {}
-        try:
-            output = json.loads(text)
-        except ValueError:
-            output = None
-        if response.status != 200 or not isinstance(output, dict):
+        if response.status != 200 or output is None or may_refuse:
             raise ProbeFailed(f"{self._url} answered {response.status}. Is it Toolcards?")
         return output
+
+
+# An answer of another server, such as a proxy's 403, says nothing about the key.
+_KEY_REFUSALS = {(401, "unauthorized"), (403, "scope")}
+_EMPTY_HOOK_REFUSAL = (400, "not_object")
+
+
+def _read_answer(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the code of a refusal, and the JSON object, None for other text."""
+    try:
+        output = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", None
+    if not isinstance(output, dict):
+        return "", None
+    error = output.get("error")
+    return str(error.get("code", "")) if isinstance(error, dict) else "", output

@@ -22,6 +22,7 @@ from dashboard import checks, serving
 from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, PROGRAM, Environment
 from dashboard.management import first_run, occupancy
+from toolcards.audit import rows
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
 
@@ -81,6 +82,8 @@ class Command(BaseCommand):
 
     def _serve(self, env: Environment, server: str, server_socket: socket.socket, base: str, *, demo: bool) -> None:
         call_command("migrate", interactive=False, verbosity=0)
+        if rows.is_of_unknown_key():
+            raise CommandError(_OTHER_KEY.format(place=_name_key_place()))
         _collect_static()
         first = first_run.prepare(env)
         link = sign_in_links.make_link(first.admin, _get_public_url(base)) if first.admin else ""
@@ -128,6 +131,18 @@ class Command(BaseCommand):
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+_OTHER_KEY = (
+    "The data was sealed with another secret key than that of {place}. Without the right one, calls cannot be read and"
+    " the audit trail cannot be checked, so Toolcards does not start. Put the key back, or, if you replaced it on"
+    " purpose, name the earlier one in TOOLCARDS_SECRET_KEY_FALLBACKS. If it is lost, restore a backup with its key"
+    " (`restore --with-key`), or begin with an empty folder (TOOLCARDS_DATA_DIR)."
+)
+
+
+def _name_key_place() -> str:
+    return "TOOLCARDS_SECRET_KEY" if settings.TOOLCARDS.secret_key else str(settings.SECRET_KEY_FILE)
 
 
 def _parse_port(text: str) -> int:
