@@ -90,7 +90,7 @@ class CardHtml:
         if self.view.card.approval is None:
             return ""
         run = self.call.run
-        return f'<span class="asker" title="Agent">{mark_html(self.view.path or run.agent or run.source.name)}</span>\n'
+        return f'<span class="asker" title="Agent">{mark_html(self.view.path or run.agent_name)}</span>\n'
 
     @property
     def time(self) -> str:

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import BigIntegerField, Case, Count, Func, Max, Q, When
+from django.db.models import BigIntegerField, Case, Count, F, Func, Max, Q, Value, When
+from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -179,10 +180,10 @@ def compute_statistics(groups: Iterable[CountedCalls], order: str = "calls") -> 
     return sorted(rows.values(), key=lambda row: (-row.get_sort_value(order), -row.calls, row.name))
 
 
-def fetch_groups(column: str, earliest: datetime | None) -> list[CountedCalls]:
+def fetch_groups(column: Any, earliest: datetime | None) -> list[CountedCalls]:
     """Return the newest calls in groups, counted by the database.
 
-    They began after `earliest` and are at most MAX_CALLS. `column`: of the name, such as "tool" or "run__agent".
+    They began after `earliest` and are at most MAX_CALLS. `column`: the expression of the name, one of COLUMNS.
     """
     newest = ToolCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
     rows = ToolCall.objects.not_removed().filter(pk__gt=newest - MAX_CALLS).order_by()
@@ -196,13 +197,15 @@ def fetch_groups(column: str, earliest: datetime | None) -> list[CountedCalls]:
         is_open=Q(finished_at__isnull=True),
         microseconds=Case(When(has_duration, then=Microseconds("started_at", "finished_at"))),
     )
-    groups = marked_rows.values_list(column, "state", "soft", "was_asked", "is_open", "microseconds")
+    groups = marked_rows.annotate(group_name=column).values_list(
+        "group_name", "state", "soft", "was_asked", "is_open", "microseconds"
+    )
     return [CountedCalls(*row) for row in groups.annotate(calls=Count("pk"))]
 
 
 MAX_ROWS = 200
 DEFAULT_RANGE = "24h"
-COLUMNS = {"tools": "tool", "agents": "run__agent"}
+COLUMNS: dict[str, Any] = {"tools": F("tool"), "agents": Coalesce(NullIf("run__agent", Value("")), "run__source__name")}
 RANGE_LABELS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "all": "All"}
 SORT_LABELS = {
     "calls": "Calls", "failed": "Failed", "p50": "Median", "p95": "p95", "approvals": "Asked", "denied": "Denied",

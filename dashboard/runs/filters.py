@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qs, urlencode
 
-from django.db.models import QuerySet, Value
-from django.db.models.functions import StrIndex
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Coalesce, NullIf, StrIndex
 
 from dashboard.cards import labels
 from toolcards.core.calls.card import KINDS, ToolCallState
@@ -80,6 +80,10 @@ def _find_word(name: str, value: str) -> str:
     return labels.RUN_LABELS[value].word if name == "status" else value
 
 
+# As `ToolCall.agent_name`.
+_AGENT_NAME = Coalesce(NullIf("agent", Value("")), NullIf("run__agent", Value("")), "run__source__name")
+
+
 @dataclass(frozen=True)
 class CallFilters(Filters):
     """Which calls the page shows."""
@@ -112,7 +116,7 @@ class CallFilters(Filters):
             exact |= {"state": ToolCallState.OUTPUT_ERROR, "soft": self.state == NO_RESULT}
         rows = ToolCall.objects.not_removed().filter(**exact)
         if self.agent:
-            rows = rows.alias(agent_at=StrIndex("agent", Value(self.agent))).filter(agent_at__gt=0)
+            rows = rows.alias(agent_at=StrIndex(_AGENT_NAME, Value(self.agent))).filter(agent_at__gt=0)
         if self.source:
             rows = rows.filter(run__source__name=self.source)
         if self.run:
@@ -173,7 +177,7 @@ class CallFilters(Filters):
         """Return whether the call passes all filters but that of state."""
         if (self.tool and call.tool != self.tool) or (self.kind and call.kind != self.kind):
             return False
-        if self.agent and self.agent not in call.agent:
+        if self.agent and self.agent not in call.agent_name:
             return False
         if (self.source and call.run.source.name != self.source) or (self.run and call.run.name != self.run):
             return False
@@ -209,8 +213,9 @@ class RunFilters(Filters):
 
     def rows(self) -> QuerySet[Run]:
         """Return the runs that match, newest first."""
-        exact = {name: getattr(self, name) for name in ("status", "agent") if getattr(self, name)}
-        runs = Run.objects.filter(**exact)
+        runs = Run.objects.filter(status=self.status) if self.status else Run.objects.all()
+        if self.agent:
+            runs = runs.filter(Q(agent=self.agent) | Q(agent="", source__name=self.agent))
         if self.source:
             runs = runs.filter(source__name=self.source)
         return runs.select_related("source").order_by("-pk")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -28,8 +29,10 @@ def runs(request: HttpRequest) -> HttpResponse:
     before = read_query_number(request, "before")
     rows, more = tables.list_run_rows(filters, before=before)
     agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
+    unnamed_runs = Run.objects.filter(source=OuterRef("pk"), agent="")
+    unnamed_agents = Source.objects.filter(Exists(unnamed_runs)).values_list("name", flat=True)[:50]
     context = {
-        "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents,
+        "filters": filters, "rows": rows, "more": more, "before": before, "agents": sorted({*agents, *unnamed_agents}),
         "statuses": [(status, labels.RUN_LABELS[status].word) for status in STATUSES],
         "sources": Source.objects.order_by("name").values_list("name", flat=True)[:200],
         "saved": saved_filters.list_saved_filters(request, "runs", filters),

@@ -100,6 +100,11 @@ class ToolCall(LogModel):
         return f"{self.run_id}-{self.ordinal}"
 
     @property
+    def agent_name(self) -> str:
+        """The agent path, or the agent of its run."""
+        return self.agent or self.run.agent_name
+
+    @property
     def is_unreadable(self) -> bool:
         """Whether only the columns are readable, not the card.
 

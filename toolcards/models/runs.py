@@ -103,6 +103,11 @@ class Run(LogModel):
         return get_run_path(self.name, self.source.name)
 
     @property
+    def agent_name(self) -> str:
+        """The agent, or the source where no agent is named."""
+        return self.agent or self.source.name
+
+    @property
     def is_being_deleted(self) -> bool:
         """Whether retention has begun to delete the run."""
         return self.name.startswith(BEING_DELETED)

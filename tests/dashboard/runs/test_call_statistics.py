@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 
 from dashboard.runs import call_statistics
 from dashboard.runs.call_statistics import CountedCalls, compute_percentile, compute_statistics
+from dashboard.runs.filters import CallFilters
+from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
@@ -90,7 +93,7 @@ def test_the_database_counts_and_measures_to_the_microsecond(a_call: Callable[..
         with allow_log_writes():
             ToolCall.objects.filter(pk=call.pk).update(started_at=start, finished_at=start + span)
         expected.append(span // timedelta(microseconds=1))
-    groups = call_statistics.fetch_groups("tool", None)
+    groups = call_statistics.fetch_groups(call_statistics.COLUMNS["tools"], None)
     assert sorted(group.microseconds for group in groups for _ in range(group.calls)) == sorted(expected)
     assert len(groups) == 5 and {group[:5] for group in groups} == {("bash", "output-available", False, False, False)}
 
@@ -100,7 +103,7 @@ def test_calls_without_a_duration_are_counted_without_one(a_call: Callable[..., 
     for number, state in enumerate(("input-streaming", "output-denied", "output-error", "input-available")):
         a_call(state, call_id=f"c{number}")
     a_call("approval-requested", call_id="waits")
-    groups = {group.state: group for group in call_statistics.fetch_groups("tool", None)}
+    groups = {group.state: group for group in call_statistics.fetch_groups(call_statistics.COLUMNS["tools"], None)}
     assert [state for state, group in groups.items() if group.microseconds is not None] == ["output-error"]
     assert {state for state, group in groups.items() if group.is_open} == {
         "input-streaming", "input-available", "approval-requested",
@@ -173,5 +176,22 @@ def test_the_agents_page_leads_to_the_runs_of_an_agent(viewer: Client, a_call: C
     with allow_log_writes():
         Run.objects.filter(name="one").update(agent="coder")
         Run.objects.filter(name="two").update(agent="")
+    source = Run.objects.get(name="two").source.name
     html = viewer.get("/calls/agents/").content.decode()
-    assert 'href="/runs/?agent=coder"' in html and "Not named" in html
+    assert 'href="/runs/?agent=coder"' in html and f'href="/runs/?agent={quote(source)}"' in html
+
+
+@pytest.mark.django_db
+def test_where_no_agent_is_named_the_source_is_the_agent(
+    viewer: Client, a_run: Callable[..., Run], a_call: Callable[..., ToolCall]
+) -> None:
+    a_run("one", f.RunStarted(agent="coder"), f.InputReady("one", "bash", {}, True))
+    source = a_call("approval-requested", run="two", call_id="two").run.source.name
+    for agent, expected_runs in (("coder", {"one"}), (source, {"two"}), ("other", set())):
+        html = viewer.get("/runs/", {"agent": agent}).content.decode()
+        assert {run for run in ("one", "two") if re.search(rf"/runs/{run}\b", html)} == expected_runs
+        filters = CallFilters(agent=agent)
+        assert {call.run.name for call in filters.rows()} == expected_runs
+        assert {call.run.name for call in ToolCall.objects.all() if filters.matches(call)} == expected_runs
+    assert f'value="{source}"' in viewer.get("/runs/").content.decode()
+    assert Run.objects.get(name="two").mode == "gate"

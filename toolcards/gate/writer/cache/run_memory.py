@@ -138,6 +138,8 @@ class RunMemory:
         else:
             row.ended_at = None
         row.status, row.seq, row.updated_at = status, self.seq, updated_at
+        if self.has_approvals:
+            row.mode = "gate"
         row.calls = sum(self.counts.values())
         row.counts = _encode({state: count for state, count in self.counts.items() if count})
         if self.has_new_skips:
