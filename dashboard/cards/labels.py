@@ -33,7 +33,7 @@ STATE_LABELS: dict[str, StateLabel] = {
     S.OUTPUT_DENIED: StateLabel("Denied", "ban", "deny", "outline"),
 }
 PRELIMINARY = StateLabel("Running, partial output", "radio", "run", live=True)
-AWAITING = StateLabel("Waiting for the client", "monitor", "run", "outline")
+AWAITING = StateLabel("Waiting for the app", "monitor", "run", "outline")
 AUTOMATIC = StateLabel("Checked automatically", "shield", "run", "outline")
 # Errors that ended a call before anything ran, by their phase.
 NEVER_RAN = {
@@ -51,6 +51,7 @@ SOFT_END_LABELS: dict[str, StateLabel] = {
     "incomplete-input": StateLabel("Input incomplete", "circle-dashed", "off", "dotted"),
     "superseded": StateLabel("Replaced", "history", "off", "dotted"),
     "run-error": StateLabel("Run failed", "triangle-alert", "err", "dotted"),
+    "no-result": StateLabel("No result reported", "circle-question-mark", "off", "dotted"),
 }
 MANUAL_OUTCOME_LABELS = {
     "succeeded": StateLabel("Done, recorded by a person", "circle-check", "ok", "dotted"),
@@ -61,8 +62,9 @@ SOFT_SENTENCES = {
     "truncated": "The agent lost contact. The tool may have run: check before trying again.",
     "not-executed": "The run ended without running this call.",
     "incomplete-input": "The run ended while the agent was still writing this input. The tool did not run.",
-    "superseded": "A newer approval replaced this one. This call did not run.",
+    "superseded": "A newer approval or message replaced this one. This call did not run.",
     "run-error": "The run failed while this call was open. The tool may have run: check before trying again.",
+    "no-result": "The turn ended, and no result was reported. The tool may have run.",
 }
 CHANGED_SENTENCE = (
     "Changed while you were reading: the agent sent a different tool or input for this call. "
@@ -94,6 +96,7 @@ ANOMALIES = {
     "duplicate-terminal": "The result was reported twice",
     CHANGED_ANOMALY: "The agent sent another tool or input after this call was decided",
     "cannot-be-opened": "The original cannot be read: its encryption key is missing, or another version wrote it",
+    "unreadable-input": "The agent’s input is not JSON and cannot be read",
     "protocol-violation": "Messages about this call arrived out of order",
 }
 

@@ -39,7 +39,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     if event in QUIET:
         return []
     reader = EVENTS.get(event)
-    return reader(hook_input) if reader else SkippedFrame(event)
+    return [*_read_lane(hook_input), *reader(hook_input)] if reader else SkippedFrame(event)
 
 
 def find_run_id(text: str) -> str:
@@ -62,10 +62,6 @@ def encode(answer: ApprovalAnswer) -> Payload:
 
 
 # ---------------------------------------------------------------- one function per event
-
-
-def _read_session_start(hook_input: Payload) -> Facts:
-    return [f.RunStarted()]
 
 
 def _read_prompt(hook_input: Payload) -> Facts:
@@ -154,6 +150,13 @@ def _build_invalid_input(call: Payload, response: str) -> f.InputInvalid:
     return f.InputInvalid(call["tool_use_id"], _get_text(call, "tool_name"), call.get("tool_input"), message, code)
 
 
+def _read_lane(hook_input: Payload) -> Facts:
+    """Return the sub-agent that a hook names: SubagentStart may be missing."""
+    lane, name = _get_text(hook_input, "agent_id"), _get_text(hook_input, "agent_type")
+    is_start = _get_text(hook_input, "hook_event_name") == "SubagentStart"
+    return [f.LaneStarted(lane=lane, name=name)] if lane and name and not is_start else []
+
+
 def _read_subagent_start(hook_input: Payload) -> Facts:
     lane = _require_text(hook_input, "agent_id")
     return [f.LaneStarted(lane=lane, name=_get_text(hook_input, "agent_type") or "agent")]
@@ -174,7 +177,6 @@ def _read_session_end(hook_input: Payload) -> Facts:
 
 
 EVENTS: dict[str, Callable[[Payload], Facts]] = {
-    "SessionStart": _read_session_start,
     "UserPromptSubmit": _read_prompt,
     "PreToolUse": _read_tool_start,
     "PermissionRequest": _read_permission_request,
@@ -192,7 +194,7 @@ QUIET = frozenset(
         "Notification", "UserPromptExpansion", "StopFailure", "PreCompact", "PostCompact", "TaskCreated",
         "TaskCompleted", "TeammateIdle", "ConfigChange", "CwdChanged", "FileChanged", "InstructionsLoaded", "Setup",
         "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "DirectoryAdded", "MessageDisplay",
-        "PreModelSwitch", "PostModelSwitch",
+        "PreModelSwitch", "PostModelSwitch", "SessionStart",
     }
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.reducer import advance, find_row
 from toolcards.core.calls.transitions import COLUMNS, NEXT, ROWS
 
-# =: state stays, no anomaly · !: state stays, anomaly · buffer: no card yet · soft:<cause> · +<anomaly>: with that anomaly
+# =: state stays, no anomaly · !: state stays, anomaly · buffer: no card yet · soft:<cause> · + or *: with an anomaly
 # PRE: output-available, preliminary · wait: input-available, the client owes the result
 PAGE = """
 input           | none   | IS                    | IA               | AR           | AP               | PRE              | SOFT
@@ -21,7 +21,7 @@ input_delta     | IS     | IS                    | =                | =         
 input_ready     | IA     | IA                    | =                | =            | =                | =                | =
 input_invalid   | OE     | OE                    | OE               | OE           | OE               | OE               | OE
 approval_same   | AR     | AR                    | AR               | =            | !                | !                | AR
-approval_new    | AR     | AR                    | AR               | AR           | AR               | !                | AR
+approval_new    | AR     | AR                    | AR               | AR*          | AR               | !                | AR
 yes             | buffer | !                     | !                | AP           | =                | !                | !
 no              | buffer | !                     | !                | OD           | !                | !                | !
 partial         | PRE    | PRE                   | PRE              | PRE+         | PRE              | PRE              | PRE
@@ -117,8 +117,9 @@ def test_the_board_does_what_the_page_says(text: str, column: str, expected: str
         assert (after.state, after.soft, after.preliminary) == (before.state, before.soft, before.preliminary)
         assert bool(after.anomalies[len(old_anomalies) :]) == (expected == "!")
     else:
-        _is_at(after, expected.rstrip("+"))
-        assert [code for code, _ in after.anomalies] == (["ran-without-approval"] if expected[-1] == "+" else [])
+        _is_at(after, expected.rstrip("+*"))
+        codes = {"+": ["ran-without-approval"], "*": ["protocol-violation"]}.get(expected[-1], [])
+        assert [code for code, _ in after.anomalies] == codes
 
 
 def _is_at(card: Card, expected: str) -> None:

@@ -60,7 +60,7 @@ def test_the_report_of_a_denial_to_the_model_is_not_an_anomaly(echo: Any) -> Non
 
 @pytest.mark.parametrize(
     ("result", "odd"),
-    [({"error": "A person declined."}, []), ({"deleted": "/a"}, ["conflicting-terminal"])],
+    [({"error": "A person declined."}, []), ({"deleted": "/a"}, ["ran-without-approval"])],
 )
 def test_a_denial_without_a_reason_is_also_reported_as_a_result(result: Any, odd: list[str]) -> None:
     fact = f.ApprovalRequested("c", "", id="apr_1", opener="gate")
@@ -69,10 +69,16 @@ def test_a_denial_without_a_reason_is_also_reported_as_a_result(result: Any, odd
     assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", odd)
 
 
-@pytest.mark.parametrize("real", [f.OutputFailed("c", "EACCES"), f.OutputReady("c", {"deleted": "/a"})])
-def test_a_result_of_a_denied_call_is_one(real: Any) -> None:
+@pytest.mark.parametrize(
+    ("real", "code"),
+    [
+        (f.OutputFailed("c", "EACCES"), "conflicting-terminal"),
+        (f.OutputReady("c", {"deleted": "/a"}), "ran-without-approval"),
+    ],
+)
+def test_a_result_of_a_denied_call_is_one(real: Any, code: str) -> None:
     (card,) = route_facts(READY, *DENIED, real)
-    assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", ["conflicting-terminal"])
+    assert (card.state, [each for each, _ in card.anomalies]) == ("output-denied", [code])
 
 
 def test_a_call_whose_approval_came_before_its_stream_is_one_call() -> None:

@@ -54,7 +54,7 @@ def test_a_partial_output_moves_and_says_so() -> None:
 
 def test_a_call_that_the_client_owes_does_not_spin() -> None:
     html = html_of(a_card(S.INPUT_AVAILABLE, awaiting_client=True))
-    assert "Waiting for the client" in html and "data-moving" not in html and "data-since" not in html
+    assert "Waiting for the app" in html and "data-moving" not in html and "data-since" not in html
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ class CardApproval:
     escalated: tuple[tuple[str, float], ...] = ()  # who was added by escalation, and when
     reply_to: Any = None
     away: bool = False  # the agent is disconnected; the approval is kept for it
+    inferred: bool = False  # no answer was reported: the result or the denial tells it
+    outlasts_run: bool = False  # the agent's run ended to wait for the answer
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ The columns are the card's situations, the words the moves:
   update  a newer input replaces the older      fill   only what is missing is filled in
   held    the answer waits for its request      stay   as it was (the answer rides on the next request)
   aborted, error, truncated, not-executed, incomplete-input, superseded   output-error, soft, of that cause
-  client  stays available: the client owes the result        expired  denied by the clock
+  client  stays available: the app owes the result; a provider owes none        expired  denied by the clock
+  passed  the conversation continued: what the app still owed is not reported any more
+  paused  as it was: the run ended to wait for the answer
   by-hand done or failed as a person recorded, and still soft: a real result replaces it
 """
 
@@ -19,8 +21,8 @@ COLUMNS = ("none", "IS", "IA", "AR", "AP", "PRE", "SOFT", "OA", "OE", "OD")
 
 _ROWS = """
 fact                none   IS                IA            AR          AP            PRE        SOFT    OA      OE      OD
-input-started       IS     reopen            reopen        reopen      reopen        .          .       reopen  reopen  reopen
-input-delta         IS     IS                more          more        more          more       .       more    more    more
+input-started       IS     reopen            reopen        reopen      reopen        .          reopen  reopen  reopen  reopen
+input-delta         IS     IS                more          more        more          more       more    more    more    more
 input-ready         IA     IA                update        update      update        fill       update  fill    fill    fill
 input-repaired      IA     IA                update        update      update        fill       update  fill    fill    fill
 input-invalid       OE     OE                OE            OE          OE            OE         OE      !       fill    !
@@ -40,14 +42,14 @@ output-failed       OE     OE                OE            OE          OE       
 output-denied       OD     OD                OD            OD          OD            OD         OD      !       !       fill
 outcome-marked      .      .                 .             .           .             .          .       marked  .       .
 snapshot-seen       .      seen              seen          seen        seen          seen       seen    seen    .       .
-closed/ok           .      incomplete-input  client        stay        stay          aborted    .       .       .       .
+closed/ok           .      incomplete-input  client        paused      stay          aborted    .       .       .       .
 closed/not-executed .      incomplete-input  not-executed  stay        not-executed  aborted    .       .       .       .
-closed/interrupt    .      incomplete-input  stay          stay        stay          stay       .       .       .       .
+closed/interrupt    .      incomplete-input  stay          paused      stay          stay       .       .       .       .
 closed/aborted      .      aborted           aborted       aborted     aborted       aborted    .       .       .       .
 closed/error        .      run-error         run-error     run-error   run-error     run-error  .       .       .       .
 closed/truncated    .      truncated         truncated     stay        truncated     truncated  .       .       .       .
 closed/expired      .      .                 .             expired     .             .          .       .       .       .
-closed/superseded   .      .                 .             superseded  .             .          .       .       .       .
+closed/superseded   .      .                 passed        superseded  .             .          .       .       .       .
 closed/changed      .      .                 superseded    superseded  superseded    .          .       .       .       .
 closed/cancelled    .      .                 .             aborted     aborted       .          .       .       .       .
 settled-by-hand     .      .                 .             .           .             .          by-hand .       .       .

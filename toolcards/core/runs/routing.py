@@ -15,7 +15,14 @@ from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed, is_further_question
-from toolcards.core.runs.run_end import ends_card, explain_end, list_end_facts, mark_failed
+from toolcards.core.runs.run_end import (
+    MOVED_ON,
+    ends_card,
+    explain_end,
+    is_agents_question,
+    list_end_facts,
+    mark_failed,
+)
 
 S = ToolCallState
 
@@ -29,6 +36,8 @@ class Router(InputRouter):
         `ordinal` names the card if the caller knows it: attempts of a call share one call id.
         """
         self._planned = 0
+        if self._state.context.aliases and not ordinal and fact.call_id in self._state.context.aliases:
+            fact = f.revise(fact, call_id=self._state.context.aliases[fact.call_id])
         if ordinal:
             return self._route_to(ordinal, fact)
         if type(fact) is f.InputDelta and not self._state.context.chunked:
@@ -40,6 +49,27 @@ class Router(InputRouter):
     def _route_single(self, fact: f.AnyFact) -> list[Routed]:
         special = _ROUTES.get(type(fact))
         return special(self, fact) if special else [(self._find_ordinal(fact) if fact.call_id else 0, fact)]
+
+    def _route_ready(self, fact: f.InputReady) -> list[Routed]:
+        """Route a complete input; one of a provider may continue a question under another id."""
+        question = self._find_continued(fact) if fact.provider_executed and fact.has_input else None
+        if question is None:
+            return self._route_start(fact)
+        own_card = self._state.find(fact.call_id)
+        removal = [(own_card.ordinal, f.CallRemoved(fact.call_id, at=fact.at))] if own_card else []
+        return [*removal, (question.ordinal, f.revise(fact, call_id=question.call_id, alias=fact.call_id))]
+
+    def _find_continued(self, fact: f.InputReady) -> Card | None:
+        """Return the provider's call that waits for its approval and that this input repeats under a new id."""
+        own_card = self._state.find(fact.call_id)
+        if own_card is not None and own_card.state is not S.INPUT_STREAMING:
+            return None
+        cards = (card for card in reversed(self._state.cards.values()) if card.tool.name == fact.tool)
+        candidates = (
+            card for card in cards if card.provider_executed and not card.removed and card.call_id != fact.call_id
+        )
+        waiting = (card for card in candidates if is_agents_question(card) or card.state is S.APPROVAL_RESPONDED)
+        return next((card for card in waiting if card.has_input and is_same_json(card.input, fact.input)), None)
 
     # ------------------------------------------------------------ approvals
 
@@ -135,11 +165,20 @@ class Router(InputRouter):
         routed_facts: list[Routed] = [(0, fact)]
         if old_id and new_id and old_id != new_id:
             routed_facts += [
-                (card.ordinal, f.CallClosed(card.call_id, "superseded", at=fact.at))
+                (
+                    card.ordinal,
+                    f.CallClosed(card.call_id, "superseded", MOVED_ON if card.awaiting_client else "", fact.at),
+                )
                 for card in self._state.list_open_cards()
-                if card.state is S.APPROVAL_REQUESTED and card.approval and card.approval.opener == "agent"
+                if (card.awaiting_client and not card.soft) or is_agents_question(card)
             ]
         return routed_facts
+
+    def _route_lane(self, fact: f.LaneStarted) -> list[Routed]:
+        """Drop a sub-agent that is known by this name: programs name it with each of its calls."""
+        path = self._state.context.lanes.get(fact.lane, [[""]])[0]
+        is_known = path[-1] == fact.name and not (fact.parent_call or fact.parent_lane)
+        return [] if is_known else [(0, fact)]
 
     def _route_reset(self, fact: f.StepReset) -> list[Routed]:
         step, scope = self._state.context.step, self._state.context.scope
@@ -192,6 +231,7 @@ def _route_to_run(router: Router, fact: f.AnyFact) -> list[Routed]:
 _ROUTES: dict[type, Callable[[Router, Any], list[Routed]]] = {
     **dict.fromkeys(INPUT_FACTS, Router._route_start),
     **dict.fromkeys(f.RUN_FACTS, _route_to_run),
+    f.InputReady: Router._route_ready,
     f.ApprovalRequested: Router._route_approval_request,
     f.ApprovalAnswered: Router._route_answer,
     f.OutputPartial: Router._route_result,
@@ -201,6 +241,7 @@ _ROUTES: dict[type, Callable[[Router, Any], list[Routed]]] = {
     f.OutcomeReported: Router._route_outcome,
     f.SnapshotReceived: Router._route_snapshot,
     f.CallClosed: Router._route_close,
+    f.LaneStarted: Router._route_lane,
     f.MessageStarted: Router._route_message,
     f.StepReset: Router._route_reset,
     f.RunEnded: Router._route_end,

@@ -36,6 +36,7 @@ class RunContext:
     kinds: dict[str, str] = field(default_factory=dict)  # tool -> kind, as the run announced its tools
     held: dict[str, list[Any]] = field(default_factory=dict)  # approval source_id -> answer without a request
     dropped: list[str] = field(default_factory=list)  # call ids of reset steps
+    aliases: dict[str, str] = field(default_factory=dict)  # id under which a call continues -> its own id
     chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that chunks without an id continue
 
     def get_lane(self, lane: str) -> tuple[list[str], str]:
@@ -67,6 +68,11 @@ class RunContext:
             return False
         handler(self, fact)
         return True
+
+    def add_alias(self, alias: str, call_id: str) -> None:
+        """Record the id under which the wire continues a call."""
+        if len(self.aliases) < _MAX_ENTRIES:
+            self.aliases[alias] = call_id
 
     def drop(self, call_id: str) -> None:
         """Record a removed call, so that late facts cannot restart it."""

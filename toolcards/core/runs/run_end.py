@@ -10,6 +10,7 @@ from toolcards.core.calls.reducer.input_handlers import read_streamed_input
 from toolcards.core.runs.run_context import RunContext
 
 S = ToolCallState
+MOVED_ON = "The conversation continued, and no result was reported."
 
 
 def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
@@ -58,6 +59,11 @@ def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
     return is_inherited and card.state is not S.APPROVAL_REQUESTED
 
 
+def is_agents_question(card: Card) -> bool:
+    """Return whether the agent itself asks, and no one has answered."""
+    return card.state is S.APPROVAL_REQUESTED and card.approval is not None and card.approval.opener == "agent"
+
+
 def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:
     """Return the facts that end an open card."""
     facts: list[f.AnyFact] = []
@@ -66,7 +72,15 @@ def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.
         if read_streamed_input(card)[1]:
             facts.append(f.InputReady(card.call_id, kind=card.tool.kind, at=fact.at))
     reason = fact.reason or (context.error if fact.outcome == "error" else "")
+    if fact.outcome == "ok" and _was_passed_over(card):
+        return [*facts, f.CallClosed(card.call_id, "superseded", at=fact.at)]
     return [*facts, f.CallClosed(card.call_id, _choose_reason(card, fact), reason=reason, at=fact.at)]
+
+
+def _was_passed_over(card: Card) -> bool:
+    """Return whether a later turn of a chat ends, too, without the answer that an earlier one had waited for."""
+    is_chat = card.per_step or card.message_id is not None
+    return is_chat and is_agents_question(card) and card.approval is not None and card.approval.outlasts_run
 
 
 def _choose_reason(card: Card, fact: f.RunEnded) -> f.CloseReason:

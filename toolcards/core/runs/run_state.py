@@ -118,6 +118,8 @@ class RunState:
     def _update_context(self, card: Card, fact: f.AnyFact, is_applied: bool) -> None:
         """Update the context with what later facts need."""
         context = self.context
+        if type(fact) is f.InputReady and fact.alias:
+            context.add_alias(fact.alias, fact.call_id)
         if isinstance(fact, f.InputStarted) and fact.chunked:
             context.chunked[fact.lane] = fact.call_id
         elif isinstance(fact, INPUT_FACTS) and context.chunked:

@@ -44,6 +44,8 @@ class Stream(StreamQueue):
     """The frames of one connection, on their way into the log."""
 
     def _write(self, tx: Transaction) -> None:
+        if self._has_no_facts() and not tx.has_run(self.source.pk, self.run_name):
+            return  # a session that only started, or ended without a call, is no run
         memory = tx.get_or_create_run(
             self.source.pk, self.run_name, protocol=self.protocol, agent=fit_text(self.agent, 200), mode=self.mode
         )
@@ -62,6 +64,13 @@ class Stream(StreamQueue):
         if self.reports_cards and not (self._pending or self._deferred):
             cards, ordinals = memory.board.cards, self.touched_calls | self._batch_calls
             self._batch_cards = [cards[ordinal] for ordinal in sorted(ordinals) if ordinal in cards]
+
+    def _has_no_facts(self) -> bool:
+        """Return whether the batch says no more than that all is well and over."""
+        return all(
+            type(content) is list and all(type(fact) is f.RunEnded and fact.outcome == "ok" for fact in content)
+            for content, _, _ in self._batch
+        )
 
     def _start_run(self, tx: Transaction, memory: RunMemory) -> None:
         """Start the log of a run with its start, whether or not the protocol reports one."""

@@ -137,6 +137,8 @@ def _find_decider(card: Card) -> f.Actor:
         return card.denied_by
     if _is_approval_unused(card):
         return f.Actor("timeout")
+    if card.denied_by and _is_denied_after_approval(card):
+        return card.denied_by
     if card.approval and card.approval.by and not _is_approval_closed(card):
         return card.approval.by
     if card.denied_by:
@@ -147,6 +149,12 @@ def _find_decider(card: Card) -> f.Actor:
 def _is_revoked(card: Card) -> bool:
     """Return whether a person's approval was revoked."""
     return card.state is S.OUTPUT_DENIED and card.approval is not None and card.approval.state == "revoked"
+
+
+def _is_denied_after_approval(card: Card) -> bool:
+    """Return whether the call was approved, and denied where it should have run."""
+    is_approved = card.approval is not None and card.approval.state in _APPROVED_STATES
+    return card.state is S.OUTPUT_DENIED and is_approved
 
 
 def _is_approval_unused(card: Card) -> bool:
@@ -186,11 +194,14 @@ def _get_reason_code(card: Card) -> str:
     code = _CODES.get(_find_decider(card).kind, {}).get(effect)
     if code:
         return code
-    return card.decision.code if card.decision else "gate_error"
+    code = card.decision.code if card.decision else "gate_error"
+    return "run_ended" if effect == "deny" and code == "approved" else code
 
 
 def _get_reason_text(card: Card, code: str) -> str:
     comment = card.approval.reason if card.approval else ""
+    if _is_denied_after_approval(card):
+        return card.denied or "The call was denied where it should have run."
     if is_stopped(card) and card.error:
         return card.error.message
     if _is_revoked(card):

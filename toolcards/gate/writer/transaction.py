@@ -133,6 +133,11 @@ class Transaction:
             else:
                 run_cache.discard(pk)
 
+    def has_run(self, source_id: int, name: str) -> bool:
+        """Return whether the source has a run of that name."""
+        pk = run_cache.find_pk(source_id, name)
+        return pk in self.runs or Run.objects.filter(source_id=source_id, name=name).exists()
+
     def get_or_create_run(self, source_id: int, name: str, **defaults: Any) -> RunMemory:
         """Return the locked run of that source and name.
 

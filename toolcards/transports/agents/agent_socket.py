@@ -58,7 +58,7 @@ class AgentSocket(AsyncConsumer):
         self._acked = 0
         self._outbox_event, self._sent_event = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
-        self._is_disconnected = False
+        self._is_disconnected = self._is_greeted = False
         self._replying: asyncio.Task[None] | None = None  # starts with the first commit
         await receive()  # websocket.connect
         await send({"type": "websocket.accept"})  # a refused handshake could not say why
@@ -195,10 +195,12 @@ class AgentSocket(AsyncConsumer):
         if self._replying is None and self._end is None:
             stream = self._intake.stream
             assert stream is not None
-            if self._intake.is_generated_name:
+            if self._intake.is_generated_name and not self._is_greeted:
+                self._is_greeted = True
                 self._say({"type": "hello", "run": stream.run_name})
-            self._replying = asyncio.ensure_future(self._reply(stream.run_pk))
-            self._tasks.add(self._replying)
+            if stream.run_pk:  # else nothing was worth a run so far
+                self._replying = asyncio.ensure_future(self._reply(stream.run_pk))
+                self._tasks.add(self._replying)
 
     def _on_failure(self, error: Exception) -> None:
         self.end(1011, "The frames without an ack could not be written. Connect again and send them again.")

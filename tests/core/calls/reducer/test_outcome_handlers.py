@@ -38,7 +38,7 @@ def test_rule_2_what_an_agent_sends_after_its_own_denial_is_only_detail() -> Non
 
 def test_rule_2_a_result_after_our_denial_is_kept_and_flagged() -> None:
     card = card_after(READY, OURS, f.ApprovalAnswered("c", False, by=ALICE), OK)
-    assert (card.state, card.detail, codes(card)) == (S.OUTPUT_DENIED, "done", ["conflicting-terminal"])
+    assert (card.state, card.detail, codes(card)) == (S.OUTPUT_DENIED, "done", ["ran-without-approval"])
     assert card.output is None
 
 

@@ -78,6 +78,7 @@ class InputReady:
     again: bool = False  # the same call again, after its run was lost
     report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
     note: str = ""  # what the agent says about the call when it asks for it
+    alias: str = ""  # the id under which the wire continues the call (hosted tools, after their approval)
 
 
 @dataclass(frozen=True, slots=True)

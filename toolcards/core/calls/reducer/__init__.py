@@ -12,7 +12,7 @@ from toolcards.core.calls.reducer import approval_handlers, input_handlers, outc
 from toolcards.core.calls.transitions import NEXT, find_column
 
 STREAMING = ToolCallState.INPUT_STREAMING
-_QUIET_MOVES = {"reopen", "more", "update", "fill", "IS", "away"}
+_QUIET_MOVES = {"reopen", "more", "update", "fill", "IS", "away", "paused"}
 _VISIBLE_FIELDS = (
     "state", "tool", "text", "input", "has_input", "output", "error", "denied", "repair", "anomalies",
     "provider_executed",
@@ -88,10 +88,12 @@ def _refuse(card: Card, fact: f.AnyFact) -> Card:
         output = fact.output if isinstance(fact, f.OutputReady) else fact.message
         if card.detail is None and output is not None:
             after = card.replace(detail=output)
-        ask = card.approval
-        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats_denial(output, fact, card):
+        if _repeats_denial(output, fact, card) or _carries_denial(card):
             return after if after is card else after.replace(rev=card.rev + 1)
-    after = after.with_anomaly(_ANOMALY_BY_FACT.get(type(fact), "protocol-violation"), fact.at)
+    code = _ANOMALY_BY_FACT.get(type(fact), "protocol-violation")
+    if card.state is ToolCallState.OUTPUT_DENIED and isinstance(fact, (f.OutputReady, f.OutputPartial)):
+        code = "ran-without-approval"
+    after = after.with_anomaly(code, fact.at)
     return after if after is card else after.replace(rev=card.rev + 1)
 
 
@@ -106,6 +108,12 @@ def _repeats_denial(output: Any, fact: f.AnyFact, card: Card) -> bool:
         return False
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return str(reason) in text
+
+
+def _carries_denial(card: Card) -> bool:
+    """Return whether the wire has no other word for a denial than a result (AG-UI, TanStack AI)."""
+    ask = card.approval
+    return card.message_id is not None and ask is not None and ask.opener == "agent" and ask.state == "denied"
 
 
 DECLINED = "A person declined"  # starts the reason that agents receive for a person's denial
@@ -156,6 +164,8 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "marked": outcome_handlers.apply_reported_outcome,
     "seen": outcome_handlers.apply_snapshot,
     "client": outcome_handlers.await_client,
+    "passed": outcome_handlers.pass_over,
+    "paused": approval_handlers.pause_run,
     "expired": approval_handlers.expire_approval,
     "by-hand": outcome_handlers.record_manual_outcome,
     "gone": lambda card, fact: card.replace(removed=True),

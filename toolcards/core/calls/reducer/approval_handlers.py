@@ -64,11 +64,28 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
     if fact.input is not None and not card.has_input:
         card = card.replace(input=fact.input, has_input=True)
+    if _is_second_request(card, fact):
+        card = card.with_anomaly("protocol-violation", fact.at)
     times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
     return card.replace(
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
         approval=_build_approval(fact), times=times,
     )  # fmt: skip
+
+
+def _is_second_request(card: Card, fact: f.ApprovalRequested) -> bool:
+    """Return whether the agent asks again, under another id, before the answer."""
+    approval = card.approval
+    is_open = approval is not None and approval.state == "pending" and card.state is S.APPROVAL_REQUESTED
+    return is_open and approval is not None and approval.opener == fact.opener == "agent" and bool(approval.source_id)
+
+
+def pause_run(card: Card, fact: f.CallClosed) -> Card:
+    """Note that the run ended to wait for the answer."""
+    approval = card.approval
+    if approval is None or approval.opener != "agent" or approval.outlasts_run:
+        return card
+    return card.replace(approval=replace(approval, outlasts_run=True))
 
 
 def open_another_approval(card: Card, fact: f.ApprovalRequested) -> Card:
@@ -114,6 +131,8 @@ def is_repeat(card: Card, fact: f.AnyFact) -> bool:
     if isinstance(fact, f.ApprovalRequested):
         return _is_same_approval(approval, fact)
     if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != approval.source_id:
+        return False
+    if approval.inferred:
         return False
     return fact.by in (approval.by, f.Actor("host")) and fact.approved is _ANSWER_BY_STATE.get(approval.state)
 

@@ -27,6 +27,8 @@ def start_input(card: Card, fact: Any) -> Card:
 def complete_input(card: Card, fact: Any) -> Card:
     """Complete the input for the first time."""
     updated_card = update_input(card, fact)
+    if updated_card.text and not updated_card.has_input:
+        updated_card = updated_card.with_anomaly("unreadable-input", fact.at)
     times = updated_card.times.replace(started=updated_card.times.started or fact.at, available=fact.at)
     return updated_card.replace(state=S.INPUT_AVAILABLE, times=times)
 
@@ -122,7 +124,8 @@ def set_input(card: Card, fact: Any) -> Card:
     is_streamed = (is_json and is_same_json(value, fact.input)) or (
         isinstance(fact.input, str) and fact.input == str(text)
     )
-    was_changed = fact.has_input and not card.has_input and bool(text) and not is_streamed
+    is_cut = card.soft and not is_json  # the connection was lost within the input
+    was_changed = fact.has_input and not card.has_input and bool(text) and not is_streamed and not is_cut
     was_rewritten = bool(card.segment)
     if fact.has_input:
         is_json, new_input = True, fact.input

@@ -15,6 +15,7 @@ from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.reducer.input_handlers import update_identity
 
 S = ToolCallState
+NO_RESULT = "no-result"
 _JSON_BEGINS = ("{", "[")
 
 
@@ -64,7 +65,9 @@ def deny(card: Card, fact: f.OutputDenied) -> Card:
         if approval.opener == "gate" and fact.by.kind == "host":
             approval = replace(approval, state="cancelled")  # a denial by the agent does not answer our approval
         else:
-            approval = replace(approval, state="denied", decided_at=fact.at, by=fact.by, reason=fact.reason)
+            approval = replace(
+                approval, state="denied", decided_at=fact.at, by=fact.by, reason=fact.reason, inferred=True
+            )
     return _end(card, fact.at, S.OUTPUT_DENIED, denied=fact.reason, denied_by=fact.by, approval=approval)
 
 
@@ -145,8 +148,18 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
 
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
-    """Wait for the client's result after a successful run."""
+    """Wait for the app's result after a successful run.
+
+    A provider's own tool has ended: no one owes a result.
+    """
+    if card.provider_executed:
+        return end_softly(card, fact.at, NO_RESULT, fact.reason)
     return card if card.awaiting_client else card.replace(awaiting_client=True)
+
+
+def pass_over(card: Card, fact: f.CallClosed) -> Card:
+    """End a call that still waits for the app, which moved on."""
+    return end_softly(card, fact.at, NO_RESULT, fact.reason) if card.awaiting_client else card
 
 
 def _close_approval(approval: CardApproval | None, state: str) -> CardApproval | None:
@@ -202,7 +215,7 @@ def _flag_ungoverned(card: Card, timestamp: float) -> Card:
     if approval.opener == "gate":
         approval = replace(approval, state="cancelled")
     else:
-        approval = replace(approval, state="approved", decided_at=timestamp, by=f.Actor("host"))
-        if approval.terms.get("local"):  # the agent's own user may answer too, and only this reports it
+        approval = replace(approval, state="approved", decided_at=timestamp, by=f.Actor("host"), inferred=True)
+        if approval.terms.get("local") or approval.outlasts_run:  # answered where the agent runs; only this reports it
             return card.replace(approval=approval)
     return card.replace(approval=approval).with_anomaly("ran-without-approval", timestamp)

@@ -136,7 +136,7 @@ class RunMemory:
         if status not in ("running", "waiting"):
             row.ended_at = row.ended_at or datetime.fromtimestamp(now, UTC)
         else:
-            row.ended_at = None
+            row.ended_at, row.reason = None, row.reason if context.ended else ""
         row.status, row.seq, row.updated_at = status, self.seq, updated_at
         if self.has_approvals:
             row.mode = "gate"

@@ -1,0 +1,226 @@
+"""What agents send at the ends of turns and bodies: every call ends, and its card says what is so.
+
+Each story is a list of bodies, as one client sends them to one run.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolcards.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Frame = dict[str, Any]
+FINISH: Frame = {"type": "finish", "finishReason": "stop"}
+STEP_END = [{"type": "finish-step"}, FINISH]
+LINK = {"url": "https://example.com"}
+
+
+def ai(kind: str, call: str = "c", **more: Any) -> Frame:
+    return {"type": f"tool-{kind}", "toolCallId": call, **more}
+
+
+def hosted(call: str, value: Any = LINK, *, kind: str = "input-available") -> Frame:
+    input_field = {} if kind == "input-start" else {"input": value}
+    return ai(kind, call, toolName="mcp.create", providerExecuted=True, dynamic=True, **input_field)
+
+
+def message(*frames: Frame, **start: Any) -> list[Frame]:
+    return [{"type": "start", **start}, {"type": "start-step"}, *frames, *STEP_END]
+
+
+def ag(kind: str, **more: Any) -> Frame:
+    return {"type": kind, **more}
+
+
+def native(kind: str, **more: Any) -> Frame:
+    return {"type": kind, "call_id": "c", **more}
+
+
+ASK = ai("approval-request", "id-0", approvalId="mcpr_1")
+TURN = message(hosted("id-0"), ASK)
+RESULT = ai("output-available", "mcp_77", output="made")
+STREAMED = [
+    hosted("mcp_77", kind="input-start"),
+    ai("input-delta", "mcp_77", inputTextDelta=json.dumps(LINK)),
+    hosted("mcp_77"),
+    RESULT,
+]
+SEARCHED = message(hosted("ws", kind="input-start"), hosted("ws"))
+CUT = [{"type": "start", "messageId": "m1"}, {"type": "start-step"}, ai("input-start", toolName="write"),
+       ai("input-delta", inputTextDelta='{"text":"he')]  # fmt: skip
+WHOLE = [
+    ai("input-available", toolName="write", input={"text": "hello"}),
+    ai("output-available", output="ok"),
+    *STEP_END,
+]
+REST = [ai("input-delta", inputTextDelta='llo"}'), *WHOLE]
+AGAIN = [*CUT[:3], ai("input-delta", inputTextDelta='{"text":"hello"}'), *WHOLE]
+QUESTION = [ai("input-available", toolName="write", input={"text": "hello"}), ai("approval-request", approvalId="a")]
+NATIVE = [native("tool.input.available", tool="bash", input={}), native("approval.requested", approval_id="a")]
+YES, NO = (native("approval.responded", approval_id="a", approved=answer) for answer in (True, False))
+OUTPUT = native("tool.output.available", output=1)
+ARGS = ag("TOOL_CALL_ARGS", toolCallId="c", delta='{"a":1}')
+WRITING = [ag("RUN_STARTED", threadId="T", runId="1"), ag("TOOL_CALL_START", toolCallId="c", toolCallName="t"), ARGS]
+END = ag("TOOL_CALL_END", toolCallId="c")
+OK, ERROR, DENIED = "output-available", "output-error", "output-denied"
+
+# name: (protocol, bodies, the members of each card)
+STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
+    "a hosted tool runs under another id": (
+        "ai-sdk", [TURN, message(hosted("mcp_77"), RESULT, messageId="")],
+        [{"call_id": "id-0", "state": OK, "output": "made", "anomalies": []}],
+    ),
+    "it is streamed": (
+        "ai-sdk", [TURN, message(*STREAMED)], [{"call_id": "id-0", "state": OK, "output": "made", "anomalies": []}],
+    ),
+    "its message has the same id": (
+        "ai-sdk", [message(hosted("id-0"), ASK, messageId="m"), message(*STREAMED, messageId="m")],
+        [{"call_id": "id-0", "state": OK, "output": "made", "anomalies": []}],
+    ),
+    "it fails": (
+        "ai-sdk", [TURN, message(hosted("mcp_77"), ai("output-error", "mcp_77", errorText="no"))],
+        [{"call_id": "id-0", "state": ERROR, "anomalies": []}],
+    ),
+    "another input is another call": (
+        "ai-sdk", [TURN, message(hosted("mcp_77", {"url": "y"}), RESULT)],
+        [{"call_id": "id-0", "state": ERROR, "cause": "superseded"}, {"call_id": "mcp_77", "state": OK}],
+    ),
+    "the conversation continues without an answer": (
+        "ai-sdk", [TURN, message({"type": "text-delta", "id": "0", "delta": "so"})],
+        [{"state": ERROR, "cause": "superseded", "approval": {"state": "superseded"}}],
+    ),
+    "a question of a turn that ended still waits": ("ai-sdk", [TURN], [{"state": "approval-requested"}]),
+    "a provider reports no result": (
+        "ai-sdk", [SEARCHED], [{"state": ERROR, "cause": "no-result", "soft": True, "awaiting_client": False}],
+    ),
+    "it reports it later": (
+        "ai-sdk", [SEARCHED, message(ai("output-available", "ws", output=1))], [{"state": OK, "output": 1}],
+    ),
+    "a client's tool waits for the app": (
+        "ai-sdk", [message(ai("input-available", toolName="pick", input={}), messageId="m")],
+        [{"state": "input-available", "awaiting_client": True}],
+    ),
+    "until the conversation continues": (
+        "ai-sdk", [message(ai("input-available", toolName="pick", input={}), messageId="m"), message(messageId="n")],
+        [{"state": ERROR, "cause": "no-result", "awaiting_client": False}],
+    ),
+    "two bodies are cut within an input": (
+        "ai-sdk", [CUT, REST], [{"state": OK, "input": {"text": "hello"}, "repair": None, "original_input": None}],
+    ),
+    "the second one repeats the input": (
+        "ai-sdk", [CUT, AGAIN], [{"state": OK, "input": {"text": "hello"}, "original_input": None}],
+    ),
+    "the second one has only the whole input": (
+        "ai-sdk", [CUT, WHOLE], [{"state": OK, "input": {"text": "hello"}, "original_input": None}],
+    ),
+    "an input of AG-UI is cut": (
+        "ag-ui",
+        [[*WRITING[:2], {**ARGS, "delta": '{"a"'}], [{**ARGS, "delta": ":1}"}, END, ag("RUN_FINISHED")]],
+        [{"input": {"a": 1}, "original_input": None, "anomalies": []}],
+    ),
+    "an approval in the chat": (
+        "ai-sdk", [message(*QUESTION), message(ai("output-available", output=1))],
+        [{"state": OK, "anomalies": [], "approval": {"state": "approved"}}],
+    ),
+    "a result in the turn that asked": (
+        "ai-sdk", [message(*QUESTION, ai("output-available", output=1))],
+        [{"state": OK, "anomalies": ["ran-without-approval"]}],
+    ),
+    "arguments sent twice": (
+        "ag-ui", [[*WRITING, ARGS, END, ag("RUN_FINISHED")]],
+        [{"input": None, "input_text": '{"a":1}{"a":1}', "anomalies": ["unreadable-input"]}],
+    ),
+    "two questions about a call": (
+        "native", [[*NATIVE, native("approval.requested", approval_id="b")]],
+        [{"state": "approval-requested", "anomalies": ["protocol-violation"], "approval": {"source_id": "b"}}],
+    ),
+    "an answer after the result": (
+        "native", [[*NATIVE, OUTPUT, YES]],
+        [{"state": OK, "output": 1, "anomalies": ["ran-without-approval", "late-response"]}],
+    ),
+    "a denial after the result": (
+        "native", [[*NATIVE, OUTPUT, NO]], [{"state": OK, "anomalies": ["ran-without-approval", "late-response"]}],
+    ),
+    "an approval after a denial": ("native", [[*NATIVE, NO, YES]], [{"state": DENIED, "anomalies": ["late-response"]}]),
+    "an answer after a denial of the call": (
+        "native", [[*NATIVE, native("tool.output.denied"), NO]], [{"state": DENIED, "anomalies": ["late-response"]}],
+    ),
+    "a result after a denial": (
+        "native", [[*NATIVE, NO, OUTPUT]], [{"state": DENIED, "output": None, "anomalies": ["ran-without-approval"]}],
+    ),
+}  # fmt: skip
+
+
+def select(card: Frame, expected: Frame) -> Frame:
+    """The members that a row names; of anomalies the codes."""
+    flat = {**card, "anomalies": [anomaly["code"] for anomaly in card["anomalies"]]}
+    return {name: select_part(flat.get(name), value) for name, value in expected.items()}
+
+
+def select_part(value: Any, expected: Any) -> Any:
+    return {name: (value or {}).get(name) for name in expected} if isinstance(expected, dict) and value else value
+
+
+@pytest.mark.parametrize(
+    ("protocol", "bodies", "cards"), [pytest.param(*row, id=name) for name, row in STORIES.items()]
+)
+async def test_a_story_ends_as_written(protocol: str, bodies: list[list[Frame]], cards: list[Frame], call: Any) -> None:
+    for body in bodies:
+        status, answer, _ = await call("POST", f"/api/v1/ingest?protocol={protocol}&run=r", body)
+        assert (status, answer["refused"]) == (200, 0), answer
+    _, listed, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert len(listed["calls"]) == len(cards), listed
+    assert [select(card, row) for card, row in zip(listed["calls"], cards, strict=True)] == cards
+
+
+NOTHING = [
+    ("claude-code", [{"session_id": "r", "hook_event_name": "SessionStart", "source": "startup"}]),
+    ("claude-code", [{"session_id": "r", "hook_event_name": name} for name in ("SessionStart", "SessionEnd")]),
+    ("acp", [{"dir": ">", "msg": {"id": 0, "method": "initialize", "params": {}}}]),
+    ("acp", [{"dir": ">", "msg": {"id": 1, "method": "session/new", "params": {"cwd": "/"}}}]),
+]
+
+
+@pytest.mark.parametrize(("protocol", "frames"), NOTHING)
+async def test_a_session_that_only_started_is_no_run(protocol: str, frames: list[Frame], call: Any, agent: Any) -> None:
+    for frame in frames:
+        assert (await call("POST", f"/api/v1/ingest?protocol={protocol}&run=r", [frame]))[0] == 200
+        if protocol == "claude-code":
+            assert (await call("POST", "/api/v1/hooks/claude-code?limit=10", frame))[0] == 200
+    async with agent(protocol=protocol, run="s", mode="observe") as socket:
+        await socket.say(*frames)
+        await socket.acked(len(frames))
+    assert not await Run.objects.aexists()
+
+
+async def test_a_session_is_a_run_from_its_first_prompt_or_call(call: Any) -> None:
+    start, prompt = ({"session_id": "r", "hook_event_name": name} for name in ("SessionStart", "UserPromptSubmit"))
+    for hook in (start, {**prompt, "prompt": "hello"}):
+        await call("POST", "/api/v1/hooks/claude-code", hook)
+    assert (await Run.objects.aget()).title == "hello"
+
+
+async def test_a_hook_names_its_sub_agent_without_its_start(call: Any) -> None:
+    hook = {"session_id": "r", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": "t",
+            "tool_input": {"file_path": "/a"}, "agent_id": "ag7", "agent_type": "code-reviewer"}  # fmt: skip
+    for number in range(2):
+        await call(
+            "POST", "/api/v1/ingest?protocol=claude-code&run=r&agent=claude", {**hook, "tool_use_id": f"t{number}"}
+        )
+    _, listed, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert [card["agent_path"] for card in listed["calls"]] == [["claude", "code-reviewer"]] * 2
+
+
+async def test_a_run_that_continues_has_no_old_end_reason(call: Any) -> None:
+    path = "/api/v1/ingest?protocol=claude-code&run=r"
+    hook = {"session_id": "r", "tool_name": "Read", "tool_use_id": "t", "tool_input": {}}
+    for name in ("PreToolUse", "SessionEnd"):
+        await call("POST", path, {**hook, "hook_event_name": name, "reason": "logout"})
+    assert (await Run.objects.aget()).reason == "logout"
+    await call("POST", path, {**hook, "hook_event_name": "PreToolUse", "tool_use_id": "u"})
+    row = await Run.objects.aget()
+    assert (row.status, row.reason) == ("running", "")
