@@ -68,6 +68,25 @@ WRITING = [ag("RUN_STARTED", threadId="T", runId="1"), ag("TOOL_CALL_START", too
 END = ag("TOOL_CALL_END", toolCallId="c")
 OK, ERROR, DENIED = "output-available", "output-error", "output-denied"
 
+APP_TURN = [*WRITING, END, ag("RUN_FINISHED", threadId="T", runId="1")]
+ASSISTANT = {"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "t", "arguments": "{}"}}]}
+USER, TOOL = (
+    {"id": "u", "role": "user", "content": "so"},
+    {"id": "t", "role": "tool", "toolCallId": "c", "content": "red"},
+)
+
+
+def next_run(*messages: Frame, **more: Any) -> list[Frame]:
+    request = {"threadId": "T", "runId": "2", "messages": [USER, ASSISTANT, *messages], **more}
+    return [ag("RUN_STARTED", threadId="T", runId="2", input=request), ag("RUN_FINISHED", threadId="T", runId="2")]
+
+
+def snapshot(*messages: Frame) -> list[Frame]:
+    start, end = next_run()
+    del start["input"]
+    return [start, ag("MESSAGES_SNAPSHOT", messages=[USER, ASSISTANT, *messages]), end]
+
+
 # name: (protocol, bodies, the members of each card)
 STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "a hosted tool runs under another id": (
@@ -129,6 +148,22 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "a result in the turn that asked": (
         "ai-sdk", [message(*QUESTION, ai("output-available", output=1))],
         [{"state": OK, "anomalies": ["ran-without-approval"]}],
+    ),
+    "a tool of the app": ("ag-ui", [APP_TURN], [{"state": "input-available", "awaiting_client": True}]),
+    "its result is in the next request": ("ag-ui", [APP_TURN, next_run(TOOL)], [{"state": OK, "output": "red"}]),
+    "its result is in a snapshot": ("ag-ui", [APP_TURN, snapshot(TOOL)], [{"state": OK, "output": "red"}]),
+    "its failure is in the next request": (
+        "ag-ui", [APP_TURN, next_run({**TOOL, "error": "no"})], [{"state": ERROR, "soft": False}],
+    ),
+    "its result comes before the next question": (
+        "ag-ui", [APP_TURN, next_run(TOOL, USER)], [{"state": OK, "output": "red", "anomalies": []}],
+    ),
+    "the user asks something else": (
+        "ag-ui", [APP_TURN, next_run(USER)], [{"state": ERROR, "cause": "no-result", "awaiting_client": False}],
+    ),
+    "a snapshot shows that": ("ag-ui", [APP_TURN, snapshot(USER)], [{"state": ERROR, "cause": "no-result"}]),
+    "the next request does not mention it yet": (
+        "ag-ui", [APP_TURN, next_run()], [{"state": "input-available", "awaiting_client": True}],
     ),
     "arguments sent twice": (
         "ag-ui", [[*WRITING, ARGS, END, ag("RUN_FINISHED")]],

@@ -28,9 +28,11 @@ class RunStartedEvent(AgUiEvent):
     type: Literal["RUN_STARTED"]
     thread_id: str
     run_id: str
+    input: Any = None  # the request that started the run
 
     def to_facts(self) -> Facts:
-        return [f.RunStarted(scope=self.run_id)]
+        request = self.input if isinstance(self.input, dict) else {}
+        return [f.RunStarted(scope=self.run_id), *resume_entries.read_request(request)]
 
 
 class RunOutcome(ProtocolFrame):

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from toolcards.adapters import strict
 from toolcards.adapters.ag_ui.base_event import AgUiEvent, to_text
+from toolcards.adapters.ag_ui.resume_entries import list_passed_over
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
 
@@ -72,11 +73,12 @@ class MessagesSnapshotEvent(AgUiEvent):
     messages: list[dict[str, Any]]
 
     def to_facts(self) -> Facts:
-        return [
+        results: Facts = [
             f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
             for message in self.messages
             if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
         ]
+        return [*results, *list_passed_over(self.messages)]
 
 
 def _get_message(content: str | list[Any]) -> str:

@@ -15,6 +15,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.ag_ui import input_requests
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
+from toolcards.core.runs.run_end import MOVED_ON
 
 _APPROVING = frozenset({"approve", "edit", "respond", "accept"})
 _DENYING = frozenset({"reject", "ignore"})
@@ -43,8 +44,28 @@ def read_answers(request: dict[str, Any], batch: list[str] | None = None, forms:
 
 
 def read_request(request: dict[str, Any], batch: list[str] | None = None, forms: Forms | None = None) -> Facts:
-    """Return a request's answers and its results of client-side tools."""
-    return [*read_answers(request, batch, forms), *_read_results(request)]
+    """Return a request's answers and its results of client-side tools.
+
+    Calls that its user passed over end.
+    """
+    passed_over = [] if request.get("resume") else list_passed_over(_as_list(request.get("messages")))
+    return [*read_answers(request, batch, forms), *_read_results(request), *passed_over]
+
+
+def list_passed_over(messages: list[Any]) -> Facts:
+    """Return the end of each unanswered call that the user passed over."""
+    open_calls: dict[str, None] = {}
+    ends: Facts = []
+    for message in map(_as_dict, messages):
+        if message.get("role") == "assistant":
+            calls = (_as_dict(call).get("id") for call in _as_list(message.get("toolCalls")))
+            open_calls |= {call: None for call in calls if isinstance(call, str) and call}
+        elif message.get("role") == "tool":
+            open_calls.pop(str(message.get("toolCallId")), None)
+        elif message.get("role") == "user":
+            ends += [f.CallClosed(call, "superseded", reason=MOVED_ON) for call in open_calls]
+            open_calls = {}
+    return ends
 
 
 def _read_form(payload: Any, form: tuple[Any, Any] | None) -> f.ApprovalAnswered | None:

@@ -22,6 +22,7 @@ from toolcards.core.runs.run_end import (
     is_agents_question,
     list_end_facts,
     mark_failed,
+    owes_answer,
 )
 
 S = ToolCallState
@@ -170,7 +171,7 @@ class Router(InputRouter):
                     f.CallClosed(card.call_id, "superseded", MOVED_ON if card.awaiting_client else "", fact.at),
                 )
                 for card in self._state.list_open_cards()
-                if (card.awaiting_client and not card.soft) or is_agents_question(card)
+                if owes_answer(card)
             ]
         return routed_facts
 
@@ -219,7 +220,9 @@ class Router(InputRouter):
     def _route_close(self, fact: f.CallClosed) -> list[Routed]:
         """Route a close; without a call id it closes every open call of the run's own lane."""
         if fact.call_id:
-            return [(self._find_ordinal(fact), fact)]
+            card = self._state.cards.get(self._find_ordinal(fact))
+            is_history = fact.how == "superseded" and (card is None or not owes_answer(card))
+            return [] if is_history else [(card.ordinal if card else 0, fact)]
         open_calls = (card for card in self._state.list_open_cards() if not card.lane and not card.soft)
         return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in open_calls]
 

@@ -64,6 +64,11 @@ def is_agents_question(card: Card) -> bool:
     return card.state is S.APPROVAL_REQUESTED and card.approval is not None and card.approval.opener == "agent"
 
 
+def owes_answer(card: Card) -> bool:
+    """Return whether the call waits for its app or its user."""
+    return (card.awaiting_client and not card.soft) or is_agents_question(card)
+
+
 def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:
     """Return the facts that end an open card."""
     facts: list[f.AnyFact] = []
