@@ -25,6 +25,7 @@ ALL_EFFECTS = frozenset(EFFECTS)
 NO_EFFECTS: frozenset[str] = frozenset()
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FOLDER_COMMANDS = frozenset({"cd", "pushd", "popd", "chdir"})
+_MOVING_OPTIONS = frozenset({"-execdir", "-okdir"})  # which run a command in the folder of each file
 _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change things", "sends": "send data"}
 
 
@@ -32,8 +33,9 @@ _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change t
 class CommandAnalysis:
     """What one command does.
 
-    `read_only`: it certainly changes nothing; else `why` says why it might, in words of the catalog. Reasons are stored
-    unencrypted, so they contain no text of the agent. `does`: certain effects; `may`: effects that cannot be excluded.
+    `read_only`: it certainly changes nothing, though it may ask a server (`sends`); else `why` says why it might, in
+    words of the catalog. Reasons are stored unencrypted, so they contain no text of the agent. `does`: certain effects;
+    `may`: effects that cannot be excluded.
     `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: some of its words are not
     understood, and it may run them. `inner`: commands among its words that it runs.
     """
@@ -130,20 +132,35 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
         return CommandAnalysis(read_only=True)
     inner, unread = find_nested_commands(words, globs, form, arguments)
     is_scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
-    unread = unread or (is_scattered and (form.code or _takes_commands(form)))
+    unread = unread or (is_scattered and (form.code or form.takes_commands))
     inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
     is_known = place.is_known and not arguments.unknown and not unread and not is_scattered
     foreign = form.elevates or form.remote or form.elsewhere
     is_read_only = is_known and place.safe and not foreign and _is_read_only(form, arguments, bool(inner))
     if is_read_only and all(analysis.read_only for analysis in inside):
-        return CommandAnalysis(read_only=True, does=frozenset({"runs"}) if inner else NO_EFFECTS, inner=inner)
+        does = (frozenset({"runs"}) if inner else NO_EFFECTS) | (form.does & {"sends"})
+        does = does.union(*(analysis.does for analysis in inside))
+        if _runs_elsewhere(words, arguments, inner):
+            why = "it runs a program in another folder, whose settings can change what it runs"
+            return CommandAnalysis(False, why, does, ALL_EFFECTS - does, hidden=True, inner=inner)
+        return CommandAnalysis(read_only=True, does=does, inner=inner)
     return _analyze_changing_command(place, arguments, inner, inside, is_known=is_known, unread=unread)
+
+
+def _runs_elsewhere(words: tuple[str, ...], arguments: Arguments, inner: tuple[ParsedCommand, ...]) -> bool:
+    """Return whether it runs a program that depends on its folder in another folder."""
+    has_moved = any(words[start - 1] in _MOVING_OPTIONS for start, _ in arguments.commands)
+    for command in inner:
+        if has_moved and depends_on_folder(command.words):
+            return True
+        has_moved = has_moved or changes_folder(command.words)
+    return False
 
 
 def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch) -> CommandAnalysis:
     """Analyze a program that is read-only with any arguments except some options."""
     form = place.form
-    does = _guess_effects(form, words[place.length :]) | _find_marked_effects(form, words[place.length :])
+    does = _guess_effects(form, words[place.length :]) | form.find_marked_effects(words[place.length :])
     if place.is_known and place.safe and not does and not (form.effects and globs.leading):
         return CommandAnalysis(read_only=True)
     hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
@@ -170,9 +187,9 @@ def _analyze_changing_command(
         unread
         or reads_pipe
         or "runs" in named_effects
-        or (form.code and (_lacks_required_option(form, arguments) or not _has_harmless_script(form, arguments)))
+        or (form.code and (form.lacks_companion(arguments.names) or not _has_harmless_script(form, arguments)))
     )
-    hidden = hidden or place.varies or (arguments.varies and _takes_commands(form))
+    hidden = hidden or place.varies or (arguments.varies and form.takes_commands)
     hidden = hidden or _may_take_command(form, arguments.unknown)
     does = form.does | named_effects | (frozenset({"runs"}) if inner or hidden else NO_EFFECTS)
     does |= frozenset({"sends"}) if form.remote else NO_EFFECTS
@@ -193,11 +210,6 @@ def _analyze_changing_command(
     does |= frozenset({"writes"}) if "deletes" in does else NO_EFFECTS
     loose = any(analysis.loose for analysis in inside) or (not is_known and "runs" in may)
     return CommandAnalysis(False, why, does, may - does, hidden, reads_pipe, loose, inner)
-
-
-def _takes_commands(form: ProgramForm) -> bool:
-    """Return whether some words after the program can name what it runs."""
-    return form.wraps or bool(form.rest or form.lines or form.commands) or "runs" in form.effects
 
 
 def _find_possible_effects(form: ProgramForm, is_known: bool, runs: bool) -> frozenset[str]:
@@ -224,11 +236,7 @@ def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
 def _find_named_effects(form: ProgramForm, arguments: Arguments) -> frozenset[str]:
     named_effects = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
     taken_effects = _guess_effects(form, arguments.option_values) if arguments.option_values else NO_EFFECTS
-    return named_effects | taken_effects | _find_marked_effects(form, tuple(word for _, word in arguments.operands))
-
-
-def _find_marked_effects(form: ProgramForm, words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(effect for effect, mark in form.marks.items() if any(map(mark.fullmatch, words)))
+    return named_effects | taken_effects | form.find_marked_effects(tuple(word for _, word in arguments.operands))
 
 
 def _guess_effects(form: ProgramForm, words: tuple[str, ...] | list[str]) -> frozenset[str]:
@@ -263,37 +271,24 @@ def _is_read_only(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
     harmless = form.read_only | form.scripts | form.lines | form.commands | form.line_if | form.need
     if not arguments.names <= harmless or (form.need and not form.need & arguments.names):
         return False
-    if _lacks_required_option(form, arguments) or not _has_harmless_values(form, arguments):
+    if form.lacks_companion(arguments.names) or not _has_harmless_values(form, arguments):
         return False
     if runs and (form.wraps or form.rest):
         return True
     if form.stdin:
         return _has_harmless_script(form, arguments)
-    return _has_harmless_operands(form, arguments) and (form.script is None or _has_harmless_script(form, arguments))
-
-
-def _lacks_required_option(form: ProgramForm, arguments: Arguments) -> bool:
-    """Return whether an option is missing its harmless companion."""
-    names = arguments.names
-    return any(options & names and not companions & names for options, companions in form.companions)
+    return form.takes_operands([word for _, word in arguments.operands]) and (
+        form.script is None or _has_harmless_script(form, arguments)
+    )
 
 
 def _has_harmless_values(form: ProgramForm, arguments: Arguments) -> bool:
-    return form.values is None or all(form.values.fullmatch(value) for _, value in arguments.options)
-
-
-def _has_harmless_operands(form: ProgramForm, arguments: Arguments) -> bool:
-    operands = [word for _, word in arguments.operands]
-    low, high = form.counts
-    return low <= len(operands) <= high and (form.operands is None or all(map(form.operands.fullmatch, operands)))
+    return form.takes_values(value for _, value in arguments.options)
 
 
 def _has_harmless_script(form: ProgramForm, arguments: Arguments) -> bool:
     """Return whether every script among the arguments is in the harmless part of its language."""
-    if form.script is None or arguments.unknown:
+    if arguments.unknown:
         return False
     scripts = [value for name, value in arguments.options if name in form.scripts]
-    if not scripts:
-        scripts = [word for _, word in arguments.operands[form.script_at :]]
-        scripts = scripts if form.script_at else scripts[:1]
-    return bool(scripts) and all(form.script.fullmatch(text) and "{}" not in text for text in scripts)
+    return form.takes_scripts(scripts, [word for _, word in arguments.operands])

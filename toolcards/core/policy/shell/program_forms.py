@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from toolcards.core.policy.shell.arguments import STYLES, read_specification
 
 EFFECTS = ("deletes", "writes", "sends", "runs")
 HELP = "--version --help"
-_FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends")
+_FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends", "launcher")
 _OPTIONS = ("scripts", "lines", "commands", "line_if", "shows")
 _PATTERNS = ("values", "assign", "arguments")
 _RANGES = ("then", "line")
@@ -53,7 +54,8 @@ class ProgramForm:
     a shell line. `rest`: options that a command follows. `appends`: it adds arguments that are not visible.
     `elsewhere`: the command may not be the program of that name. `companions`: options that are read-only together with
     one of others. `script`: the harmless part of its language. `code`: it runs code in its arguments; `stdin`: it runs
-    code from standard input. `folder`: settings in the current folder change what it runs. `neutral` and `arguments`:
+    code from standard input. `folder`: settings in the current folder change what it runs; `launcher`: whatever its
+    arguments, so that it is never read-only. `neutral` and `arguments`:
     options and operands that have no effect of their own.
     """
 
@@ -88,6 +90,7 @@ class ProgramForm:
     elevates: bool = False
     elsewhere: bool = False
     appends: bool = False
+    launcher: bool = False
     line_if: frozenset[str] = frozenset()
     shows: frozenset[str] = frozenset()
     version: frozenset[str] = frozenset()
@@ -110,6 +113,40 @@ class ProgramForm:
         """Whether any of its forms may run some of its words."""
         return any(
             form.wraps or form.rest or form.lines or form.commands or "runs" in form.marks for form in self.all_forms()
+        )
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether some words after the program can name what it runs."""
+        return self.wraps or bool(self.rest or self.lines or self.commands) or "runs" in self.effects
+
+    def lacks_companion(self, names: AbstractSet[str]) -> bool:
+        """Return whether one of the options is missing its harmless companion."""
+        return any(options & names and not companions & names for options, companions in self.companions)
+
+    def find_marked_effects(self, words: Iterable[str]) -> frozenset[str]:
+        """Return the effects that operands have."""
+        words = tuple(words)
+        return frozenset(effect for effect, mark in self.marks.items() if any(map(mark.fullmatch, words)))
+
+    def takes_values(self, values: Iterable[str]) -> bool:
+        """Return whether all values of options are harmless."""
+        return self.values is None or all(map(self.values.fullmatch, values))
+
+    def takes_operands(self, operands: list[str]) -> bool:
+        """Return whether the operands are harmless, and not too many."""
+        low, high = self.counts
+        return low <= len(operands) <= high and (self.operands is None or all(map(self.operands.fullmatch, operands)))
+
+    def takes_scripts(self, scripts: list[str], operands: list[str]) -> bool:
+        """Return whether there are scripts, and all are harmless."""
+        if not scripts:
+            scripts = operands[self.script_at :] if self.script_at else operands[:1]
+        pattern = self.script
+        return (
+            pattern is not None
+            and bool(scripts)
+            and all(pattern.fullmatch(text) and "{}" not in text for text in scripts)
         )
 
     def below(self, word: str) -> ProgramForm | None:
@@ -143,6 +180,8 @@ def read_form(
         raise InvalidCatalog(f"{name}: {form.style} is not a style")
     if form.read_only and form.read_only & frozenset().union(*form.effects.values()):
         raise InvalidCatalog(f"{name}: an option is read-only and has an effect")
+    if form.launcher and any(each.version or each.shows or each.read_only is not None for each in form.all_forms()):
+        raise InvalidCatalog(f"{name}: a launcher is never read-only")
     return form
 
 
