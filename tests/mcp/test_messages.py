@@ -23,6 +23,7 @@ from toolcards.mcp.messages import (
     list_spellings,
     make_error,
     make_progress,
+    make_similar_id,
     make_tool_error,
     parse,
     serialize,
@@ -162,3 +163,9 @@ def test_progress_grows_and_stays_below_what_a_server_reports() -> None:
     values = [make_progress("t", count)["params"]["progress"] for count in range(1, 1000)]
     assert values == sorted(set(values)) and values[0] > 0 and values[-1] < 0.01
     assert "id" not in make_progress("t", 1)
+
+
+@loop_over("number", [1, "7", "abc", "req-12", "5d9f2c7e-93a1-4c86-9b58-6a3c0f8d1e24", -3, ""])
+def test_an_id_of_the_gateway_looks_like_the_clients(number: Any) -> None:
+    own_id = make_similar_id(number)
+    assert type(own_id) is type(number) and own_id != number and not str(own_id).startswith("toolcards")

@@ -14,6 +14,7 @@ from tests.support.tables import loop_over
 from toolcards.client import Toolcards
 from toolcards.client.common.canonical_json import digest
 from toolcards.mcp import session as session_module
+from toolcards.mcp.continuations import MAX_ROUNDS
 from toolcards.mcp.session import HeldCall, HeldCallResult, Session
 
 SCHEMA = {
@@ -284,15 +285,30 @@ def continue_call(session: Session, state: str = "s1", args: Any = None) -> Held
 ANSWERS = {"inputResponses": {"name": {"action": "accept"}}}
 
 
-def test_a_call_that_the_server_continues_is_judged_once_and_its_state_works_once(session: Session, gate: Gate) -> None:
+def test_each_request_of_a_call_that_the_server_continues_is_judged_and_shows_its_answers(
+    session: Session, gate: Gate
+) -> None:
     first = continue_call(session)
-    gate.effects["read"] = "deny"
     request = make_call(2, "read", {"path": "a"}, requestState="s1", **ANSWERS)
     second, verdict = hold(session, request)
-    assert verdict == HeldCallResult(request) and second.id == first.id and len(gate.calls) == 1
+    assert verdict == HeldCallResult(request) and second.id != first.id and len(gate.calls) == 2
+    question = [body for stage, body in gate.requests if stage == "decide"][1]
+    assert '"action": "accept"' in question["agent_note"] and question["args"] == {"path": "a"}
     respond(session, 2, result={"content": []})
-    assert [report["outcome"] for report in read_results(gate)] == ["ok"]
+    assert [report["outcome"] for report in read_results(gate, 2)] == ["ok", "ok"]
+    gate.effects["read"] = "deny"  # as by the kill switch
     assert hold(session, make_call(3, "read", {"path": "a"}, requestState="s1", **ANSWERS))[1].answer is not None
+
+
+def test_a_call_is_continued_a_limited_number_of_times(session: Session, gate: Gate) -> None:
+    continue_call(session, state="s0")
+    for number in range(MAX_ROUNDS):
+        _, verdict = hold(session, make_call(number + 2, "read", {"path": "a"}, requestState=f"s{number}"))
+        assert verdict.request is not None
+        state = f"s{number + 1}"
+        respond(session, number + 2, result={"resultType": "input_required", "requestState": state})
+    _, verdict = hold(session, make_call(90, "read", {"path": "a"}, requestState=f"s{MAX_ROUNDS}"))
+    assert verdict.request is None and len(gate.calls) == 1 + MAX_ROUNDS
 
 
 @loop_over("changes", [
@@ -310,37 +326,14 @@ def test_a_state_is_no_permission_for_another_call(changes: Any) -> None:
         session.end()
 
 
-def test_without_a_state_the_responses_continue_the_call(session: Session, gate: Gate) -> None:
-    continue_call(session, state="")
-    gate.effects["read"] = "deny"
-    assert hold(session, make_call(2, "read", {"path": "a"}))[1].request is None  # a new call
-    assert hold(session, make_call(3, "read", {"path": "a"}, **ANSWERS))[1].request is not None
-
-
-def test_an_edited_call_is_continued_with_what_was_allowed(session: Session, gate: Gate) -> None:
+def test_an_edited_call_is_asked_about_again_when_it_is_continued(session: Session, gate: Gate) -> None:
     gate.edited = {"to": "you"}
     _, verdict = hold(session, make_call(1, "mail", {"to": "me"}))
     assert verdict.request is not None
     respond(session, 1, result={"resultType": "input_required", "requestState": "s1"})
     _, verdict = hold(session, make_call(2, "mail", {"to": "me"}, requestState="s1"))
-    assert (
-        verdict.request is not None and verdict.request["params"]["arguments"] == {"to": "you"} and len(gate.calls) == 1
-    )
-
-
-def test_states_that_are_never_used_are_forgotten(
-    session: Session, monkeypatch: pytest.MonkeyPatch, gate: Gate
-) -> None:
-    monkeypatch.setattr(session_module, "MAX_CONTINUATIONS", 2)
-    for state in ("s1", "s2", "s3"):
-        continue_call(session, state, {"path": state})
-    gate.effects["read"] = "deny"
-    continued = [
-        hold(session, make_call(9, "read", {"path": state}, requestState=state))[1].request is not None
-        for state in ("s1", "s2", "s3")
-        if session.cancel(9)
-    ]
-    assert continued[0] is False and continued[1] is True
+    assert verdict.request is not None and verdict.request["params"]["arguments"] == {"to": "you"}
+    assert len(gate.calls) == 2
 
 
 # ---------------------------------------------------------------- the end of a call

@@ -102,3 +102,17 @@ def test_a_tool_has_its_server_and_its_title() -> None:
 @loop_over("value", [float("nan"), 2**60, "\ud800", "\0"])
 def test_a_definition_without_a_canonical_form_has_no_digest(value: Any) -> None:
     assert identify("read", "files", READ | {"description": value}) == {"name": "read", "source": "files"}
+
+
+def test_what_the_client_saw_counts_and_another_definition_for_the_gateway_is_a_change() -> None:
+    tools = ToolList()
+    seen_tool, other_tool = {"name": "a", "description": "reads"}, {"name": "a", "description": "reads, it says"}
+    tools.add_page({}, {"tools": [seen_tool]})
+    assert tools.find("a") == seen_tool and tools.find_other("a") is None
+    tools.add_own_page({"tools": [other_tool, {"name": "b"}]})
+    assert tools.find("a") == seen_tool and tools.find_other("a") == other_tool
+    assert tools.find("b") == {"name": "b"} and tools.find_other("b") is None  # the client never saw it
+    plain = identify("a", "s", seen_tool)
+    assert identify("a", "s", seen_tool, other_tool)["schema_sha256"] != plain["schema_sha256"]
+    tools.add_page({}, {"tools": [other_tool]})
+    assert tools.find("a") == other_tool and tools.find_other("a") is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,6 +94,17 @@ def list_spellings(number: Any) -> list[Any]:
         return [int(number)] if _DIGITS.fullmatch(number) else []
     is_number = isinstance(number, int) or (isinstance(number, float) and number.is_integer())
     return [int(number), str(int(number))] if is_number and not isinstance(number, bool) else []
+
+
+def make_similar_id(number: Any) -> Any:
+    """Return an id of the gateway that looks like the client's."""
+    if isinstance(number, int):
+        return number + secrets.choice(range(1 << 10, 1 << 16))
+    if _DIGITS.fullmatch(number):
+        return str(make_similar_id(int(number)))
+    if len(number) == len(str(uuid.uuid4())):
+        return str(uuid.uuid4())
+    return re.sub(r"[0-9]+$", "", number)[:40] + str(secrets.choice(range(1 << 10, 1 << 16)))
 
 
 def find_key(requests: Mapping[str, Any], number: Any) -> str:

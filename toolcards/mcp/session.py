@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.client import Decision, Toolcards
-from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
+from toolcards.mcp.continuations import MAX_ROUNDS, TOO_MANY, Continuations, describe_answers
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.gate_link import Reports, wait_for_answer
 from toolcards.mcp.messages import (
@@ -36,7 +36,6 @@ DUPLICATE = "Another call with the same id is open, so this call did not run."
 RESERVED_NAME = "This name is reserved for forms of the server, so the call did not run."
 NO_DECISION = "The gateway could not get a decision, so nothing ran"
 NOT_AN_OBJECT = "The arguments are not a JSON object, so the call did not run."
-MAX_CONTINUATIONS = 1_000
 
 
 @dataclass
@@ -49,6 +48,8 @@ class HeldCall:
     is_cancelled: bool = False
     token: Any = None  # of its progress notifications
     forwarded: Message | None = None  # the name and arguments sent to the server
+    original: Message = field(default_factory=dict)  # the name and arguments of the client
+    rounds: int = 0  # requests of the same call before this one
     began: float = field(default_factory=time.monotonic)
 
     def cancel(self) -> None:
@@ -77,8 +78,7 @@ class Session:
         self._lock = threading.Lock()
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
-        # Calls whose server requires more input: by tool, digest of the arguments, and state to return.
-        self._continuations: dict[tuple[str, str, str], HeldCall] = {}
+        self._continuations = Continuations()
 
     # ------------------------------------------------------------ the client's side
 
@@ -118,16 +118,12 @@ class Session:
             return self._refuse(call, NOT_AN_OBJECT, "invalid_input")
         if name == ELICIT:  # the gate would take it for a form, whose terms are milder
             return self._refuse(call, RESERVED_NAME, "invalid_input")
-        continued_call = self._take_continuation(params)
-        if continued_call is not None:
-            call.id, call.decision, call.forwarded = (
-                continued_call.id,
-                continued_call.decision,
-                continued_call.forwarded,
-            )
-            return HeldCallResult(request | {"params": params | (call.forwarded or {})})
-        definition = self.tools.find(name)
-        decision = self._get_decision(call, name, args, definition)
+        call.rounds = max(call.rounds, self._continuations.count(params))
+        if call.rounds > MAX_ROUNDS:
+            return self._refuse(call, TOO_MANY, "invalid_input")
+        note = describe_answers(params, call.rounds) if call.rounds else ""
+        definition, original_args = self.tools.find(name), args
+        decision = self._get_decision(call, name, args, definition, note)
         if call.is_cancelled:
             self._withdraw(call, decision)
             return HeldCallResult()
@@ -142,8 +138,23 @@ class Session:
                 text = make_refusal(trouble, offers, call.id).text if trouble is not None else NOT_AN_OBJECT
                 self._report(call, error={"message": text, "code": "invalid_input", "phase": "validate"})
                 return self._refuse(call, text, "invalid_input")
-        call.forwarded = {"name": name, "arguments": args}
+        call.original, call.forwarded = (
+            {"name": params["name"], "arguments": original_args},
+            {"name": name, "arguments": args},
+        )
         return HeldCallResult(request | {"params": params | call.forwarded}, changed=decision.edited)
+
+    def repeat(self, call: HeldCall, repetition: Message) -> tuple[HeldCall, HeldCallResult]:
+        """Ask the gate about a request with a person's answers."""
+        following = HeldCall(call.request_id, f"call-{uuid.uuid4().hex[:12]}", token=call.token, rounds=call.rounds + 1)
+        with self._lock:
+            was_open = self._calls.get(format_id(call.request_id)) is call
+            if was_open:
+                self._calls[format_id(call.request_id)] = following
+        if not was_open or call.is_cancelled:  # the answers are cancellations, which end the call
+            return call, HeldCallResult(repetition)
+        self._report(call, output={"resultType": "input_required"})
+        return following, self.decide(following, repetition)
 
     def abandon(self, call: HeldCall, reason: str = "") -> None:
         """End a call whose client or server has disconnected."""
@@ -165,6 +176,11 @@ class Session:
         if for_good:
             self._drop(call)
         self._report(call, outcome="unknown")
+
+    def find_call(self, number: Any) -> HeldCall | None:
+        """Return the open call of this request id."""
+        with self._lock:
+            return self._calls.get(format_id(number))
 
     def has_open_calls(self) -> bool:
         """Return whether the server runs a call."""
@@ -224,52 +240,25 @@ class Session:
             return
         self._drop(call)
         if result.get("resultType") == "input_required":
-            self._keep_continuation(call, result)
-        elif "error" in message:
+            self._continuations.keep(call.original, result, call.rounds)
+        if "error" in message:
             self._report(call, error=read_error(get_object(message, "error")))
         elif result.get("isError") is True:
             self._report(call, error={"message": str(read_output(result))[:8_000], "code": "tool_reported"})
         else:
             self._report(call, output=shorten(read_output(result)))
 
-    # ------------------------------------------------------------ a call that the server continues
-
-    def _keep_continuation(self, call: HeldCall, result: Message) -> None:
-        """Remember that the server continues this allowed call with a second request."""
-        question = call.decision.question if call.decision is not None else None
-        if question is None:
-            return
-        state = get_text(result, "requestState")
-        with self._lock:
-            self._continuations[question.tool.name, question.args_sha256, state] = call
-            while len(self._continuations) > MAX_CONTINUATIONS:
-                del self._continuations[next(iter(self._continuations))]
-
-    def _take_continuation(self, params: Message) -> HeldCall | None:
-        """Return the allowed call that this request continues, once; None if it is a new call.
-
-        It continues a call if it names the same tool and arguments, and contains the state that the server sent or,
-        without a state, responses (protocol 2026-07-28, multi round-trip requests).
-        """
-        state = get_text(params, "requestState")
-        if not state and not get_object(params, "inputResponses"):
-            return None
-        try:
-            key = (get_text(params, "name"), digest(params.get("arguments", {})), state)
-        except NotCanonical:
-            return None
-        with self._lock:
-            return self._continuations.pop(key, None)
-
     # ------------------------------------------------------------ the gate
 
-    def _get_decision(self, call: HeldCall, name: str, args: Message, definition: Message | None) -> Decision:
+    def _get_decision(
+        self, call: HeldCall, name: str, args: Message, definition: Message | None, note: str
+    ) -> Decision:
         """Return the final decision, with the permit claimed if it is an allow."""
         self._reports.begin()
         extras: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
-        decision = self._cards.decide(
-            self.run, call.id, identify(name, self._server, definition), args, agent=[self._agent or "mcp"], **extras
-        )
+        extras |= {"agent_note": note} if note else {}
+        tool = identify(name, self._server, definition, self.tools.find_other(name))
+        decision = self._cards.decide(self.run, call.id, tool, args, agent=[self._agent or "mcp"], **extras)
         call.decision = decision
         decision = wait_for_answer(self._cards, decision, lambda: call.is_cancelled)
         if decision.allowed and not call.is_cancelled:

@@ -143,7 +143,7 @@ def test_a_response_with_forms_is_answered_and_the_client_gets_the_result_under_
     params = again.message["params"]
     assert params["inputResponses"] == {"f": ACCEPTED, "g": ACCEPTED} and params["requestState"] == "s1"
     assert params["arguments"] == request.message["params"]["arguments"] and again.headers["X-Client"] == "1"
-    assert until(lambda: "ok" in read_reports(gate)) and sum(each.tool == "read" for each in gate.calls) == 1
+    assert until(lambda: "ok" in read_reports(gate)) and sum(each.tool == "read" for each in gate.calls) == 2
 
 
 def test_a_client_that_takes_no_events_waits_for_the_body(session: Session) -> None:

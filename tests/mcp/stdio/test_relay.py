@@ -197,13 +197,13 @@ def test_a_call_that_is_canceled_in_a_batch_never_runs_either(gate: Gate, client
     assert client.received == [[ping]]
 
 
-def test_a_call_that_the_server_continues_is_judged_once_and_its_state_works_once(gate: Gate, client: Client) -> None:
+def test_each_request_of_a_call_that_the_server_continues_is_judged(gate: Gate, client: Client) -> None:
     client.call(1, "read", wants_input=True)
     state = client.read_answer(1)["result"]["requestState"]
     retry = {"requestState": state, "inputResponses": {"name": {"action": "accept"}}}
     client.write(make_call(2, "read", {"wants_input": True}, **retry))
     assert client.read_answer(2)["result"]["content"]
-    assert sum(stage == "decide" for stage, _ in gate.requests) == 1
+    assert sum(stage == "decide" for stage, _ in gate.requests) == 2
     gate.effects["read"] = "deny"
     for number, args in ((3, {"wants_input": True}), (4, {"wants_input": True, "more": 1})):
         client.write(make_call(number, "read", args, **retry))

@@ -16,12 +16,14 @@ from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert
 from toolcards.mcp.http.request_heads import join_heads
 from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
+    CALL,
     CANCELLED,
     PRIVATE,
     Message,
     get_object,
     is_request,
     is_response,
+    make_error,
     make_progress,
     serialize,
 )
@@ -146,8 +148,8 @@ class FormRelay:
             for _ in response:
                 continue
 
-    def _answer_all(self, response: Message) -> Message:
-        """Return the client's request with a person's answers to the forms in the response."""
+    def _answer_all(self, response: Message) -> Message | None:
+        """Return the client's request with a person's answers, None if the gate refused it."""
         if not self._is_stream and "text/event-stream" in self._headers.get("Accept", ""):
             self._begin(200, STREAM)
         call, forms = self._call, self._forms.find_forms(response) or {}
@@ -157,7 +159,25 @@ class FormRelay:
             )
         if self._has_client_gone.is_set():
             raise ConnectionError("The client disconnected.")
-        return build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
+        repetition = build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
+        if call is None or repetition.get("method") != CALL:
+            return repetition
+        with _Pings(self._ping if self._is_stream else lambda count: None):
+            self._call, verdict = self._session.repeat(call, repetition)
+        if verdict.request is not None:
+            return verdict.request
+        self._answer_client(verdict.answer or make_error(self._id, -32603, "No decision."))
+        return None
+
+    def _answer_client(self, message: Message) -> None:
+        """End the response to the client with this message."""
+        self._call = None
+        with self._lock:
+            self._is_over.set()
+            if not self._is_stream:
+                self._client.begin_chunks(200, [("Content-Type", JSON)])
+            self._client.write_chunk(format_event(message) if self._is_stream else serialize(message))
+            self._client.end_chunks()
 
     def _restore_id(self, message: Any) -> Any:
         """Return a response to the repeated request under the client's id.

@@ -127,7 +127,8 @@ class Handler(ClientHandler):
         def decide() -> None:
             if session.tools.is_stale:
                 meta = get_object(get_object(request, "params"), "_meta")
-                self.server.upstream.list_tools(session.tools, join_heads(self.headers.items()), meta)
+                heads = join_heads(self.headers.items())
+                self.server.upstream.list_tools(session.tools, heads, meta, request["id"])
             verdicts.append(session.decide(call, request))
 
         waiter = threading.Thread(target=decide, daemon=True)

@@ -64,16 +64,21 @@ class Upstream:
             connection.close()
             raise
 
-    def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message) -> None:
-        """List the server's tools within LIST_SECONDS, with a request's headers and `_meta`."""
+    def list_tools(
+        self, tools: ToolList, headers: Mapping[str, str], meta: Message, number: Any = "toolcards-tools"
+    ) -> None:
+        """List the server's tools within LIST_SECONDS, like a client's request.
+
+        It has the headers, `_meta` and id of a request, so that the server cannot tell it from the client's.
+        """
         deadline = time.monotonic() + LIST_SECONDS
         own_headers = {name: value for name, value in headers.items() if not name.lower().startswith("mcp-param-")}
         own_headers = {k: v for k, v in own_headers.items() if k.lower() not in {"mcp-method", "mcp-name"}}
         params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
         for _ in range(LIST_PAGES):
-            own_request = {"jsonrpc": "2.0", "id": "toolcards-tools", "method": LIST, "params": params}
+            own_request = {"jsonrpc": "2.0", "id": number, "method": LIST, "params": params}
             result = self._exchange(own_request, own_headers | {"Mcp-Method": LIST}, deadline - time.monotonic())
-            tools.add_page(params, result)
+            tools.add_own_page(result)
             if not result.get("nextCursor"):
                 return
             params = params | {"cursor": result["nextCursor"]}

@@ -109,8 +109,19 @@ class StdioForms:
             self._repeatable.pop(format_id(response["id"]), None)
             return
         repeatable.number, repeatable.rounds = f"{PRIVATE}{next(self._numbers)}", repeatable.rounds + 1
+        repetition = build_repetition(repeatable.request, response, answers, repeatable.number)
+        call = self._session.find_call(response["id"])
+        if call is not None:
+            with _Progress(self):
+                _, verdict = self._session.repeat(call, repetition)
+            if verdict.request is None:
+                self._repeatable.pop(format_id(response["id"]), None)
+                if verdict.answer is not None:
+                    self._write_client(verdict.answer)
+                return
+            repetition = verdict.request
         self._aliases[format_id(repeatable.number)] = response["id"]
-        self._write_server(build_repetition(repeatable.request, response, answers, repeatable.number))
+        self._write_server(repetition)
 
     def show_progress(self, is_answered: threading.Event) -> None:
         """Send progress notifications until the form is answered.

@@ -27,6 +27,7 @@ from toolcards.mcp.messages import (
     is_response,
     make_error,
     make_progress,
+    make_similar_id,
     parse,
     serialize,
 )
@@ -164,9 +165,8 @@ class StdioRelay:
         meta = get_object(get_object(request, "params"), "_meta")
         params: Message = {"_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
         for _ in range(LIST_PAGES):
-            number, own = f"{PRIVATE}{next(self._numbers)}", OwnRequest()
+            number, own = make_similar_id(request["id"]), OwnRequest()
             own_request = {"jsonrpc": "2.0", "id": number, "method": LIST, "params": params}
-            self._session.note_request(own_request)
             self._own_requests[format_id(number)] = own
             if not self._write_server(own_request) or not own.is_answered.wait(LIST_PATIENCE):
                 return
@@ -186,8 +186,8 @@ class StdioRelay:
             if own is None:
                 self._pass_to_client(message, line)
             else:
-                self._session.note_message(message)
                 own.result = get_object(message, "result")
+                self._session.tools.add_own_page(own.result)
                 own.is_answered.set()
 
     def _pass_to_client(self, message: Any, line: bytes) -> None:

@@ -1,0 +1,63 @@
+"""Calls that the server continues with more requests (multi round-trip requests, protocol 2026-07-28).
+
+Each request is a call of its own for the gate, which may have changed its mind, and its card shows the answers.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from toolcards.client.common.canonical_json import NotCanonical, digest
+from toolcards.mcp.messages import Message, get_object, get_text
+
+MAX_OPEN = 1_000
+MAX_ROUNDS = 10  # requests after the first; the official clients have the same limit
+LONGEST_NOTE = 500  # characters that a card keeps
+TOO_MANY = f"The server continued this call more than {MAX_ROUNDS} times, so it was not continued."
+
+
+class Continuations:
+    """The rounds of open calls, by tool, digest of the arguments, and state to return. From any thread."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[tuple[str, str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, call: Message, result: Message, rounds: int) -> None:
+        """Remember that the server asks for another request."""
+        key = _make_key(call, get_text(result, "requestState"))
+        with self._lock:
+            if key is not None:
+                self._rounds[key] = rounds
+            while len(self._rounds) > MAX_OPEN:
+                del self._rounds[next(iter(self._rounds))]
+
+    def count(self, params: Message) -> int:
+        """Return how many requests of the call came before this one."""
+        if not is_continuation(params):
+            return 0
+        key = _make_key(params, get_text(params, "requestState"))
+        with self._lock:
+            return 1 + (self._rounds.pop(key, 0) if key is not None else 0)
+
+
+def is_continuation(params: Message) -> bool:
+    """Return whether a request continues a call."""
+    return "requestState" in params or "inputResponses" in params
+
+
+def describe_answers(params: Message, number: int) -> str:
+    """Return the note for the card: what the request answers."""
+    answers = json.dumps(get_object(params, "inputResponses"), ensure_ascii=False)
+    note = f"Continues the call, request {number + 1}. Answers: {answers}"
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 40]}… ({len(answers)} characters)"
+
+
+def _make_key(call: Message, state: str) -> tuple[str, str, str] | None:
+    try:
+        arguments: Any = call.get("arguments", {})
+        return get_text(call, "name"), digest(arguments), state
+    except NotCanonical:
+        return None
