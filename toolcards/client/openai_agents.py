@@ -70,8 +70,21 @@ async def _invoke(call: TrackedCall, invoke: Callable[..., Any], context: Any, t
     except BaseException as error:
         call.failed(error)
         raise
+    if _is_paused(context):  # an agent as a tool waits for an approval; then the SDK runs it again
+        call.pause()
+        return output
     call.output(output)  # unless the formatter of `config` reported an error
     return output
+
+
+def _is_paused(context: Any) -> bool:
+    """Return whether the call is an agent whose own calls wait for approvals."""
+    with contextlib.suppress(Exception):  # the SDK keeps this to itself
+        from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
+
+        scope = get_agent_tool_state_scope(context)
+        return bool(peek_agent_tool_run_result(context.tool_call, scope_id=scope).interruptions)
+    return False
 
 
 async def _report_broken(call: TrackedCall, invoke: Any, context: Any, text: str) -> Any:
@@ -148,7 +161,7 @@ class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library i
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """Report a tool's answer; a gated tool has reported it already."""
         call = self._registry.find(getattr(context, "tool_call_id", ""), getattr(tool, "name", ""))
-        if call is not None and not hasattr(_get_invoker(tool), MARK):
+        if call is not None and not _is_paused(context) and not hasattr(_get_invoker(tool), MARK):
             call.output(result)
 
 

@@ -32,6 +32,7 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "deny": [[("call_g", "delete_file", {"path": "/forbidden/a"})]],
     "ask": [[("call_h", "delete_file", {"path": "/ask/a"})]],
     "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
+    "team": [[("call_w", "team", {"input": "SCENARIO:own"})]],
     "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],
     "question": [[("call_x", "ask_user", {"question": "Which city?", "options": ["Paris", "Rome"]})]],
     "question-abort": [[("call_aa", "ask_user", {"question": "Which city?"})]],

@@ -21,7 +21,9 @@ def build(gate: bool) -> Agent[Any]:
     plain = [function_tool(each) for each in functions]
     own = function_tool(common.drop_table, needs_approval=True)
     model = OpenAIChatCompletionsModel("fake-model", AsyncOpenAI(base_url=f"{os.environ['MODEL']}/v1", api_key="none"))
-    return Agent(name="scribe", model=model, tools=[gated(tool) if gate else tool for tool in (*plain, own)])
+    child = Agent(name="child", model=model, tools=[gated(own) if gate else own])
+    tools = (*plain, own, child.as_tool("team", "Asks another agent.", on_stream=lambda event: None))
+    return Agent(name="scribe", model=model, tools=[gated(tool) if gate else tool for tool in tools])
 
 
 async def play(cards: Toolcards, payload: dict[str, Any], fields: dict[str, Any]) -> None:
