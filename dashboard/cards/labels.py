@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import Card, CardError, ToolCallState
 from toolcards.core.calls.facts import Actor
+from toolcards.core.calls.facts.outcome_facts import WITHDRAWN_REASON
 from toolcards.core.runs.input_routing import CHANGED_ANOMALY
 
 S = ToolCallState
@@ -70,6 +71,11 @@ CHANGED_SENTENCE = (
     "Changed while you were reading: the agent sent a different tool or input for this call. "
     "This call did not run; the new call has its own card."
 )
+UNUSED_SENTENCE = "Approved, but the agent did not start the call in time. It did not run."
+WITHDRAWN_SENTENCES = {  # by whether it was answered
+    False: "The agent withdrew the question before anyone answered. The gate did not let the call run.",
+    True: "Approved, but the agent withdrew the question then. It did not fetch the answer.",
+}
 # For a call whose outcome a person recorded: while the agent reported no result, and after it did.
 MANUAL_OUTCOME_NOTES = {
     True: "The agent reported no result. If one still arrives, it replaces this outcome.",
@@ -213,6 +219,10 @@ def describe_soft_end(card: Card) -> str:
     cause = card.cause or ""
     if cause == "superseded" and any(code == CHANGED_ANOMALY for code, _ in card.anomalies):
         return CHANGED_SENTENCE
+    if card.approval is not None and card.approval.state == "expired" and card.times.decided:
+        return UNUSED_SENTENCE
+    if card.error is not None and card.error.message == WITHDRAWN_REASON:
+        return WITHDRAWN_SENTENCES[bool(card.times.decided)]
     is_complete = card.has_input or card.times.available
     return (SOFT_SENTENCES if is_complete else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 

@@ -24,6 +24,11 @@ ANSWER_WORDS = {
     "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",
 }  # fmt: skip
 
+LATER_WORDS = {
+    "expired": "not started in time", "cancelled": "the run ended first", "superseded": "a newer request replaced it",
+}  # fmt: skip
+PEOPLE = ("human", "grant", "break_glass")
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
@@ -40,7 +45,18 @@ class HistoryRow:
     @property
     def word(self) -> str:
         """Return the answer in words."""
-        return ANSWER_WORDS.get(self.approval.state, self.approval.state)
+        return "Approved" if self._was_approved else ANSWER_WORDS.get(self.approval.state, self.approval.state)
+
+    @property
+    def _was_approved(self) -> bool:
+        """Return whether a person approved it, whatever became of the call."""
+        row = self.approval
+        return row.state in LATER_WORDS and row.by_kind in PEOPLE and bool(row.permit_expires_at)
+
+    @property
+    def later(self) -> str:
+        """Return what became of an approval that was not used."""
+        return LATER_WORDS[self.approval.state] if self._was_approved else ""
 
     @property
     def decider(self) -> str:

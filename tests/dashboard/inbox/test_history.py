@@ -30,6 +30,19 @@ def test_history_names_in_words_what_decided_without_a_person(ann: Client, a_cal
     assert '<span class="muted">time limit</span>' in page
 
 
+@pytest.mark.parametrize(
+    ("state", "later"), [("expired", "not started in time"), ("cancelled", "the run ended first"), ("claimed", "")]
+)
+def test_an_answer_stays_and_what_became_of_it_is_beside_it(ann: Client, a_call: Any, state: str, later: str) -> None:
+    call = a_call("approval-requested")
+    ann.post(address(call), form(call, "approve"))
+    with allow_log_writes():
+        Approval.objects.update(state=state)
+    page = ann.get("/approvals/history/").content.decode()
+    assert "Approved" in page and "Expired" not in page and "Withdrawn" not in page
+    assert f'<span class="muted">{later}</span>' in page if later else "not started" not in page
+
+
 def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
     for number in range(5):

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.facts.outcome_facts import WITHDRAWN_REASON
 from toolcards.gate.agents.liveness import BEAT_LEASE, note_poll, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import EXPIRED_REASON, expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
@@ -112,7 +113,7 @@ class WithdrawApproval(RunCommand):
                 self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        end: f.AnyFact = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        end: f.AnyFact = f.CallClosed(card.call_id, "cancelled", reason=WITHDRAWN_REASON, at=tx.now)
         if self.timed_out and row.state == "pending":  # the agent's own time limit: the same as its frame
             end = f.OutputDenied(card.call_id, EXPIRED_REASON, at=tx.now)
         if card.approval and card.approval.id == row.id:

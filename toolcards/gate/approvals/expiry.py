@@ -95,8 +95,8 @@ class ExpirePermit(ApprovalCommand):
 
 
 def is_past_deadline(tx: Transaction, row: Approval) -> bool:
-    """Return whether it is too late to vote, by either clock."""
-    return 0 < row.expires_at <= tx.now or row.is_overdue(tx.steady)
+    """Return whether it is too late to vote, by the clock that also expires it."""
+    return row.is_overdue(tx.steady)
 
 
 def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:

@@ -145,7 +145,7 @@ def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card)
     approval_rows.update_approval(row.id, state="expired")
     if card.approval and card.approval.id == row.id:
         tx.record(memory, f.ApprovalChanged(card.call_id, "expired", id=row.id, at=tx.now), card)
-        tx.record(memory, f.CallClosed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
+        tx.record(memory, f.CallClosed(card.call_id, "not-executed", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
     elif card.permit is not None and card.permit.id == row.id:  # allowed by a rule
         tx.record(memory, f.PermitChanged(card.call_id, "expired", row.id, tx.now), card)
         if not card.finished:

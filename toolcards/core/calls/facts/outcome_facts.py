@@ -131,6 +131,8 @@ class AnomalyRecorded:
     at: float = 0.0
 
 
+WITHDRAWN_REASON = "The agent withdrew the question."  # of a closed call; pages have words of their own for it
+
 OutcomeFact: TypeAlias = (
     OutputPartial | OutputReady | OutputFailed | OutputDenied | OutcomeReported | SnapshotReceived | CallClosed
     | ManualOutcomeRecorded | CallRemoved | AnomalyRecorded
