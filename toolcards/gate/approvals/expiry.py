@@ -95,7 +95,7 @@ class ExpirePermit(ApprovalCommand):
 
 
 def is_past_deadline(tx: Transaction, row: Approval) -> bool:
-    """Return whether it is too late to vote, by the clock that also expires it."""
+    """Return whether it is too late to vote."""
     return row.is_overdue(tx.steady)
 
 
