@@ -33,7 +33,9 @@ def test_history_names_in_words_what_decided_without_a_person(ann: Client, a_cal
 @pytest.mark.parametrize(
     ("state", "later"), [("expired", "not started in time"), ("cancelled", "the run ended first"), ("claimed", "")]
 )
-def test_an_answer_stays_and_what_became_of_it_stands_next_to_it(ann: Client, a_call: Any, state: str, later: str) -> None:
+def test_an_answer_stays_and_what_became_of_it_stands_next_to_it(
+    ann: Client, a_call: Any, state: str, later: str
+) -> None:
     call = a_call("approval-requested")
     ann.post(address(call), form(call, "approve"))
     with allow_log_writes():
