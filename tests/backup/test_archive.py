@@ -145,3 +145,21 @@ def test_a_file_is_replaced_only_by_a_complete_one(tmp_path: Path) -> None:
     assert path.read_text() == "after" and [*tmp_path.iterdir()] == [path]
     with pytest.raises(BackupError, match="cannot be written"), archive.replace_when_complete(tmp_path / "a" / "b"):
         pass
+
+
+def test_a_sparse_part_is_refused(tmp_path: Path, backup: Path) -> None:
+    """A few bytes of an archive can be gigabytes of a file."""
+    with tarfile.open(backup) as old_file:
+        manifest = old_file.extractfile("manifest.json")
+        assert manifest is not None
+        text = manifest.read()
+    with tarfile.open(backup, "w", format=tarfile.PAX_FORMAT) as file:
+        entry = tarfile.TarInfo("manifest.json")
+        entry.size = len(text)
+        file.addfile(entry, io.BytesIO(text))
+        part = tarfile.TarInfo("database")
+        part.size = 512
+        part.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 40)}
+        file.addfile(part, io.BytesIO(b"1\n0\n0\n".ljust(512, b"\0")))
+    with pytest.raises(BackupError, match="it has no database"):
+        archive.check(backup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import sqlite3
 from dataclasses import replace
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.db import connection
 
+from toolcards.audit import anchor
 from toolcards.audit.rows import AuditRow, get_key_id
 from toolcards.audit.trail import Act, write_acts
 from toolcards.backup import BackupError, Manifest, archive, creation, make, restoration, restore, stores
@@ -40,6 +43,60 @@ def test_a_restore_undoes_what_came_later_and_records_who_did_it(database: Path,
     assert "ana" in acts[1][1] and report.fault == ""
     with sqlite3.connect(report.old_database) as old:
         assert old.execute("SELECT count(*) FROM toolcards_auditrow").fetchone() == (2,)
+
+
+def rewrite(backup: Path, *, seal: str | None = None) -> None:
+    """Change the database in a backup, and compute the checksums again, as an attacker without the key does."""
+    database = backup.with_name("database")
+    archive.unpack(backup, archive.DATABASE, database)
+    with contextlib.closing(sqlite3.connect(database)) as copy, copy:
+        copy.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('evil', '1', '2020-01-01')")
+    manifest, anchor_path = archive.check(backup), backup.with_name("anchor")
+    archive.unpack(backup, archive.ANCHOR, anchor_path)
+    parts = {archive.DATABASE: database, archive.ANCHOR: anchor_path}
+    digests = {name: archive.hash_file(path) for name, path in parts.items()}
+    new_seal = manifest.seal if seal is None else seal
+    archive.write(backup, replace(manifest, parts=digests, seal=new_seal), parts)
+
+
+@pytest.mark.parametrize(("seal", "reason"), [(None, "does not match"), ("0" * 64, "does not match"), ("", "not seal")])
+def test_an_archive_with_new_checksums_is_refused(
+    database: Path, tmp_path: Path, seal: str | None, reason: str
+) -> None:
+    write_acts(Act("before"))
+    backup = make(tmp_path / "backup.tar")
+    rewrite(backup, seal=seal)
+    before = database.read_bytes()
+    with pytest.raises(BackupError, match=reason):
+        restore(backup, actor="ana", force=True, accept_broken_trail=True)
+    assert database.read_bytes() == before
+    if seal == "":
+        assert restore(backup, actor="ana", force=True, accept_unsealed=True).fault == ""
+
+
+def test_a_trail_that_was_cut_is_restored_only_on_request_and_leaves_the_database_as_it_was(
+    database: Path, tmp_path: Path
+) -> None:
+    write_acts(Act("one"), Act("two"))
+    anchor.write()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM toolcards_auditrow WHERE seq = 2")
+    backup = make(tmp_path / "backup.tar")
+    with pytest.raises(BackupError, match="--accept-broken-trail"):
+        restore(backup, actor="ana", force=True)
+    assert list(AuditRow.objects.values_list("act", flat=True)) == ["one"]
+    assert [path.name for path in database.parent.glob("*before-restore*")] == []
+    assert restore(backup, actor="ana", force=True, accept_broken_trail=True).fault
+
+
+def test_the_remains_of_a_restore_that_was_killed_are_removed(database: Path, tmp_path: Path) -> None:
+    write_acts(Act("one"))
+    backup = make(tmp_path / "backup.tar")
+    remains = database.parent / ".restore-abc"
+    remains.mkdir()
+    (remains / "database").write_bytes(b"x" * 100)
+    assert restore(backup, actor="ana", force=True).fault == ""
+    assert not remains.exists()
 
 
 def test_a_folder_that_a_server_uses_is_not_touched(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import io
 import json
 import os
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from toolcards.encryption import derive_key
 
 FORMAT = 1
 MANIFEST, DATABASE, ANCHOR, KEY = "manifest.json", "database", "audit-anchor.json", "secret_key"
@@ -35,6 +38,13 @@ class Manifest:
     key: str  # the name of the key that signs the audit trail; not the key
     parts: dict[str, str]  # name and SHA-256
     format: int = FORMAT
+    seal: str = ""  # a keyed hash of the other fields
+
+    def compute_seal(self, secret: str) -> str:
+        """Return the seal by a secret key of a server."""
+        fields = {name: value for name, value in asdict(self).items() if name != "seal"}
+        text = json.dumps(fields, sort_keys=True).encode()
+        return hmac.new(derive_key(secret, "backup"), text, hashlib.sha256).hexdigest()
 
 
 def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
@@ -128,7 +138,14 @@ def _read_manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
 
 def _check_types(manifest: Manifest) -> Manifest:
     """Return the manifest; raises TypeError."""
-    names = [manifest.version, manifest.store, manifest.key, *manifest.migrations, *manifest.parts.values()]
+    names = [
+        manifest.version,
+        manifest.store,
+        manifest.key,
+        manifest.seal,
+        *manifest.migrations,
+        *manifest.parts.values(),
+    ]
     has_time = isinstance(manifest.made_at, (int, float)) and 0 <= manifest.made_at < 1e11
     if not has_time or not isinstance(manifest.migrations, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("a field has another type")
@@ -138,7 +155,9 @@ def _check_types(manifest: Manifest) -> Manifest:
 @contextmanager
 def _open_part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[bytes]]:
     try:
-        source = archive.extractfile(name)
+        member = archive.getmember(name)
+        is_plain = member.isreg() and not member.issparse() and member.size <= path.stat().st_size
+        source = archive.extractfile(member) if is_plain else None
     except KeyError:
         source = None
     if source is None:

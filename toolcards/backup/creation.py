@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
@@ -33,6 +34,7 @@ def make(path: Path, *, with_key: bool = False) -> Path:
             parts = _write_parts(store, Path(folder), with_key=with_key)
             digests = {name: archive.hash_file(part) for name, part in parts.items()}
             manifest = Manifest(__version__, made_at, store.name, list_migrations(), get_key_id(), digests)
+            manifest = replace(manifest, seal=manifest.compute_seal(settings.SECRET_KEY))
             return archive.write(path, manifest, parts)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +25,8 @@ from toolcards.backup.archive import BackupError, Manifest
 from toolcards.backup.creation import make
 
 LOCK = "server.lock"
+NO_ANCHOR = "the backup has no anchor that this server can trust"
+_SCRATCH = ".restore-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,15 @@ class RestoreReport:
     rows: int
 
 
-def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = False) -> RestoreReport:
+def restore(
+    path: Path,
+    *,
+    actor: str,
+    force: bool = False,
+    with_key: bool = False,
+    accept_broken_trail: bool = False,
+    accept_unsealed: bool = False,
+) -> RestoreReport:
     """Replace the database by the backup; raises BackupError.
 
     An error leaves everything unchanged, unless the message states otherwise.
@@ -48,18 +60,27 @@ def restore(path: Path, *, actor: str, force: bool = False, with_key: bool = Fal
         if users := store.users():
             raise BackupError(f"The database is in use by {users}. Stop every server first.")
         _check_compatible(manifest, store, path, force=force)
-        with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as scratch:
+        for remains in folder.glob(f"{_SCRATCH}*"):  # of a restore that was killed
+            shutil.rmtree(remains, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
             source = Path(scratch) / archive.DATABASE
             archive.unpack(path, archive.DATABASE, source)
             key = _read_key(path, Path(scratch), with_key=with_key)
             with _use_key(key):
                 _check_key(path, manifest)
+                _check_seal(path, manifest, accept_unsealed=accept_unsealed)
                 before = _read_anchor(path, manifest, Path(scratch))
             old_database = store.replace(source, make)  # a backup of the old database belongs to the old key
+            with _use_key(key):
+                call_command("migrate", interactive=False, verbosity=0)
+                fault = _find_fault(before)
+            if fault and fault != NO_ANCHOR and not accept_broken_trail:
+                store.put_back(old_database)
+                hint = "--accept-broken-trail restores it nevertheless."
+                raise BackupError(f"The audit trail of {path} is not intact: {fault}. Nothing was changed. {hint}")
             if key:
                 _put_key(key, Path(scratch), folder)
-        call_command("migrate", interactive=False, verbosity=0)
-        fault = _record_restore(manifest, before, actor=actor)
+        _record_restore(manifest, before, fault, actor=actor)
         return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
 
 
@@ -130,6 +151,18 @@ def _check_key(path: Path, manifest: Manifest) -> None:
         )
 
 
+def _check_seal(path: Path, manifest: Manifest, *, accept_unsealed: bool) -> None:
+    """Refuse a manifest that no key of this server sealed: its checksums prove nothing."""
+    if not manifest.seal:
+        if accept_unsealed:
+            return
+        hint = "If you know where it was since, --accept-unsealed restores it."
+        raise BackupError(f"{path} was made by Toolcards {manifest.version}, which did not seal backups. {hint}")
+    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    if not any(hmac.compare_digest(manifest.compute_seal(secret), manifest.seal) for secret in secrets):
+        raise BackupError(f"{path} was changed after it was made: the seal of its manifest does not match.")
+
+
 def _put_key(key: str, scratch: Path, folder: Path) -> None:
     """Put the key into its file from now on; another key that is there is kept."""
     target = folder / "secret_key"
@@ -149,9 +182,8 @@ def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None
     return None
 
 
-def _record_restore(manifest: Manifest, before: Anchor | None, *, actor: str) -> str:
-    """Record the restore in the trail, and begin a new line of anchors; return the trail's fault."""
-    fault = _find_fault(before)
+def _record_restore(manifest: Manifest, before: Anchor | None, fault: str, *, actor: str) -> None:
+    """Record the restore in the trail, and begin a new line of anchors."""
     replaced_anchor: dict[str, object] = {}
     with suppress(InvalidAnchor):
         current = anchor.read()
@@ -166,7 +198,6 @@ def _record_restore(manifest: Manifest, before: Anchor | None, *, actor: str) ->
     line = before.line if before else 0
     anchor.follow_line(line)  # copies outside may have the backup's line: the new one follows both
     anchor.accept_end(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
-    return fault
 
 
 def _find_fault(before: Anchor | None) -> str:
@@ -175,6 +206,6 @@ def _find_fault(before: Anchor | None) -> str:
     if finding.kind == "broken":
         return finding.fault
     if before is None:
-        return "the backup has no anchor that this server can trust"
+        return NO_ANCHOR
     is_in_table = not before.seq or AuditRow.objects.filter(seq=before.seq, hash=before.hash).exists()
     return "" if is_in_table else f"row {before.seq}, which the backup's anchor names, is missing"

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from django.conf import settings
 from django.db import connection, connections
 
-from toolcards.backup.archive import BackupError
+from toolcards.backup.archive import DATABASE, BackupError, unpack
 
 _DEBIAN = Path("/usr/lib/postgresql")
 
@@ -39,6 +40,9 @@ class Store(Protocol):
 
         The result is "" if there was none. `back_up` makes a backup of a database that is no file.
         """
+
+    def put_back(self, old_database: str) -> None:
+        """Undo `replace`, by its result."""
 
 
 def get_store() -> Store:
@@ -87,6 +91,15 @@ class Sqlite:
         source.replace(self.path)
         return str(new_path or "")
 
+    def put_back(self, old_database: str) -> None:
+        """Remove the database, and give the old files their names again."""
+        connections.close_all()
+        for ending in ("-wal", "-shm", ""):
+            current = self.path.with_name(self.path.name + ending)
+            current.unlink(missing_ok=True)
+            if old_database and (old := Path(old_database + ending)).exists():
+                old.replace(current)
+
 
 class Postgres:
     """A server; its own programs copy and restore."""
@@ -124,6 +137,17 @@ class Postgres:
         _close_sessions()
         _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
         return old_database
+
+    def put_back(self, old_database: str) -> None:
+        """Restore the backup of the old tables, if there were any."""
+        if not old_database:
+            return
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=_get_data_dir()) as scratch:
+            source = Path(scratch) / DATABASE
+            unpack(Path(old_database), DATABASE, source)
+            self._remove_newer(source)
+            _close_sessions()
+            _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
 
     def _remove_newer(self, source: Path) -> None:
         """Remove tables that the backup does not have: pg_restore replaces only those that it has."""

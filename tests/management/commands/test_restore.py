@@ -36,7 +36,9 @@ def test_a_trail_that_was_not_intact_at_the_backup_is_reported(run: Callable[...
     write_acts(Act("one"), Act("two"), Act("three"))
     sql("UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 2")
     run("backup", str(tmp_path / "backup.tar"))
-    output = run("restore", str(tmp_path / "backup.tar"), "--force")
+    with pytest.raises(CommandError, match=r"row 2 is not valid.*--accept-broken-trail"):
+        run("restore", str(tmp_path / "backup.tar"), "--force")
+    output = run("restore", str(tmp_path / "backup.tar"), "--force", "--accept-broken-trail")
     assert "The backup's audit trail is not intact: row 2 is not valid" in output
 
 

@@ -25,11 +25,23 @@ class Command(BaseCommand):
             "--by", dest="actor", default="", help="your name for the audit trail (default: the system user)"
         )
         parser.add_argument("--with-key", action="store_true", help="also restore the secret key from the backup")
+        parser.add_argument(
+            "--accept-broken-trail", action="store_true", help="restore a backup whose audit trail is not intact"
+        )
+        parser.add_argument(
+            "--accept-unsealed", action="store_true", help="restore a backup of a version that did not seal backups"
+        )
 
-    def handle(self, *, path: Path, force: bool, actor: str, with_key: bool, **options: Any) -> None:
+    def handle(
+        self, *, path: Path, force: bool, actor: str, with_key: bool, accept_broken_trail: bool, accept_unsealed: bool,
+        **options: Any,
+    ) -> None:  # fmt: skip
         """Restore, and report the result."""
         try:
-            report = backup.restore(path, actor=actor or _get_user_name(), force=force, with_key=with_key)
+            report = backup.restore(
+                path, actor=actor or _get_user_name(), force=force, with_key=with_key,
+                accept_broken_trail=accept_broken_trail, accept_unsealed=accept_unsealed,
+            )  # fmt: skip
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
         made_at = datetime.fromtimestamp(report.manifest.made_at, UTC).isoformat(timespec="seconds")
