@@ -203,3 +203,13 @@ def test_the_approval_says_how_many_votes_it_has_and_needs(terms: dict[str, Any]
 )
 def test_a_time_is_written_in_utc_with_milliseconds(seconds: float, text: str | None) -> None:
     assert responses.format_time(seconds) == text
+
+
+@loop_over("state", ["approved", "claimed", "succeeded", "failed", "unknown", "cancelled", "expired", "superseded"])
+def test_a_denial_is_never_explained_by_the_approval(state: str) -> None:
+    approval = ask(state, by=ANN, reason="fine by me")
+    card = make_card(S.OUTPUT_DENIED, decision=ASK, approval=approval, denied="", denied_by=Actor("host"))
+    decision = responses.build_decision(MEMORY, card)
+    assert decision["decision"] == "deny"
+    assert "approved" not in decision["reason"]["text"].lower() and "fine by me" not in decision["reason"]["text"]
+    assert decision["by"]["kind"] != "human"

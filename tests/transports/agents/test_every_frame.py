@@ -66,6 +66,7 @@ async def test_chunks_are_start_input_and_end(chunks: list[Frame], inputs: dict[
     assert (status, answer["refused"]) == (200, 0)
     _, listed, _ = await call("GET", f"/api/v1/runs/{answer['run']}/calls")
     assert {each["call_id"]: each["input"] for each in listed["calls"]} == inputs
+    assert not any(each["anomalies"] for each in listed["calls"])
 
 
 @pytest.fixture(scope="module")

@@ -153,8 +153,11 @@ def _is_revoked(card: Card) -> bool:
 
 def _is_denied_after_approval(card: Card) -> bool:
     """Return whether the call was approved, and denied where it should have run."""
-    is_approved = card.approval is not None and card.approval.state in _APPROVED_STATES
-    return card.state is S.OUTPUT_DENIED and is_approved
+    ask = card.approval
+    if ask is None or card.state is not S.OUTPUT_DENIED:
+        return False
+    is_unused = ask.state == "expired" and ask.by is not None and ask.by.kind == "human"
+    return is_unused or ask.state in _APPROVED_STATES
 
 
 def _is_approval_unused(card: Card) -> bool:
