@@ -211,7 +211,10 @@ def describe_cause(error: CardError) -> str:
 
 def describe_retry(error: CardError) -> str:
     """Return whether it makes sense to repeat the call."""
-    return _RETRIES.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
+    row = error_codes.TABLE.get(error.code)
+    is_unknown = error.retryable is None and row is not None and row.retry == "unknown"
+    has_reason = error.retryable is False or is_unknown
+    return _RETRIES.get(error.code, RETRYABLE[error.retryable]) if has_reason else RETRYABLE[error.retryable]
 
 
 def describe_soft_end(card: Card) -> str:

@@ -194,13 +194,14 @@ def test_of_two_open_calls_with_one_id_the_second_is_refused(session: Session) -
 # ---------------------------------------------------------------- results
 @loop_over(("result", "output"), [
     ({"content": [{"type": "text", "text": "done"}]}, "done"),
-    ({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"n": 1}}, {"n": 1}),
-    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-     [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+    ({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"n": 1}},
+     {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"n": 1}}),
+    ({"content": [{"type": "text", "text": '{"n": 1.0}'}], "structuredContent": {"n": 1}}, {"n": 1}),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
     ({"content": [{"type": "image", "data": "x"}]}, [{"type": "image", "data": "x"}]), ({"content": []}, []),
     ({"content": "text"}, "text"),
     ({"toolResult": 5, "_meta": {"x": 1}}, {"toolResult": 5}), ({}, {}),
-    ({"content": [{"type": "text", "text": 5}]}, ""),
+    ({"content": [{"type": "text", "text": 5}]}, [{"type": "text", "text": 5}]),
     ({"structuredContent": None}, None), ({"content": [float("inf")]}, ["inf"]),
 ])  # fmt: skip
 def test_a_result_is_reported_as_the_tool_gave_it(result: Any, output: Any) -> None:
@@ -220,7 +221,9 @@ def test_a_result_is_reported_as_the_tool_gave_it(result: Any, output: Any) -> N
     ({"error": {"code": 7, "message": "x" * 9000}}, "tool_failed", "x" * 8000),
     ({"error": {"code": "odd", "message": "no"}}, "tool_failed", "no"), ({"error": "odd"}, "tool_failed", "Error None"),
     ({"result": {"isError": True, "content": [{"type": "text", "text": "no"}]}}, "tool_reported", "no"),
-    ({"result": {"isError": True}}, "tool_reported", "{'isError': True}"),
+    ({"result": {"isError": True}}, "tool_reported", ""),
+    ({"result": {"isError": True, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}},
+     "tool_reported", "a\nb"),
 ])  # fmt: skip
 def test_an_error_of_the_server_is_reported_as_one(message: Any, code: str, text: str) -> None:
     with Gate() as gate:

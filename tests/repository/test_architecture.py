@@ -44,7 +44,7 @@ THEMES = {
     "gate/maintenance/test_deletion", "gate/writer/test_faults", "gate/writer/test_outages",
     "hook_relay/test_hooks_to_server", "models/test_migrations",
     "transports/agents/test_every_frame", "transports/agents/test_faulty_frames",
-    "transports/agents/test_frozen_calls", "transports/agents/test_reused_ids",
+    "transports/agents/test_frozen_calls", "transports/agents/test_result_shapes", "transports/agents/test_reused_ids",
     "transports/agents/test_states_that_end", "transports/agents/test_traces",
 }  # fmt: skip
 # They need an agent library, so their tests play the same scenarios in `tests/clients/` with the real ones.

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.client import Run, Toolcards
 from toolcards.client.common.canonical_json import digest
-from toolcards.client.common.requested_calls import describe_request
+from toolcards.client.common.tool_results import describe_request
 
 Message = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are copied without their bulky parts

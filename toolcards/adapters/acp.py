@@ -16,7 +16,7 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.native import find_number
-from toolcards.client.common.requested_calls import describe_request
+from toolcards.client.common.tool_results import describe_request, find_exit_code, format_result, read_result
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -168,7 +168,14 @@ def _read_tool_call_update(update: Payload) -> Facts:
         raise BadFrame("tool_call_update: toolCallId: Field required", "missing_field")
     reader = STATUS.get(_get_text(update, "status"))
     report = update.get("sessionUpdate") == "tool_call_update"
-    return [*_read_input(update, report=report), *(reader(update) if reader is not None else ())]
+    facts = reader(update) if reader is not None else _read_terminal(update)
+    return [*_read_input(update, report=report), *facts]
+
+
+def _read_terminal(update: Payload) -> Facts:
+    """Read what the terminal of a call wrote meanwhile."""
+    output = _get_text(_get_object(_get_object(update, "_meta"), "terminal_output"), "data")
+    return [f.OutputPartial(update["toolCallId"], output)] if output else []
 
 
 def _read_input(update: Payload, *, report: bool = False) -> Facts:
@@ -196,10 +203,13 @@ def _read_result(update: Payload) -> Facts:
 
 def _read_exit_error(update: Payload) -> Facts:
     """Read the exit code of a program that ran and failed."""
-    code = _get_object(_get_object(update, "rawOutput"), "metadata").get("exit")
-    if type(code) is not int or code == 0:
+    raw = _get_object(update, "rawOutput")
+    terminal = _get_object(_get_object(update, "_meta"), "terminal_exit")
+    codes = (find_exit_code(each) for each in (_get_object(raw, "metadata"), raw, terminal))
+    code = next((each for each in codes if each is not None), None)
+    if not code:
         return []
-    return [f.OutputFailed(update["toolCallId"], str(_get_output(update) or f"exit code {code}"), "exit_status")]
+    return [f.OutputFailed(update["toolCallId"], _get_words(update) or f"exit code {code}", "exit_status")]
 
 
 def _read_failure(update: Payload) -> Facts:
@@ -207,21 +217,31 @@ def _read_failure(update: Payload) -> Facts:
     call = update["toolCallId"]
     if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
-    words = _get_text(_get_object(update, "rawOutput"), "error") or _get_content_text(update)
+    words = _get_words(update)
     return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words)]
 
 
 def _get_output(update: Payload) -> Any:
     raw = update.get("rawOutput")
     if isinstance(raw, dict) and "output" in raw:
-        return raw["output"]
-    return raw if raw is not None else _get_content_text(update) or None
+        attachments = raw.get("attachments")
+        return {"output": raw["output"], "attachments": attachments} if attachments else raw["output"]
+    return raw if raw not in (None, "", {}, []) else _read_content(update) or raw
 
 
-def _get_content_text(update: Payload) -> str:
-    parts = update.get("content")
-    texts = (_get_text(_get_object(part, "content"), "text") for part in parts) if isinstance(parts, list) else ()
-    return "\n".join(text for text in texts if text)
+def _read_content(update: Payload) -> Any:
+    """Return what the agent shows: its text, or its blocks if some are no text."""
+    content = update.get("content")
+    output = read_result(content).output
+    return format_result(content) or None if output is content else output
+
+
+def _get_words(update: Payload) -> str:
+    """Return the text of a failure: of the raw output, else what the agent shows, else what its terminal wrote."""
+    terminal = _get_object(_get_object(update, "_meta"), "terminal_output")
+    raw, error = update.get("rawOutput"), _get_object(update, "rawOutput").get("error")
+    parts = (error, raw, update.get("content"), terminal.get("data"))
+    return next((text for part in parts if (text := format_result(part))), "")
 
 
 METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {

@@ -16,6 +16,7 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.client.common.tool_kinds import parse_server
+from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -113,7 +114,7 @@ def _read_result(hook_input: Payload) -> Facts:
 
 
 def _read_failure(hook_input: Payload) -> Facts:
-    ready, error = _read_input(hook_input), _get_text(hook_input, "error")
+    ready, error = _read_input(hook_input), format_result(hook_input.get("error"))
     if hook_input.get("is_interrupt") is True:
         return [ready, f.CallClosed(ready.call_id, "aborted", reason=error or INTERRUPTED)]
     return [f.OutputFailed(ready.call_id, error), replace(ready, report=True)]

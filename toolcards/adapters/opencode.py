@@ -13,6 +13,7 @@ from typing import Any
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -162,6 +163,9 @@ def _read_completed(part: Payload, state: Payload) -> Facts:
         return [ready, f.CallClosed(call, "aborted", reason=_get_text(state, "output"))]
     if isinstance(exit_code, int) and exit_code != 0:
         return [f.OutputFailed(call, _get_text(state, "output") or f"exit code {exit_code}", "exit_status"), ready]
+    attachments = state.get("attachments")
+    if isinstance(attachments, list) and attachments:
+        output = {"output": output, "attachments": attachments}
     return [f.OutputReady(call, output), ready]
 
 
@@ -174,7 +178,7 @@ def _build_invalid_input(call: str, tool_input: Payload) -> f.InputInvalid:
 
 
 def _read_error(part: Payload, state: Payload) -> Facts:
-    call, message = part["callID"], _get_text(state, "error")
+    call, message = part["callID"], format_result(state.get("error"))
     ready = replace(_build_input_ready(part, state), report=True)
     if _get_object(state, "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted", reason=message)]

@@ -22,6 +22,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
 
+from .common.tool_results import format_result
 from .decisions.answers import Decision
 from .framework_support.auto_runs import IDLE, AutoRuns
 from .framework_support.call_registry import CallRegistry, format_denial, require_registry
@@ -183,7 +184,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         """Report the error of a call that did not run: invalid arguments, or a denial."""
         call = self._registry.find_pending(message.tool_call_id, message.name or "")
         if call is not None:
-            call.error(_get_text(message), code="tool_reported", retryable=False)
+            call.error(_get_text(message), code="tool_reported")
 
 
 # ---------------------------------------------------------------- conversions
@@ -215,7 +216,7 @@ def _report_unknown_tool(registry: CallRegistry, tool_call: Any, answer: Any) ->
 def _report_answer(call: TrackedCall, answer: Any) -> Any:
     """Report a tool's answer; an error message is a failure."""
     if isinstance(answer, ToolMessage) and answer.status == "error":
-        call.error(_get_text(answer), code="tool_reported", retryable=False)
+        call.error(_get_text(answer), code="tool_reported")
     else:
         call.output(answer.content if isinstance(answer, ToolMessage) else answer)
     return answer
@@ -238,4 +239,4 @@ def _report_exceptions(call: TrackedCall) -> Any:
 
 def _get_text(message: Any) -> str:
     content = getattr(message, "content", message)
-    return content if isinstance(content, str) else str(content)
+    return format_result(to_jsonable(content))

@@ -30,11 +30,13 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
+from .common.tool_results import format_result
 from .framework_support.call_registry import CallRegistry, find_registry
 from .framework_support.tracked_call import TrackedCall, canonical_text
 from .gate_client import Toolcards
 from .stream import Run
 from .values.failures import is_cancellation
+from .values.jsonable import to_jsonable
 
 __all__ = ["Gate", "Watch"]
 
@@ -151,7 +153,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         elif outcome == "denied":
             call.denied(str(content or ""))
         elif outcome == "failed":
-            call.error(_get_text(part), code="tool_reported", retryable=False)
+            call.error(_get_text(part), code="tool_reported")
         elif outcome == "retried":
             self._report_retry(call, part)
 
@@ -159,7 +161,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         """Report that the model must retry: invalid arguments, unknown tool, or an error of the tool."""
         words = _get_text(part)
         if call.decision is not None and call.decision.allowed:
-            call.error(words, code="tool_reported", retryable=False)
+            call.error(words, code="tool_reported", retryable=True)
         else:
             code = "invalid_input" if part.tool_name in self._names else "no_such_tool"
             call.invalid(None, words, code)
@@ -261,7 +263,7 @@ def _get_args(part: ToolCallPart) -> Any:
 def _get_text(part: Any) -> str:
     """Return the content for the model, without the library's framing."""
     content = getattr(part, "content", "")
-    return content if isinstance(content, str) else str(content)
+    return format_result(to_jsonable(content))
 
 
 _EVENTS: dict[type, Any] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolcards.client.common.tool_results import format_result
 from toolcards.hook_relay.answers import JsonObject
 from toolcards.hook_relay.translation import (
     HookProgram,
@@ -35,7 +36,7 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
     if event == "tool_result":
         record = _get_object(hook, "tool_result")
         error, output = record.get("error"), record.get("output")
-        tool, failure = str(record.get("name", "")), None if error is None else str(error)
+        tool, failure = str(record.get("name", "")), None if error is None else format_result(error)
         return translate_result(session, tool, record.get("input"), output=output, error=failure, **subagent)
     if event in _RUN_EVENTS:
         return None if subagent else translate_run_event(_RUN_EVENTS[event], hook, session, **_read_text(hook))

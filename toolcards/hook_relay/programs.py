@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from toolcards.client.common.json_text import is_same_json, parse_strict_object
+from toolcards.client.common.tool_results import format_result
 from toolcards.hook_relay.answers import JsonObject, deny_permission
 from toolcards.hook_relay.cline import CLINE
 from toolcards.hook_relay.goose import GOOSE
@@ -75,7 +76,7 @@ def _translate_gemini(hook: JsonObject, _event: str) -> JsonObject | None:
         response = hook.get("tool_response")
         response = response if isinstance(response, dict) else {"llmContent": response}
         failure = response.get("error")
-        error = None if failure is None else str(failure.get("message", "") if isinstance(failure, dict) else failure)
+        error = None if failure is None else format_result(failure)
         (tool, server), arguments = _name_gemini_tool(hook), hook.get("tool_input")
         return translate_result(session, tool, arguments, output=response.get("llmContent"), error=error, **server)
     if event == "AfterAgent":
@@ -130,12 +131,12 @@ def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
     if event == "preToolUse":
         return translate_call(hook, session, tool, arguments)
     if event == "postToolUseFailure":
-        return translate_result(session, tool, arguments, error=str(hook.get("error", "")))
+        return translate_result(session, tool, arguments, error=format_result(hook.get("error")))
     if event == "postToolUse":
         result = hook.get("toolResult")
         result = result if isinstance(result, dict) else {"textResultForLlm": result}
         text, kind = result.get("textResultForLlm"), result.get("resultType", "success")
-        error = None if kind == "success" else str(text or kind)
+        error = None if kind == "success" else format_result(text or result.get("error") or kind)
         return translate_result(session, tool, arguments, output=text, error=error)
     if event in _COPILOT_EVENTS:
         more = {name: hook[name] for name in ("prompt", "reason") if name in hook}

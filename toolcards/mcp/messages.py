@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcards.client.common.lookalikes import make_skeleton
+from toolcards.client.common.tool_results import read_result
 
 Message = dict[str, Any]
 CALL = "tools/call"
@@ -213,16 +214,11 @@ def _is_deeper(value: Any, limit: int) -> bool:
 
 
 def read_output(result: Message) -> Any:
-    """Return the output of a result.
-
-    That is its structured value, its only text, or all parts of its content.
-    """
-    if "structuredContent" in result:
-        return result["structuredContent"]
-    content = result.get("content")
-    if isinstance(content, list) and len(content) == 1 and get_text(content[0], "type") == "text":
-        return get_text(content[0], "text")
-    return content if content is not None else {key: value for key, value in result.items() if key != "_meta"}
+    """Return the output of a result, also of an old server."""
+    parts = {name: result[name] for name in ("content", "structuredContent") if name in result}
+    if not parts:
+        return {name: part for name, part in result.items() if name not in ("_meta", "resultType")}
+    return read_result(parts).output if isinstance(parts.get("content", []), list) else parts["content"]
 
 
 def read_error(error: Message) -> Message:

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolcards.client import Decision, Toolcards
 from toolcards.client.common.input_repair import parse_offers
+from toolcards.client.common.tool_results import format_result
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.continuations import MAX_ROUNDS, TOO_MANY, Continuations, describe_answers
@@ -244,7 +245,7 @@ class Session:
         if "error" in message:
             self._report(call, error=read_error(get_object(message, "error")))
         elif result.get("isError") is True:
-            self._report(call, error={"message": str(read_output(result))[:8_000], "code": "tool_reported"})
+            self._report(call, error={"message": format_result(result)[:8_000], "code": "tool_reported"})
         else:
             self._report(call, output=shorten(read_output(result)))
 

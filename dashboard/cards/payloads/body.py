@@ -114,6 +114,12 @@ class _Body:
         blocks = _list_content_blocks(value)
         if blocks is not None:
             return "".join(self._render_block(block) for block in blocks), True
+        if isinstance(value, dict) and value.keys() == {"content", "structuredContent"}:
+            blocks = _list_content_blocks(value["content"])
+            if blocks is not None:
+                html = "".join(self._render_block(block) for block in blocks)
+                tree = Tree(self.dom, self._render_value, self._render_leaf)
+                return html + tree.render(value["structuredContent"]), True
         if not isinstance(value, (dict, list)) or not value:
             return render_text(format_value(value)), False
         tree = Tree(self.dom, self._render_value, self._render_leaf)

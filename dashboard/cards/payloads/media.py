@@ -1,7 +1,8 @@
 """Pictures in outputs, found in document order and served from their own addresses.
 
-A picture is a `data:` URL, an MCP image content block (2025-06-18) or an image block of the Anthropic API, of a type
-that its first bytes prove. SVG is not shown, because it can run scripts.
+A picture is a `data:` URL, or base64 in a member with one of the names that clients use for it (MCP, Anthropic,
+Claude Code, AI SDK, LangChain, OpenAI, Gemini, Pydantic AI), of a type that its first bytes prove. SVG is
+not shown, because it can run scripts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 MAX_PICTURES = 24
 MAX_BASE64 = 12_000_000  # characters
 MAX_DEPTH = 16
+_BASE64 = ("data", "base64", "b64_json", "blob", "bytes", "result")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]{1,20};base64,", re.IGNORECASE)
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
                (b"GIF89a", "image/gif"))  # fmt: skip
@@ -31,9 +33,8 @@ def get_picture_text(value: Any) -> str:
     if isinstance(value, str):
         match = _DATA_URL.match(value[:64])
         text = value[match.end() :] if match else ""
-    elif isinstance(value, dict) and value.get("type") == "image":
-        source = value.get("source")
-        text = source.get("data") if isinstance(source, dict) else value.get("data")
+    elif isinstance(value, dict):
+        text = next((value[name] for name in _BASE64 if isinstance(value.get(name), str) and value[name]), "")
     return text if text and isinstance(text, str) and _find_type(text) and len(text) <= MAX_BASE64 else ""
 
 

@@ -29,7 +29,7 @@ RESULTS = [
     ("a wrapped error alone is a result", {"content": ERROR_JSON}, f.OutputReady("c", {"error": "boom"}, "m")),
     ("an error", {"error": "boom"}, f.OutputFailed("c", "boom")),
     ("an empty error has the message of the content", {"error": ""}, f.OutputFailed("c", "text")),
-    ("an error that is no text", {"error": {"a": 1}}, f.OutputReady("c", "text", "m")),
+    ("an error that is no text", {"error": {"a": 1}}, f.OutputFailed("c", '{"a": 1}')),
     ("an error counts before all other marks", {"error": "boom", "mcpResult": {"isError": True}},
      f.OutputFailed("c", "boom")),
     ("MCP", {"mcpResult": {"isError": True}, "content": ERROR_JSON}, f.OutputFailed("c", "boom", "tool_reported")),
@@ -45,9 +45,9 @@ RESULTS = [
     ("a state of its own", {"state": "output-error"}, f.OutputFailed("c", "text")),
     ("a state that is no text", {"state": ["output-error"]}, f.OutputReady("c", "text", "m")),
     ("a failure in parts", {"state": "output-error", "content": [{"text": "a"}, {"image": 1}, 5, {"text": "b"}]},
-     f.OutputFailed("c", "ab")),
+     f.OutputFailed("c", "a\nb")),
     ("a failure whose error is no text", {"state": "output-error", "content": '{"error":{"a":1}}'},
-     f.OutputFailed("c", '{"error":{"a":1}}')),
+     f.OutputFailed("c", '{"error": {"a": 1}}')),
 ]  # fmt: skip
 
 

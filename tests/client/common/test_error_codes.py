@@ -16,8 +16,8 @@ PAGE = """
 14 connect_failed tool yes none | 15 tls_invalid tool no | 16 timeout tool ? possible | 16 conn_lost tool ? possible
 17 deadline runtime ? | 18 rate_limited tool yes | 19 quota tool no | 20 upstream tool ? | 21 upstream_auth tool no
 22 conflict tool no | 23 upstream_rejected tool no | 24 tx_conflict tool yes | 25 tool_failed tool no
-26 resource_busy tool - | 27 resource_exhausted tool no | 28 exit_status tool no | 29 tool_reported tool no
-30 protocol runtime no | 30 transport runtime ? | 31 bad_output tool no confirmed | 32 lost runtime no | 33 internal tool no
+26 resource_busy tool - | 27 resource_exhausted tool no | 28 exit_status tool no | 29 tool_reported tool unknown
+30 protocol runtime no | 30 transport runtime ? | 31 bad_output tool no confirmed | 32 lost runtime unknown | 33 internal tool unknown
 """
 ROWS = [row.split() for row in PAGE.replace("|", "\n").strip().splitlines()]
 
@@ -30,6 +30,7 @@ def test_the_table_is_the_page(row: list[str]) -> None:
     assert [entry.effects] == (effects or [entry.effects])
     retryable = {
         "yes": (True, True, True), "no": (False, False, False), "?": (False, True, False), "-": (False, False, True),
+        "unknown": (None, None, None),
     }[again]  # fmt: skip
     value = ({}, {"idempotent": True}, {"unwritten": True})
     assert tuple(error_codes.make_fault(code, **more).retryable for more in value) == retryable  # type: ignore[arg-type]
@@ -60,6 +61,6 @@ def test_every_row_has_words_and_known_values() -> None:
     assert len(error_codes.TABLE) == 37
     for row in error_codes.TABLE.values():
         assert row.authority in error_codes.AUTHORITIES
-        assert row.retry in {"yes", "no", "idempotent", "unwritten"}
+        assert row.retry in {"yes", "no", "idempotent", "unwritten", "unknown"}
         assert row.effects in {"none", "possible", "confirmed"}
         assert row.title[0].isupper()

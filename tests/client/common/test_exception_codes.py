@@ -108,9 +108,9 @@ CASES = [
     (subprocess.CalledProcessError(2, "x"), "exit_status", "tool", False),
     (McpError(-32601), "protocol", "runtime", False),
     (McpError(-32603), "transport", "runtime", False),
-    (of_package("mcp.server.fastmcp.exceptions", "ToolError"), "tool_reported", "tool", False),
-    (Exception("429 Too Many Requests ECONNREFUSED timeout"), "internal", "tool", False),
-    (Unspeakable(), "internal", "tool", False),
+    (of_package("mcp.server.fastmcp.exceptions", "ToolError"), "tool_reported", "tool", None),
+    (Exception("429 Too Many Requests ECONNREFUSED timeout"), "internal", "tool", None),
+    (Unspeakable(), "internal", "tool", None),
     # What the libraries really raise: a wrapper of their own around what happened.
     (
         while_handling(

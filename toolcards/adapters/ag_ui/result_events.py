@@ -15,6 +15,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.ag_ui.base_event import AgUiEvent, to_text
 from toolcards.adapters.ag_ui.resume_entries import list_passed_over
 from toolcards.adapters.base import Facts
+from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 
 _MARKS: dict[str, Literal["failed", "retried", "denied", "interrupted"]] = {
@@ -37,6 +38,8 @@ class ToolCallResultEvent(AgUiEvent):
     def to_facts(self) -> Facts:
         if isinstance(self.error, str):
             return [f.OutputFailed(self.tool_call_id, self.error or _get_message(self.content))]
+        if self.error:
+            return [f.OutputFailed(self.tool_call_id, format_result(self.error) or _get_message(self.content))]
         mcp_result = self.mcp_result or (self.metadata or {}).get("mcpResult")
         has_failed = isinstance(mcp_result, dict) and mcp_result.get("isError") is True
         if has_failed or "output-error" in {to_text(self.tanstack.get("state")), to_text(self.state)}:
@@ -83,10 +86,9 @@ class MessagesSnapshotEvent(AgUiEvent):
 
 def _get_message(content: str | list[Any]) -> str:
     """Return the message of a failure; TanStack and others wrap it as `{"error": …}`."""
-    if isinstance(content, list):
-        return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
-    payload = strict.parse_or_keep(content)
-    return payload["error"] if isinstance(payload, dict) and isinstance(payload.get("error"), str) else content
+    payload = strict.parse_or_keep(content) if isinstance(content, str) else content
+    is_wrapped = isinstance(payload, list) or (isinstance(payload, dict) and bool(payload.get("error")))
+    return format_result(payload) if is_wrapped else str(content)
 
 
 def _get_text(value: Any) -> str | None:

@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-# retry: yes, no, idempotent (only if repeating is safe) or unwritten (only if nothing was written).
+# retry: yes, no, idempotent (only if repeating is safe), unwritten (only if nothing was written) or unknown.
 # effects: what the tool may have done nevertheless. phase "": the phase in which it failed.
 _TABLE = """
 row code              authority retry      phase    effects   title
@@ -46,12 +46,12 @@ row code              authority retry      phase    effects   title
 26  resource_busy     tool      unwritten  -        possible  A required resource is busy
 27  resource_exhausted tool     no         -        possible  Out of space or memory
 28  exit_status       tool      no         -        possible  The program ended with an error
-29  tool_reported     tool      no         -        possible  The tool reports an error
+29  tool_reported     tool      unknown    -        possible  The tool reports an error
 30  protocol          runtime   no         -        none      Agent and tool use different protocols
 30  transport         runtime   idempotent -        possible  The connection to the tool was lost
 31  bad_output        tool      no         output   confirmed The result cannot be used
-32  lost              runtime   no         -        possible  No result was received
-33  internal          tool      no         -        possible  The tool failed unexpectedly
+32  lost              runtime   unknown    -        possible  No result was received
+33  internal          tool      unknown    -        possible  The tool failed unexpectedly
 """
 
 
@@ -77,6 +77,7 @@ def _parse_table(text: str) -> dict[str, ErrorCodeRow]:
 
 
 TABLE: dict[str, ErrorCodeRow] = _parse_table(_TABLE)
+_RETRYABLE: dict[str, bool | None] = {"yes": True, "no": False, "unknown": None}
 MAX_RETRY_AFTER = 60_000  # milliseconds
 
 
@@ -86,7 +87,7 @@ class ClassifiedError:
 
     code: str
     authority: str
-    retryable: bool
+    retryable: bool | None  # None: not known
     phase: str
     effects: str
     safe: str = "unknown"
@@ -128,7 +129,9 @@ def make_fault(
     row = TABLE[code]
     nothing_done = row.effects == "none" or (row.retry == "unwritten" and unwritten)
     safe = "yes" if nothing_done or idempotent else "unknown" if idempotent is None else "no"
-    retryable = {"yes": True, "no": False, "idempotent": bool(idempotent), "unwritten": unwritten}[row.retry]
+    retryable = _RETRYABLE[row.retry] if row.retry in _RETRYABLE else bool(idempotent)
+    if row.retry == "unwritten":
+        retryable = unwritten
     return ClassifiedError(code, row.authority, retryable, row.phase or phase, row.effects, safe, **details)
 
 
@@ -160,7 +163,7 @@ def complete_failure(
     if row is None:
         responsible = authority if authority in AUTHORITIES else "tool"
         return StatedFailure(code or "tool_failed", responsible, retryable, phase or "execute")
-    if retryable is None and (row.retry in {"yes", "no"} or kind not in {"", "other"}):
+    if retryable is None and (row.retry in _RETRYABLE or kind not in {"", "other"}):
         retryable = make_fault(code, idempotent=kind in HARMLESS).retryable
     responsible = authority if authority in AUTHORITIES else row.authority
     return StatedFailure(code, responsible, retryable, phase or row.phase or "execute")
@@ -171,7 +174,7 @@ _DENIALS = {
     "human": "approval_denied", "timeout": "approval_expired", "kill_switch": "kill_switch", "host": "approval_denied",
     "plugin": "plugin_veto",
 }  # fmt: skip
-_CAUSES = {"truncated": StatedFailure("lost", "runtime", False, "execute")}
+_CAUSES = {"truncated": StatedFailure("lost", "runtime", None, "execute")}
 
 
 def get_denial_code(by_kind: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from .error_codes import TABLE, ClassifiedError, limit_wait, make_fault
 
 MAX_CAUSES = 10
-_LEAST_RETRYABLE = ("no", "unwritten", "idempotent", "yes")
+_LEAST_RETRYABLE = ("no", "unknown", "unwritten", "idempotent", "yes")
 
 # Not errors. By name, because these packages may not be installed; subclasses count too.
 _CONTROL = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
-from toolcards.client.common.requested_calls import is_exact
+from toolcards.client.common.tool_results import is_exact
 from toolcards.core.calls.facts import Actor
 from toolcards.core.policy.evaluation import IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
 from toolcards.core.policy.evaluation_context import MAX_STEPS

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from toolcards.client.common.canonical_json import NotCanonical, digest, escape
-from toolcards.client.common.requested_calls import is_exact
+from toolcards.client.common.tool_results import is_exact
 from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Clause

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.client.common.json_text import is_same_json
+from toolcards.client.common.tool_results import read_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed, is_further_question
@@ -39,6 +40,8 @@ class Router(InputRouter):
         self._planned = 0
         if self._state.context.aliases and not ordinal and fact.call_id in self._state.context.aliases:
             fact = f.revise(fact, call_id=self._state.context.aliases[fact.call_id])
+        if isinstance(fact, (f.OutputReady, f.SnapshotReceived)):
+            fact = _read_output(fact)
         if ordinal:
             return self._route_to(ordinal, fact)
         if type(fact) is f.InputDelta and not self._state.context.chunked:
@@ -225,6 +228,16 @@ class Router(InputRouter):
             return [] if is_history else [(card.ordinal if card else 0, fact)]
         open_calls = (card for card in self._state.list_open_cards() if not card.lane and not card.soft)
         return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in open_calls]
+
+
+def _read_output(fact: f.OutputReady | f.SnapshotReceived) -> f.AnyFact:
+    """Return the fact with the output as it is shown; a result that reports an error is a failure."""
+    if isinstance(fact, f.SnapshotReceived):
+        return fact if isinstance(fact.text, (str, type(None))) else f.revise(fact, text=read_result(fact.text).output)
+    result = read_result(fact.output)
+    if result.error is not None:
+        return f.OutputFailed(fact.call_id, result.error, "tool_reported", at=fact.at)
+    return fact if result.output is fact.output else f.revise(fact, output=result.output)
 
 
 def _route_to_run(router: Router, fact: f.AnyFact) -> list[Routed]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import note_request
@@ -107,7 +108,7 @@ def _build_outcome(call_id: str, body: dict[str, Any], moment: float) -> f.AnyFa
         error = body.get("error") or {}
         retryable, after = error.get("retryable"), error.get("after_ms")
         return f.OutputFailed(
-            call_id, str(error.get("message", "")), str(error.get("code", "")),
+            call_id, format_result(error.get("message")), str(error.get("code", "")),
             retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
             str(error.get("phase", "")), moment, after if type(after) is int else None,
         )  # fmt: skip

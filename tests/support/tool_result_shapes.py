@@ -1,0 +1,89 @@
+"""Results and errors in the shapes that clients, servers and libraries use: the client, the value, what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+A, B = {"type": "text", "text": "part 1"}, {"type": "text", "text": "part 2"}
+IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
+AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a"}
+FILE = {"type": "resource", "resource": {"uri": "file:///b.bin", "blob": "AAAA"}}
+DIFF = {"type": "diff", "path": "a.py", "oldText": "a=1", "newText": "a=2"}
+TERMINAL = {"type": "terminal", "terminalId": "t1"}
+CHART = {"width": 335}
+
+
+def wrap(*blocks: Any) -> list[Any]:
+    """Return blocks as the Agent Client Protocol wraps them."""
+    return [{"type": "content", "content": block} for block in blocks]
+
+
+OUTPUTS: list[tuple[str, Any, Any]] = [
+    ("any: text", "done", "done"), ("any: empty text", "", ""), ("any: nothing", None, None), ("any: zero", 0, 0),
+    ("any: false", False, False), ("any: an object", {"rows": [1]}, {"rows": [1]}), ("any: a list", [1, 2], [1, 2]),
+    ("MCP: one text", {"content": [A]}, "part 1"), ("MCP: two texts", {"content": [A, B]}, "part 1\npart 2"),
+    ("MCP: no content", {"content": []}, []), ("MCP: a picture", {"content": [IMAGE]}, [IMAGE]),
+    ("MCP: text and picture", {"content": [A, IMAGE]}, [A, IMAGE]),
+    ("MCP: sound, link, file", {"content": [AUDIO, LINK, FILE]}, [AUDIO, LINK, FILE]),
+    ("MCP: structured beside text", {"content": [A], "structuredContent": CHART},
+     {"content": [A], "structuredContent": CHART}),
+    ("MCP: structured beside picture", {"content": [A, IMAGE], "structuredContent": CHART},
+     {"content": [A, IMAGE], "structuredContent": CHART}),
+    ("MCP: structured repeats the text", {"content": [{"type": "text", "text": '{ "width": 335 }'}],
+                                          "structuredContent": CHART}, CHART),
+    ("FastMCP: structured wraps the text", {"content": [A], "structuredContent": {"result": "part 1"}},
+     {"result": "part 1"}),
+    ("MCP: structured alone", {"structuredContent": CHART}, CHART),
+    ("MCP: structured null", {"content": [{"type": "text", "text": "null"}], "structuredContent": None}, "null"),
+    ("MCP: no error", {"content": [A], "isError": False}, "part 1"),
+    ("MCP: with _meta", {"content": [A], "_meta": {"x": 1}}, "part 1"),
+    ("MCP Python: dumped", {"meta": None, "content": [A], "structuredContent": None, "isError": False}, "part 1"),
+    ("FastMCP: dumped", {"content": [A], "structured_content": CHART, "is_error": False},
+     {"content": [A], "structuredContent": CHART}),
+    ("MCP 2026: complete", {"resultType": "complete", "content": [A]}, "part 1"),
+    ("AI SDK: an MCP tool", {"content": [A, IMAGE], "isError": False}, [A, IMAGE]),
+    ("AI SDK: content parts", {"type": "content", "value": [A]}, {"type": "content", "value": [A]}),
+    ("Anthropic: blocks", [A, B], "part 1\npart 2"),
+    ("Anthropic: with a citation", [A | {"citations": None}], "part 1"),
+    ("Claude Code: MCP blocks", [A, IMAGE], [A, IMAGE]),
+    ("Claude Code: Bash", {"stdout": "ok", "stderr": "", "interrupted": False},
+     {"stdout": "ok", "stderr": "", "interrupted": False}),
+    ("LangChain: blocks", [A, {"type": "image", "base64": PNG, "mime_type": "image/png"}],
+     [A, {"type": "image", "base64": PNG, "mime_type": "image/png"}]),
+    ("LangChain: a block with an id", [A | {"id": "lc_1", "index": 0}], "part 1"),
+    ("ACP: wrapped text", wrap(A, B), "part 1\npart 2"), ("ACP: wrapped picture", wrap(A, IMAGE), [A, IMAGE]),
+    ("ACP: a difference", [DIFF], [DIFF]), ("ACP: text and difference", [*wrap(A), DIFF], [A, DIFF]),
+    ("ACP: a terminal alone", [TERMINAL], None), ("ACP: terminal and text", [TERMINAL, *wrap(A)], "part 1"),
+    ("OpenAI: other blocks", [{"type": "output_text", "text": "x"}], [{"type": "output_text", "text": "x"}]),
+    ("any: an own list of objects", [{"type": "row", "text": "x"}], [{"type": "row", "text": "x"}]),
+    ("any: an own object with content", {"content": "x", "title": "y"}, {"content": "x", "title": "y"}),
+]  # fmt: skip
+
+FAILURES: list[tuple[str, Any, str]] = [
+    ("any: text", "disk full", "disk full"), ("any: nothing", None, ""), ("any: empty", "", ""),
+    ("any: an empty list", [], ""), ("any: a number", 7, "7"), ("any: message", {"message": "no"}, "no"),
+    ("any: error", {"error": "no"}, "no"), ("any: error with message", {"error": {"message": "no", "code": 5}}, "no"),
+    ("any: errors", {"errors": [{"message": "a"}, {"message": "b"}]}, "a\nb"), ("any: detail", {"detail": "no"}, "no"),
+    ("any: a list of texts", ["a", "b"], "a\nb"), ("any: an object without words", {"code": 5}, '{"code": 5}'),
+    ("MCP: blocks", {"content": [A, B], "isError": True}, "part 1\npart 2"),
+    ("MCP: structured beside", {"content": [A], "structuredContent": {"code": "E"}, "isError": True}, "part 1"),
+    ("MCP: structured alone", {"structuredContent": {"code": "E"}, "isError": True}, '{"code": "E"}'),
+    ("MCP: empty", {"content": [], "isError": True}, ""), ("MCP: a picture", {"content": [IMAGE], "isError": True}, ""),
+    ("MCP: file", {"content": [{"type": "resource", "resource": {"uri": "a", "text": "why"}}], "isError": True}, "why"),
+    ("Anthropic: blocks", [A, B], "part 1\npart 2"), ("Anthropic: empty message", {"message": ""}, ""),
+    ("LangChain: text and picture", [A, IMAGE], "part 1"), ("ACP: wrapped", wrap(A), "part 1"),
+    ("ACP: a terminal", [TERMINAL], ""), ("ACP: rawOutput text", "Exit code 1\n2 failing", "Exit code 1\n2 failing"),
+    ("Codex: aggregated", {"stdout": "a", "stderr": "b", "aggregated_output": "a\nb", "exit_code": 1}, "a\nb"),
+    ("Codex: formatted", {"formatted_output": "x", "exit_code": 1}, "x"),
+    ("Codex: streams", {"stdout": "a\n", "stderr": "b", "exit_code": 1}, "a\nb"),
+    ("Codex: no output", {"stdout": "", "stderr": "", "aggregated_output": "", "exit_code": 7}, "exit code 7"),
+    ("Claude Code: stderr", {"stdout": "", "stderr": "no such file", "interrupted": False}, "no such file"),
+    ("opencode: output", {"output": "boom", "metadata": {"exit": 2}}, "boom"),
+    ("Gemini: llmContent", {"llmContent": "no", "returnDisplay": "x"}, "no"),
+    ("Gemini: llmContent parts", {"llmContent": [{"text": "no"}]}, "no"),
+    ("Copilot: text", {"textResultForLlm": "no", "resultType": "failure"}, "no"),
+    ("TanStack: error", {"error": "no"}, "no"),
+    ("JSON-RPC", {"code": -32602, "message": "Unknown tool"}, "Unknown tool"),
+]  # fmt: skip

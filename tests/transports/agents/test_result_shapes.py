@@ -1,0 +1,116 @@
+"""Results of every shape, by the ways in of real programs, as a reader of the API and of the page gets them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import pytest
+
+from tests.support import gating
+from tests.support.server import Server
+from tests.support.tool_result_shapes import FAILURES, IMAGE, OUTPUTS, PNG, wrap
+from tests.support.voter import Voter
+
+LINES = {"acp": "application/x-ndjson", "native": "application/x-ndjson", "ai-sdk": "text/event-stream"}
+
+
+def post(server: Server, protocol: str, run: str, frames: list[dict[str, Any]]) -> dict[str, Any]:
+    """Send frames as one body; return the calls by id."""
+    starts, ends = ("data: ", "\n\n") if protocol == "ai-sdk" else ("", "\n")
+    body = "".join(f"{starts}{json.dumps(frame)}{ends}" for frame in frames)
+    path = f"/api/v1/ingest?protocol={protocol}&run={run}&agent=a"
+    status, answer, _ = server.request("POST", path, body, Content_Type=LINES[protocol])
+    assert (status, answer["accepted"]) == (200, len(frames)), answer
+    return gating.calls(server, run)
+
+
+def update(call: str, **fields: Any) -> dict[str, Any]:
+    body = {"sessionUpdate": "tool_call_update", "toolCallId": call, **fields}
+    return {"dir": "<", "msg": {"method": "session/update", "params": {"sessionId": "S", "update": body}}}
+
+
+def begin(call: str) -> dict[str, Any]:
+    frame = update(call, title="t", kind="execute", rawInput={"command": "x"})
+    frame["msg"]["params"]["update"]["sessionUpdate"] = "tool_call"
+    return frame
+
+
+def test_every_output_arrives_as_the_model_reads_it(server: Server) -> None:
+    frames: list[dict[str, Any]] = []
+    for number, (_, result, _) in enumerate(OUTPUTS):
+        call = {"call_id": f"c{number}"}
+        frames.append({"type": "tool.input.available", **call, "tool": "t", "input": {}})
+        frames.append({"type": "tool.output.available", **call, "output": result})
+    calls = post(server, "native", "shapes-out", frames)
+    outputs = [calls[f"c{number}"]["output"] for number in range(len(OUTPUTS))]
+    assert outputs == [output for _, _, output in OUTPUTS]
+    assert {call["state"] for call in calls.values()} == {"output-available"}
+
+
+def test_every_failure_of_acp_and_of_the_result_api_has_its_text(server: Server) -> None:
+    frames: list[dict[str, Any]] = []
+    for number, (_, value, _) in enumerate(FAILURES):
+        frames += [begin(f"c{number}"), update(f"c{number}", status="failed", rawOutput=value)]
+    calls = post(server, "acp", "shapes-acp", frames)
+    for number, (client, _, text) in enumerate(FAILURES):
+        call = calls[f"c{number}"]
+        assert (call["state"], call["error"]["message"]) == ("output-error", text), client
+
+
+@pytest.mark.parametrize(("fields", "text", "code"), [
+    ({"rawOutput": "Exit code 1\n2 failing", "_meta": {"terminal_exit": {"exit_code": 1, "signal": None}},
+      "content": [{"type": "terminal", "terminalId": "t"}]}, "Exit code 1\n2 failing", "exit_status"),
+    ({"content": wrap({"type": "text", "text": "no"})}, "no", "tool_failed"),
+    ({"_meta": {"terminal_output": {"data": "2 failing"}, "terminal_exit": {"exit_code": 1}}}, "2 failing",
+     "exit_status"),
+    ({"_meta": {"terminal_exit": {"exit_code": 3}}}, "exit code 3", "exit_status"),
+    ({"rawOutput": {"stdout": "a", "stderr": "b", "aggregated_output": "a\nb", "exit_code": 1}}, "a\nb", "exit_status"),
+])  # fmt: skip
+def test_a_failure_of_a_terminal_says_what_it_wrote(server: Server, fields: Any, text: str, code: str) -> None:
+    run = f"shape-{secrets.token_hex(8)}"
+    call = post(server, "acp", run, [begin("c"), update("c", status="failed", **fields)])["c"]
+    assert (call["state"], call["error"]["message"], call["error"]["code"]) == ("output-error", text, code)
+
+
+def test_a_result_that_reports_an_error_inside_a_success_is_a_failure(server: Server) -> None:
+    result = {
+        "content": [{"type": "text", "text": "locked by Ann"}],
+        "structuredContent": {"code": "E"},
+        "isError": True,
+    }
+    frames = [
+        {"type": "start"}, {"type": "tool-input-available", "toolCallId": "c", "toolName": "t", "input": {}},
+        {"type": "tool-output-available", "toolCallId": "c", "output": result}, {"type": "finish"},
+    ]  # fmt: skip
+    call = post(server, "ai-sdk", "shapes-error", frames)["c"]
+    error = call["error"]
+    assert (call["state"], error["message"], error["code"]) == ("output-error", "locked by Ann", "tool_reported")
+    assert error["retryable"] is None
+
+
+PICTURES = [
+    IMAGE, {"content": [IMAGE]}, {"content": [IMAGE], "structuredContent": {"width": 1}},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    {"type": "image", "file": {"base64": PNG, "type": "image/png", "originalSize": 70}},
+    {"type": "image", "base64": PNG, "mime_type": "image/png"},
+    {"type": "media", "data": PNG, "mediaType": "image/png"},
+    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+    {"inlineData": {"mimeType": "image/png", "data": PNG}}, {"kind": "binary", "data": PNG, "media_type": "image/png"},
+    {"type": "resource", "resource": {"uri": "a.png", "blob": PNG, "mimeType": "image/png"}},
+    {"type": "image_generation_call", "result": PNG}, {"data": [{"b64_json": PNG}]}, wrap(IMAGE),
+    {"output": "Image read", "attachments": [{"type": "file", "url": f"data:image/png;base64,{PNG}"}]},
+]  # fmt: skip
+
+
+def test_a_picture_of_every_client_is_a_picture(server: Server) -> None:
+    frames: list[dict[str, Any]] = []
+    for number, picture in enumerate(PICTURES):
+        call = {"call_id": f"c{number}"}
+        frames.append({"type": "tool.input.available", **call, "tool": "t", "input": {}})
+        frames.append({"type": "tool.output.available", **call, "output": picture})
+    calls = post(server, "native", "shapes-pictures", frames)
+    voter = Voter(server)
+    pages = {number: voter.get(f"/calls/{calls[f'c{number}']['id']}/") for number in range(len(PICTURES))}
+    assert [number for number, page in pages.items() if 'class="picture"' not in page] == []

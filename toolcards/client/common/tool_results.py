@@ -1,0 +1,195 @@
+"""What a tool's result says: its output, or the error that it reports, in every shape that clients and servers use.
+
+All results are read here: of adapters and hooks (`InputRouter` in core/runs), of the MCP gateway, of our clients. What
+the model reads is never hidden behind a structured value, and an error is a text, never the spelling of a container.
+
+Permission requests of the Agent Client Protocol show calls in the same blocks. Some have no raw input: title, kind,
+content and places then are what is asked about. Of those, only an edit with its difference says all that would happen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .json_text import is_same_json, parse
+
+__all__ = ["ToolResult", "describe_request", "find_exit_code", "format_result", "is_exact", "read_result"]
+
+_RESULT = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})  # members of an MCP result
+_NAMES = {"structured_content": "structuredContent", "is_error": "isError", "meta": "_meta"}
+_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link", "diff"})
+_TEXT_BLOCK = frozenset({"type", "text", "annotations", "_meta", "id", "index", "extras", "citations"})
+_WRAPPERS = frozenset({"content", "terminal"})  # blocks of the Agent Client Protocol around others, or without a text
+_STREAMS = ("stdout", "stderr")
+_FULL_TEXTS = ("aggregated_output", "formatted_output")
+_WORDS = (
+    "output", "error", "errorMessage", "errorText", "message", "text", "content", "contents", "value", "reason",
+    "detail", "details", "llmContent", "textResultForLlm", "result", "toolResult", "errors", "failure",
+    "resource",
+)  # fmt: skip
+_EXIT_CODES = ("exit_code", "exitCode", "exit", "returncode", "return_code")
+_NO_WORDS = frozenset({"isError", "_meta", "resultType", "metadata", *_EXIT_CODES})
+_PARTS = ("title", "kind", "content", "locations")
+_UNREPORTED = "rawInput"  # null in a described input that does not say everything
+_DEEPEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The output of a call that worked, or the `error` of one that failed (None: it worked)."""
+
+    output: Any
+    error: str | None = None
+
+
+def read_result(value: Any) -> ToolResult:
+    """Return the output, or the error that the result reports."""
+    if isinstance(value, dict):
+        value = _spell_as_on_wire(value)
+    if isinstance(value, dict) and _is_mcp_result(value):
+        if value.get("isError") is True:
+            return ToolResult(None, format_result(value))
+        return ToolResult(_join_output(value))
+    blocks = _list_blocks(value)
+    return ToolResult(value if blocks is None else _join_blocks(blocks))
+
+
+def format_result(value: Any) -> str:
+    """Return the text of a result or an error.
+
+    That is JSON if it has no text, and "" if it is empty.
+    """
+    text = _find_text(value, 0)
+    if text or value is None or isinstance(value, str):
+        return text
+    exit_code = find_exit_code(value)
+    if exit_code is not None:
+        return f"exit code {exit_code}"
+    parts: Any = value
+    if isinstance(value, list):
+        parts = [part for part in value if not _is_block(part)]
+    elif isinstance(value, dict):
+        named_parts = {name: part for name, part in value.items() if name not in _NO_WORDS and not _is_wordless(part)}
+        parts = {} if _is_block(value) else named_parts
+    return "" if parts in ({}, []) else json.dumps(parts, ensure_ascii=False, default=str)
+
+
+def find_exit_code(value: Any) -> int | None:
+    """Return the exit code that a result of a program names."""
+    codes = [value[name] for name in _EXIT_CODES if type(value.get(name)) is int] if isinstance(value, dict) else []
+    return codes[0] if codes else None
+
+
+def _find_text(value: Any, depth: int) -> str:
+    """Return the texts in a value, "" if it has none."""
+    if isinstance(value, str):
+        return value
+    if depth > _DEEPEST:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(text for part in value if (text := _find_text(part, depth + 1)))
+    if not isinstance(value, dict):
+        return ""
+    for name in _FULL_TEXTS:
+        if isinstance(value.get(name), str) and value[name]:
+            return str(value[name])
+    streams = [value[name].rstrip("\n") for name in _STREAMS if isinstance(value.get(name), str) and value[name]]
+    if streams:
+        return "\n".join(streams)
+    for name in _WORDS:
+        if text := _find_text(value.get(name), depth + 1):
+            return text
+    structured_value = value.get("structuredContent")
+    return json.dumps(structured_value, ensure_ascii=False) if structured_value else ""
+
+
+def _is_block(value: Any) -> bool:
+    """Return whether the value is a picture, a sound, a file or a terminal: it has no words."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return isinstance(kind, str) and kind in _BLOCKS | _WRAPPERS
+
+
+def _is_wordless(value: Any) -> bool:
+    return value is None or value in ("", [], {}) or (isinstance(value, list) and all(map(_is_block, value)))
+
+
+def _spell_as_on_wire(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an MCP result with the names of the wire; libraries of Python write others."""
+    if not value.keys() & _NAMES.keys() or not {_NAMES.get(name, name) for name in value} <= _RESULT:
+        return value
+    return {_NAMES.get(name, name): part for name, part in value.items()}
+
+
+def _is_mcp_result(value: dict[str, Any]) -> bool:
+    is_shaped = isinstance(value.get("content"), list) and value.keys() <= _RESULT
+    return is_shaped or ("structuredContent" in value and value.keys() <= _RESULT)
+
+
+def _join_output(result: dict[str, Any]) -> Any:
+    """Return what the model reads, with the structured value next to it unless both say the same."""
+    content, structured_value = result.get("content"), result.get("structuredContent")
+    blocks = _list_blocks(content)
+    output = content if blocks is None else _join_blocks(blocks)
+    if structured_value is None:
+        return output
+    if not output or _says(output, structured_value):
+        return structured_value
+    return {"content": content, "structuredContent": structured_value}
+
+
+def _says(output: Any, structured_value: Any) -> bool:
+    is_json, value = parse(output) if isinstance(output, str) else (True, output)
+    is_wrapped = isinstance(structured_value, dict) and structured_value.keys() == {"result"}
+    return (is_json and is_same_json(value, structured_value)) or (
+        is_wrapped
+        and (is_same_json(output, structured_value["result"]) or is_same_json(value, structured_value["result"]))
+    )
+
+
+def _list_blocks(value: Any) -> list[dict[str, Any]] | None:
+    """Return the blocks of a content, without what is around them in ACP; None for other values."""
+    if not isinstance(value, list) or not value:
+        return None
+    blocks = []
+    for part in value:
+        is_wrapper = isinstance(part, dict) and part.get("type", "content") == "content"
+        block = part["content"] if is_wrapper and isinstance(part.get("content"), dict) else part
+        kind = block.get("type", "text" if is_wrapper else None) if isinstance(block, dict) else None
+        if kind == "terminal":
+            continue
+        if not isinstance(kind, str) or kind not in _BLOCKS:
+            return None
+        blocks.append(block)
+    return blocks
+
+
+def _join_blocks(blocks: list[dict[str, Any]]) -> Any:
+    """Return the text of blocks that are only text, else the blocks."""
+    is_text = all(block.keys() <= _TEXT_BLOCK and isinstance(block.get("text"), str) for block in blocks)
+    if is_text:
+        return "\n".join(block["text"] for block in blocks) if blocks else None
+    return blocks
+
+
+# ---------------------------------------------------------------- permission requests
+
+
+def describe_request(call: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the request shows of its call, None with raw input."""
+    if call.get("rawInput") not in (None, {}):
+        return None
+    parts = {name: call[name] for name in _PARTS if call.get(name) not in (None, "", [], {})}
+    return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
+
+
+def is_exact(value: Any) -> bool:
+    """Return whether an equal input means the same call."""
+    is_incomplete = isinstance(value, dict) and _UNREPORTED in value and value[_UNREPORTED] is None
+    return not (is_incomplete and value.keys() <= {*_PARTS, _UNREPORTED})
+
+
+def _has_difference(content: Any) -> bool:
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and block.get("type") == "diff" for block in blocks)
