@@ -20,6 +20,8 @@ ELICIT = "elicitation/create"
 PRIVATE = "toolcards-"  # begins the ids of the gateway's own requests
 CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
+TASK_GET, TASK_RESULT, TASK_CANCEL = "tasks/get", "tasks/result", "tasks/cancel"
+TASK_STATUS = "notifications/tasks/status"
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"  # in `_meta` of requests, from protocol 2026-07-28 on
 _MESSAGE_NAMES = frozenset({"jsonrpc", "id", "method", "params"})
@@ -181,7 +183,9 @@ def _reduce(method: str) -> str:
     return _NO_LETTER.sub("", make_skeleton(method))
 
 
-_METHODS_READ = {_reduce(method): method for method in (CALL, LIST, ELICIT, CANCELLED, LIST_CHANGED, "initialize")}
+_METHODS_READ = {_reduce(method): method for method in (
+    CALL, LIST, ELICIT, CANCELLED, LIST_CHANGED, TASK_GET, TASK_RESULT, TASK_CANCEL, TASK_STATUS, "initialize",
+)}  # fmt: skip
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> Message:

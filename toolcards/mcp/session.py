@@ -31,6 +31,7 @@ from toolcards.mcp.messages import (
     read_error,
     read_output,
 )
+from toolcards.mcp.tasks import Tasks
 from toolcards.mcp.tool_list import ToolList, identify
 
 DUPLICATE = "Another call with the same id is open, so this call did not run."
@@ -80,6 +81,7 @@ class Session:
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
         self._continuations = Continuations()
+        self._tasks: Tasks[HeldCall] = Tasks(self._finish, self._report)
 
     # ------------------------------------------------------------ the client's side
 
@@ -88,6 +90,7 @@ class Session:
         params = get_object(request, "params")
         info = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_INFO)
         self._agent = self.elicitations.agent = self._agent or get_text(info, "name")[:200]
+        self._tasks.note_request(request)
         if request.get("method") == LIST:
             with self._lock:
                 self._lists[format_id(request["id"])] = params
@@ -101,13 +104,10 @@ class Session:
             return call if self._calls.setdefault(key, call) is call else None
 
     def decide(self, call: HeldCall, request: Message) -> HeldCallResult:
-        """Wait for the decision on the call, or until it is canceled.
-
-        Whatever fails on the way is an answer: without one, the client would wait for ever.
-        """
+        """Wait for the decision on the call, or until it is canceled."""
         try:
             return self._decide(call, request)
-        except Exception as error:
+        except Exception as error:  # without an answer, the client would wait for ever
             if call.decision is not None and call.decision.allowed:
                 self._report(call, outcome="aborted", side_effects="none")
             return self._refuse(call, f"{NO_DECISION}: {error}", "gate_error")
@@ -139,10 +139,8 @@ class Session:
                 text = make_refusal(trouble, offers, call.id).text if trouble is not None else NOT_AN_OBJECT
                 self._report(call, error={"message": text, "code": "invalid_input", "phase": "validate"})
                 return self._refuse(call, text, "invalid_input")
-        call.original, call.forwarded = (
-            {"name": params["name"], "arguments": original_args},
-            {"name": name, "arguments": args},
-        )
+        call.original = {"name": params["name"], "arguments": original_args}
+        call.forwarded = {"name": name, "arguments": args}
         return HeldCallResult(request | {"params": params | call.forwarded}, changed=decision.edited)
 
     def repeat(self, call: HeldCall, repetition: Message) -> tuple[HeldCall, HeldCallResult]:
@@ -161,11 +159,9 @@ class Session:
         """End a call whose client or server has disconnected."""
         call.cancel()
         self._drop(call)
+        outcome: Message = {"error": {"message": reason, "code": "transport"}} if reason else {"outcome": "aborted"}
         if call.forwarded is not None:
-            if reason:
-                self._report(call, error={"message": reason, "code": "transport"})
-            else:
-                self._report(call, outcome="aborted")
+            self._report(call, **outcome)
 
     def is_open(self, call: HeldCall) -> bool:
         """Return whether the call has no result yet."""
@@ -185,14 +181,16 @@ class Session:
 
     def has_open_calls(self) -> bool:
         """Return whether the server runs a call."""
-        with self._lock:
-            return any(call.forwarded is not None for call in self._calls.values())
+        return bool(self._list_running_calls())
 
     def list_progress_tokens(self) -> list[Any]:
         """Return the progress tokens of the calls that the server runs."""
+        return [call.token for call in self._list_running_calls() if call.token is not None]
+
+    def _list_running_calls(self) -> list[HeldCall]:
         with self._lock:
-            tokens = [call.token for call in self._calls.values() if call.forwarded is not None]
-        return [token for token in tokens if token is not None]
+            calls = [*self._calls.values(), *self._tasks.list_calls()]
+        return [call for call in calls if call.forwarded is not None]
 
     def cancel(self, number: Any) -> bool:
         """Cancel a call by request id; return whether the server has it."""
@@ -215,12 +213,15 @@ class Session:
                     self.note_message(each)
         elif is_response(message):
             self._note_response(message)
-        elif isinstance(message, dict) and message.get("method") == LIST_CHANGED:
-            self.tools.is_stale = True
+        elif isinstance(message, dict):
+            self._tasks.note_notification(message)
+            if message.get("method") == LIST_CHANGED:
+                self.tools.is_stale = True
 
     def end(self) -> None:
         """Withdraw open approvals, and report the end of the run."""
         self.elicitations.end()
+        self._tasks.end()
         with self._lock:
             calls = list(self._calls.values())
         for call in calls:
@@ -238,10 +239,17 @@ class Session:
         if listed_params is not None:
             self.tools.add_page(listed_params, result)
         if call is None or call.forwarded is None:
+            self._tasks.note_response(message)
             return
         self._drop(call)
         if result.get("resultType") == "input_required":
             self._continuations.keep(call.original, result, call.rounds)
+        if not self._tasks.begin(call, result):
+            self._finish(call, message)
+
+    def _finish(self, call: HeldCall, message: Message) -> None:
+        """Report the result of a call."""
+        result = get_object(message, "result")
         if "error" in message:
             self._report(call, error=read_error(get_object(message, "error")))
         elif result.get("isError") is True:
