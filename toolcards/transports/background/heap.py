@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from functools import cache
 from typing import Any
 
 from toolcards import gate
+from toolcards.transports.background import activity
 
 
 def release_memory() -> None:
-    """Drop idle runs if all are too large, and return free memory."""
+    """Drop idle runs if all are too large, and return free memory.
+
+    While no one uses the process, also what only a full collection finds: it stops all threads for a moment.
+    """
     gate.drop_idle_runs()
+    if activity.is_unused():
+        gc.collect()
     return_free_memory()
 
 
