@@ -15,7 +15,7 @@ raises `RequestRefused` (refusals.py).
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
-  `arecord_pulse`, `drain`, `drop_idle_runs`.
+  `arecord_pulse`, `drain`, `drop_idle_runs`, `forget_committed_cards`.
 - Reads: `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`, `get_undo_deadline`,
   `is_anything_pending`, `is_tool_announced`, `iterate_steps`, `list_identities`.
 """
@@ -82,7 +82,7 @@ from toolcards.gate.refusals import (
 )
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.attempt import CommitUnknown
-from toolcards.gate.writer.cache import run_cache
+from toolcards.gate.writer.cache import committed_cards, run_cache
 from toolcards.gate.writer.cache.committed_cards import CardVersion, find_committed_card
 
 sweep = expiry.sweep
@@ -92,6 +92,7 @@ open_stream = Stream
 open_keyed_stream = KeyedStream
 drain = group_commit.WRITER.drain
 drop_idle_runs = run_cache.drop_idle
+forget_committed_cards = committed_cards.clear
 
 
 def count_backlog() -> int:
@@ -223,6 +224,7 @@ __all__ = [
     "drop_idle_runs",
     "expect_decision",
     "find_committed_card",
+    "forget_committed_cards",
     "get_active_version_number",
     "get_oldest_wait",
     "get_undo_deadline",

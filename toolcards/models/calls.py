@@ -20,6 +20,11 @@ LARGE = 20_000  # characters of a stored card; larger ones are masked again each
 BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
+def forget_shown_cards() -> None:
+    """Empty the cache of masked cards."""
+    _shown_cards.clear()
+
+
 class ToolCallQuerySet(LogQuerySet["ToolCall"]):
     """Calls by state."""
 

@@ -8,16 +8,21 @@ from functools import cache
 from typing import Any
 
 from toolcards import gate
+from toolcards.models.calls import forget_shown_cards
 from toolcards.transports.background import activity
 
 
 def release_memory() -> None:
     """Drop idle runs if all are too large, and return free memory.
 
-    While no one uses the process, also what only a full collection finds: it stops all threads for a moment.
+    While no one uses the process, almost all caches, and what only a full collection finds: that stops all threads for
+    a moment.
     """
-    gate.drop_idle_runs()
-    if activity.is_unused():
+    is_unused = activity.is_unused()
+    gate.drop_idle_runs(is_unused=is_unused)
+    if is_unused:
+        forget_shown_cards()
+        gate.forget_committed_cards()
         gc.collect()
     return_free_memory()
 

@@ -77,7 +77,7 @@ def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
 
 
 ACTIONS = st.tuples(
-    st.sampled_from(["store", "use", "discard", "drop"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
+    st.sampled_from(["store", "use", "discard", "drop", "drop unused"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
     st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
 )  # fmt: skip
 
@@ -90,6 +90,7 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
     model: dict[int, tuple[RunMemory, int, float]] = {}  # in the order of their uses, with size and time
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_cache, "MAX_SIZE", most)
+        patch.setattr(run_cache, "UNUSED_SIZE", measure(0) + 50)
         patch.setattr(run_cache, "time", SimpleNamespace(monotonic=lambda: clock.now))
         for action, place, ordinal, size, pause in actions:
             clock.now, memory = clock.now + pause, memories[place]
@@ -109,9 +110,10 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
             if action == "use":
                 run_cache.record_use([memory])
             else:
-                run_cache.drop_idle()
+                run_cache.drop_idle(is_unused=action == "drop unused")
+            limit = measure(0) + 50 if action == "drop unused" else most
             for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
-                if sum(each for _, each, _ in model.values()) <= most or clock.now - used_at < run_cache.IDLE:
+                if sum(each for _, each, _ in model.values()) <= limit or clock.now - used_at < run_cache.IDLE:
                     break
                 del model[oldest]
             assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}

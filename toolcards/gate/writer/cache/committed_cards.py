@@ -55,6 +55,6 @@ def find_committed_card(version: CardVersion) -> Card | None:
 
 
 def clear() -> None:
-    """Forget all cards (tests)."""
+    """Forget all cards."""
     with _lock:
         _cards.clear()

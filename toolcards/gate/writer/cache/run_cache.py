@@ -16,6 +16,7 @@ from toolcards.gate.writer.cache.run_memory import RunMemory
 
 MAX_RUNS = 2_000
 MAX_SIZE = 100_000_000  # of all runs; beyond, idle ones are dropped, which are read again with their next frame
+UNUSED_SIZE = 5_000_000  # the same while no one uses the process
 IDLE = 60.0  # seconds since its last commit after which a run may be dropped for its size
 
 _cache: OrderedDict[int, RunMemory] = OrderedDict()  # least recently used first
@@ -57,19 +58,22 @@ def record_use(memories: Iterable[RunMemory]) -> None:
         for memory in memories:
             if _cache.get(memory.row.pk) is memory:
                 _use(memory)
-    _drop_one()
+    _drop_one(MAX_SIZE)
 
 
-def drop_idle() -> None:
-    """Drop the longest idle runs while all exceed `MAX_SIZE`."""
-    while _drop_one():
+def drop_idle(*, is_unused: bool = False) -> None:
+    """Drop the longest idle runs while all are too large.
+
+    While no one uses the process, that is more than `UNUSED_SIZE`.
+    """
+    while _drop_one(UNUSED_SIZE if is_unused else MAX_SIZE):
         pass
 
 
-def _drop_one() -> bool:
+def _drop_one(most: int) -> bool:
     with _lock:
         pk, oldest = next(iter(_cache.items()), (0, None))
-        if oldest is None or _cached_size <= MAX_SIZE or time.monotonic() - oldest.used_at < IDLE:
+        if oldest is None or _cached_size <= most or time.monotonic() - oldest.used_at < IDLE:
             return False
         _drop(pk)
         return True
