@@ -100,7 +100,7 @@ def test_every_error_of_the_transports_is_written_down() -> None:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
-                and node.func.id in {"Problem", "BadFrame", "Refusal"}
+                and node.func.id in {"Problem", "QuotaExceeded", "BadFrame", "Refusal"}
             ):
                 code = node.args[1] if len(node.args) > 1 else None
                 if isinstance(code, ast.Constant):

@@ -30,7 +30,7 @@ from toolcards.transports.agents.frame_intake import (
     iterate_frames,
     parse_mode,
 )
-from toolcards.transports.api import auth, origins
+from toolcards.transports.api import auth, origins, quotas
 from toolcards.transports.api.admission import TEXT_BUNDLES, admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.api.asgi_messages import parse_parameters
@@ -120,6 +120,8 @@ class AgentSocket(AsyncConsumer):
         while True:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
+                with contextlib.suppress(Problem):
+                    quotas.charge(self._intake.caller.agent.pk, weight)
                 return
             texts = message.get("texts") or (message.get("text"),)
             for text in texts:
@@ -136,6 +138,7 @@ class AgentSocket(AsyncConsumer):
                     await self._take_message(text)
                 weight += len(text) + MESSAGE_WEIGHT
                 if weight > SLICE_WEIGHT:
+                    quotas.charge(self._intake.caller.agent.pk, weight)
                     weight = 0
                     await asyncio.sleep(0)
                     await self._wait_for_room()

@@ -17,6 +17,7 @@ from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
+from toolcards.transports.api import quotas
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -197,6 +198,18 @@ class Intake:
     def _qualify(self, number: SequenceNumber) -> SequenceNumber:
         """Return the number in the sender's stream, if it has named one."""
         return (self._numbering, number) if self._numbering and type(number) is int and number else number
+
+    async def charge(self, size: int) -> None:
+        """Count a piece of the body for its quota.
+
+        Raises QuotaExceeded once the pieces before it are committed.
+        """
+        try:
+            quotas.charge(self.caller.agent.pk, size)
+        except quotas.QuotaExceeded:
+            if self.stream is not None:
+                await self.stream.wait_until_committed()
+            raise
 
     def refuse(self, bad: BadFrame) -> BadFrame:
         """Count an invalid frame."""

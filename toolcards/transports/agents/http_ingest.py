@@ -31,7 +31,7 @@ from toolcards.transports.agents.frame_intake import (
     get_adapter,
     parse_mode,
 )
-from toolcards.transports.api import asgi_messages, auth, origins
+from toolcards.transports.api import asgi_messages, auth, origins, quotas
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
     Problem,
@@ -129,6 +129,7 @@ class IngestRequest:
             first_piece = await self._receive_piece()
             if self.is_unread:
                 return await take(), {}
+            quotas.charge(caller.agent.pk, len(first_piece))
             posted_body = PostedBody(_get_lease(adapter))
             intake = Intake(caller, adapter, on_open=posted_body.open, **options)
             return await self._take_whole(intake, splitter, posted_body, first_piece), {}
@@ -203,8 +204,9 @@ class IngestRequest:
 
     async def _read_pieces(self, intake: Intake, splitter: Any, piece: bytes | None) -> None:
         while piece is not None or self.is_unread:
-            frames = splitter.feed(await self._receive_piece() if piece is None else piece)
-            await _take_frames(intake, frames)
+            data = await self._receive_piece() if piece is None else piece
+            await intake.charge(len(data))
+            await _take_frames(intake, splitter.feed(data))
             piece = None
             if intake.stream is not None and intake.stream.error is not None:
                 raise intake.stream.error

@@ -23,7 +23,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from toolcards.adapters import BadFrame
 from toolcards.gate import RequestRefused
-from toolcards.transports.api import auth
+from toolcards.transports.api import auth, quotas
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
     Problem,
@@ -75,9 +75,10 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                     raise build_not_found()
                 if request.GET and any("\0" in text for values in request.GET.lists() for text in values[1]):
                     raise Problem(400, "bad_query", "Query values must not contain NUL.")
+                quotas.charge_request(caller, request)
                 return await function(request, caller, **path_parts)
             except Problem as problem:
-                return build_error_response(problem)
+                return _build_refusal(view, request, problem, denies=isinstance(problem, quotas.QuotaExceeded))
             except RequestRefused as refused:
                 return build_error_response(convert_refusal(refused))
             except BadFrame as bad:
@@ -85,8 +86,7 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             except Exception as error:
                 if (outage := convert_outage(error)) is None:
                     raise
-                unavailable = getattr(view, "unavailable", None)
-                return unavailable(request, outage) if unavailable else build_error_response(outage)
+                return _build_refusal(view, request, outage, denies=True)
 
         async def check_head(request: Any) -> None:
             if request.method != method and (request.method, method) != ("HEAD", "GET"):
@@ -109,6 +109,13 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
         return view
 
     return decorate
+
+
+def _build_refusal(view: Any, request: Any, problem: Problem, *, denies: bool) -> HttpResponse:
+    """Return the error; `denies`: as a denial of the call if the view has one, because after an error it would run."""
+    unavailable = getattr(view, "unavailable", None) if denies else None
+    response: HttpResponse = unavailable(request, problem) if unavailable else build_error_response(problem)
+    return response
 
 
 class DirectView:

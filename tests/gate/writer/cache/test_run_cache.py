@@ -77,8 +77,8 @@ def test_runs_that_are_too_large_together_are_dropped_once_they_are_idle(
 
 
 ACTIONS = st.tuples(
-    st.sampled_from(["store", "use", "discard", "drop", "drop unused"]), st.integers(0, 3), st.integers(1, 2), st.integers(0, 90),
-    st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
+    st.sampled_from(["store", "use", "discard", "drop", "drop unused"]), st.integers(0, 3), st.integers(1, 2),
+    st.integers(0, 90), st.sampled_from([0.0, run_cache.IDLE / 2, run_cache.IDLE]),
 )  # fmt: skip
 
 
