@@ -15,6 +15,7 @@ from tests.support.gated_calls import ASK, PUSH, get_approval
 from tests.support.server import PATIENCE
 from toolcards import doorbell, feed, gate
 from toolcards.audit.rows import AuditRow
+from toolcards.core.calls.facts import RunStarted
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.transports.api.auth import Caller
@@ -137,6 +138,7 @@ async def test_a_connection_renews_its_runs_lease_before_one_elsewhere_could_let
     ours, theirs = (gate.open_stream(source, "r", protocol="native") for _ in range(2))
     connection = connections.AgentConnection(Caller(source, key.pk))
     connection.sends(ours)
+    ours.push([RunStarted()])  # without a frame, there is no run
     await ours.wait_until_committed()
     start = time.monotonic()
     theirs.renew_lease(grace)  # the last connection of another process has closed

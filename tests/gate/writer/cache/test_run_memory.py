@@ -121,7 +121,7 @@ def test_an_agent_without_a_name_keeps_the_one_of_its_row() -> None:
 
 def test_secrets_in_title_and_reason_are_masked_and_the_masks_fit_their_column() -> None:
     words = "password=hunter2 " * 40
-    memory = make_memory(title=words[:500], reason=words)
+    memory = make_memory(title=words[:500], reason=words, context=RunContext(ended="error"))
     update = memory.build_row(0.0, NOW)
     assert "hunter2" not in update.title + update.reason
     assert len(update.title) == 500 < len(update.reason)
