@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -10,14 +11,20 @@ from typing import Any, get_args
 import pytest
 
 from dashboard import urls
+from dashboard.cards import labels
 from dashboard.environment import Environment
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.adapters import native
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json
-from toolcards.core.calls.card import Card
+from toolcards.core.calls.card import KINDS, Card, ToolCallState
+from toolcards.core.calls.reducer.outcome_handlers import NO_RESULT
+from toolcards.core.calls.transitions import NEXT
+from toolcards.core.runs.input_routing import CHANGED_ANOMALY
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
+from toolcards.models.approvals import ANSWERED_STATES
+from toolcards.models.runs import CANNOT_BE_OPENED
 from toolcards.transports.agents import gate_api
 from toolcards.transports.api import read_api
 from toolcards.transports.api.event_replay import EventReplay
@@ -112,6 +119,36 @@ def test_every_field_of_a_call_is_written_down() -> None:
     assert names("call") == set(build_call_json(Card("c"), run="r", id="1-1"))
 
 
+def test_the_seven_states_and_the_ten_kinds_are_written_down() -> None:
+    assert [row[0].strip("`") for row in table("states")] == [state.value for state in ToolCallState]
+    assert [row[0].strip("`") for row in table("kinds")] == list(KINDS)
+
+
+def test_every_cause_of_an_end_without_a_result_is_written_down() -> None:
+    moves = {move for (row, _), move in NEXT.items() if row.startswith("closed/")}
+    causes = {move for move in moves if move in labels.SOFT_END_LABELS} | {NO_RESULT}
+    assert names("causes") == causes == set(labels.SOFT_END_LABELS)
+
+
+def test_every_anomaly_is_written_down() -> None:
+    codes = {CHANGED_ANOMALY, CANNOT_BE_OPENED, "late-response", "conflicting-terminal"}
+    for path in (ROOT / "toolcards").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"with_anomaly", "AnomalyRecorded"}:
+                codes |= {str(part.value) for part in node.args if isinstance(part, ast.Constant)}
+    assert names("anomalies") == codes == set(labels.ANOMALIES)
+
+
+def test_every_state_of_an_approval_is_written_down() -> None:
+    assert names("approval states") == {"pending", *ANSWERED_STATES, "claimed", "succeeded", "failed", "unknown"}
+
+
+def test_the_reference_names_only_what_its_readers_have() -> None:
+    words = re.compile(r"tests/|the contract\b|dashboard/|toolcards/")
+    assert not {number: line for number, line in enumerate(API.splitlines(), 1) if words.search(line)}
+    assert not {name for name in re.findall(r"\]\(([\w-]+\.md)", API) if not (ROOT / "docs" / name).exists()}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
     a_call("approval-requested")
@@ -143,12 +180,21 @@ def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
         for event in Event.objects.after(run, 0):
             event_fields |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.convert(event)}
     assert fields("events") == event_fields
+    match = re.search(r"<!-- compared: event examples -->\n```text\n(.*?)```", API, re.DOTALL)
+    assert match
+    examples = re.findall(r"event: (\w+)\n(?:id: \d+\n)?data: (.*)", match[1])
+    assert {name for name, _ in examples} == set(event_fields)
+    for name, text in examples:
+        data = json.loads(text)
+        assert set(data) == event_fields[name] | {"seq", "run", "at"}, name
+        call = data.get("call", {})
+        assert set(call) <= names("call")
+        assert not call or (data["state"], data["kind"]) == (call["state"], call["tool"]["kind"])
+        assert not call or (call["state"] in names("states") and data["kind"] in names("kinds"))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_a_socket_and_a_body_receive_is_documented(server: Any) -> None:
-    import json
-
     body = '{"type":"tool.input.available","call_id":"c","tool":"bash","input":{}}\n{broken\n'
     asks = [
         {"type": "tool.input.available", "call_id": "d", "tool": "bash", "input": {}},
