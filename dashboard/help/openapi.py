@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
+from django.conf import settings
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -46,15 +47,26 @@ HOOK_LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 864
 ECHO_REQUEST = Parameter("bound", {"enum": ["1"]}, "the answer also names the request and the call that it is about")
 LAST_EVENT = Parameter("Last-Event-ID", {"type": "integer", "minimum": 0}, "where the stream begins", "header")
 KEY = Parameter("Idempotency-Key", {"type": "string", "maxLength": 200}, "applies the body once", "header")
+PROGRAM = Parameter("program", _TEXT, "the agent program whose tools are called")
+STREAM = Parameter("stream", {"type": "string", "maxLength": 64}, "the stream that the frames' numbers belong to")
 _PAGE = (CURSOR, LIMIT)
+_HOOK = (HOOK_LIMIT, AGENT, PROGRAM, ECHO_REQUEST)
+EVENTS = {"text/event-stream": _TEXT, "application/json": {"type": "object"}}
+FRAMES: dict[str, dict[str, Any]] = {
+    "application/x-ndjson": _TEXT, "text/event-stream": _TEXT, "application/json": {"type": ["object", "array"]},
+}  # fmt: skip
+
+
+# A model, a media type, or the schemas by media type.
+Content: TypeAlias = type[BaseModel] | str | dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Operation:
     """The parameters and answers of a route, beyond what its view declares."""
 
-    answer: type[BaseModel] | str  # a media type, for answers that are not JSON
-    body: type[BaseModel] | str | None = None
+    answer: Content
+    body: Content | None = None
     parameters: tuple[Parameter, ...] = ()
 
 
@@ -65,7 +77,7 @@ MACHINES: dict[str, Operation] = {
     "api/v1/runs": Operation(answers.RunPage, parameters=(*_PAGE, STATUS, AGENT, SOURCE)),
     "api/v1/runs/<run>": Operation(answers.Run, parameters=(SOURCE,)),
     "api/v1/runs/<run>/calls": Operation(answers.CallPage, parameters=(*_PAGE, STATE, SOURCE)),
-    "api/v1/runs/<run>/events": Operation("text/event-stream", parameters=(*_PAGE, SOURCE, LAST_EVENT)),
+    "api/v1/runs/<run>/events": Operation(EVENTS, parameters=(*_PAGE, SOURCE, LAST_EVENT)),
     "api/v1/runs/<run>/beat": Operation(gate_answers.Heartbeat),
     "api/v1/runs/<run>/end": Operation(gate_answers.RunEnd, gate_api.EndBody),
     "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, STATE, SOURCE)),
@@ -76,10 +88,10 @@ MACHINES: dict[str, Operation] = {
     "api/v1/permits/<permit>/claim": Operation(gate_answers.Claim, gate_api.ClaimBody),
     "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json", (RUN,)),
     "api/v1/ag-ui/<upstream>/resume": Operation("application/json", parameters=(RUN, WAIT)),
-    "api/v1/hooks/claude-code": Operation("application/json", "application/json", (HOOK_LIMIT, AGENT, ECHO_REQUEST)),
+    "api/v1/hooks/claude-code": Operation("application/json", "application/json", _HOOK),
 }
 INGEST = "api/v1/ingest"
-_INGEST = Operation(gate_answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))
+_INGEST = Operation(gate_answers.Receipt, FRAMES, (PROTOCOL, RUN, AGENT, MODE, ANSWERS, STREAM, KEY))
 
 # Programs of people: a session, and for everything but GET the CSRF token of a page.
 PEOPLE: dict[str, dict[str, str]] = {
@@ -119,7 +131,9 @@ def build_document() -> dict[str, Any]:
             },
             "securitySchemes": {
                 "agentKey": {"type": "http", "scheme": "bearer", "description": f"Scopes: {', '.join(EVERY_SCOPE)}"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "A signed-in person"},
+                "session": {
+                    "type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME, "description": _SESSION,
+                },
             },
         },
     }  # fmt: skip
@@ -129,6 +143,7 @@ _DESCRIPTION = (
     "The HTTP API of a Toolcards server. Agents use keys, people their session. Agents can also stream frames over a"
     " WebSocket at `/ws/agent/`."
 )
+_SESSION = "A signed-in person. All methods but GET also need the CSRF token of a page, in the header X-CSRFToken"
 
 
 def _build_paths() -> Iterator[tuple[str, Any]]:
@@ -169,12 +184,14 @@ def _describe_for_people(pattern: str, method: str, summary: str) -> dict[str, A
     return description
 
 
-def _responses(answer: type[BaseModel] | str) -> dict[str, Any]:
+def _responses(answer: Content) -> dict[str, Any]:
     error = {"description": "The request is refused.", "content": _content(answers.Error)}
     return {"200": {"description": "Done.", "content": _content(answer)}, "4XX": error, "5XX": error}
 
 
-def _content(body: type[BaseModel] | str) -> dict[str, Any]:
+def _content(body: Content) -> dict[str, Any]:
+    if isinstance(body, dict):
+        return {media_type: {"schema": schema} for media_type, schema in body.items()}
     if isinstance(body, str):
         schema = {"type": "object"} if body == "application/json" else {"type": "string"}
         return {body: {"schema": schema}}

@@ -6,6 +6,10 @@ import json
 import re
 from typing import Any
 
+import pytest
+from django.conf import settings
+from django.test import Client
+
 from dashboard import urls
 from dashboard.help.openapi import build_document
 from toolcards.transports.urls import ROUTES
@@ -28,3 +32,30 @@ def test_the_openapi_document_has_no_open_reference() -> None:
             part = part[step]
     identifiers = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
     assert len(set(identifiers)) == len(identifiers)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_openapi_document_names_the_cookie_of_a_signed_in_person(admin_user: Any) -> None:
+    browser = Client()
+    browser.force_login(admin_user)
+    assert build_document()["components"]["securitySchemes"]["session"]["name"] in browser.cookies
+    assert settings.SESSION_COOKIE_NAME in browser.cookies
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_openapi_document_names_the_media_types_that_a_server_takes_and_sends(server: Any) -> None:
+    paths = build_document()["paths"]
+    bodies = {
+        "application/json": '[{"type":"run.started"}]',
+        "application/x-ndjson": '{"type":"run.started"}\n',
+        "text/event-stream": 'data: {"type":"run.started"}\n\n',
+    }
+    assert set(paths["/api/v1/ingest"]["post"]["requestBody"]["content"]) == set(bodies)
+    for media_type, body in bodies.items():
+        path = "/api/v1/ingest?protocol=native&run=typed"
+        status, answer, _ = server.request("POST", path, body, Content_Type=media_type)
+        assert (status, answer["accepted"]) == (200, 1), media_type
+    events = paths["/api/v1/runs/{run}/events"]["get"]["responses"]["200"]["content"]
+    assert set(events) == {"application/json", "text/event-stream"}
+    _, _, headers = server.request("GET", "/api/v1/runs/typed/events")
+    assert headers["content-type"].partition(";")[0] in events
