@@ -128,7 +128,10 @@ class Command(BaseCommand):
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
         lines.append(f"  Connect      {PROGRAM} connect claude-code  (`connect list` shows all)")
-        lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
+        lines.append(f"  Data         {settings.TOOLCARDS.data_dir}")
+        if "TOOLCARDS_DATA_DIR" in os.environ:  # else the commands above would use another folder
+            lines.append("               other terminals need the same TOOLCARDS_DATA_DIR for these commands")
+        lines += ["  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 

@@ -96,6 +96,19 @@ def test_the_banner_has_what_is_shown_only_once_and_nothing_that_is_not_there(li
     assert all(word in output.getvalue() for word in ("https://cards.example", "http://x/login/link/y", "tck_a_key"))
 
 
+def test_the_banner_says_that_commands_of_other_terminals_need_the_same_folder(
+    limits: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    limits(origins=())
+    for folder in (None, str(tmp_path)):
+        monkeypatch.delenv("TOOLCARDS_DATA_DIR", raising=False)
+        if folder:
+            monkeypatch.setenv("TOOLCARDS_DATA_DIR", folder)
+        command, output = make_command()
+        command._banner("http://127.0.0.1:8000", "", "")
+        assert ("other terminals need the same TOOLCARDS_DATA_DIR" in output.getvalue()) is bool(folder)
+
+
 def test_static_files_are_collected_again_only_if_they_changed(limits: Any, tmp_path: Path, settings: Any) -> None:
     source, root = tmp_path / "source", tmp_path / "root"
     source.mkdir()
