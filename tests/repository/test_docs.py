@@ -16,6 +16,7 @@ from dashboard.environment import Environment
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.adapters import native
+from toolcards.audit import verification
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import KINDS, Card, ToolCallState
@@ -28,6 +29,7 @@ from toolcards.models.runs import CANNOT_BE_OPENED
 from toolcards.transports.agents import gate_api
 from toolcards.transports.api import read_api
 from toolcards.transports.api.event_replay import EventReplay
+from toolcards.transports.metrics import MetricsCollector
 from toolcards.transports.urls import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +97,17 @@ def test_every_limit_is_written_down() -> None:
         if name.startswith("max_")
     }
     assert {row[0].strip("`"): row[1] for row in table("limits")} == limits
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_metric_is_written_down(a_call: Any) -> None:
+    a_call("output-available")
+    verification.verify_and_store()
+    families = {family.name for family in MetricsCollector().collect()}
+    page = (ROOT / "docs" / "operations.md").read_text()
+    rows = page.partition("<!-- compared: metrics -->\n")[2].partition("\n\n")[0].splitlines()
+    documented_names = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert documented_names == {"toolcards_info" if name == "toolcards" else name for name in families}
 
 
 ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")

@@ -45,7 +45,7 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "watch": Preset(
         "Watch",
-        "Every call runs, and you see all of them. Nothing waits for approval.",
+        "Calls run without approval, and you see all of them.",
         {"v": 1, "default": "allow", "rules": []},
     ),
     "ask-on-writes": Preset(
