@@ -33,6 +33,14 @@ from tests.support.voter import Voter
 pytestmark = [*NEEDS_BROWSER, pytest.mark.thorough]
 
 
+IS_ON_SCREEN = """row => new Promise(done => {
+  new IntersectionObserver(([entry], observer) => {
+    observer.disconnect();
+    done(entry.intersectionRatio >= .5);
+  }).observe(row);
+})"""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start a separate server: calls of other tests would appear in the same groups."""
@@ -109,6 +117,31 @@ def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Op
     in_state(page, "approval-responded", "c0")
     assert states(server, result) == ["approved", "approved", "pending", "approved"]
     expect(page.locator("details.alike:has(form.in)")).to_have_count(0)  # one is no group
+
+
+def test_only_calls_that_have_been_on_screen_are_approved_together(server: Server, visit: Open, run: str) -> None:
+    result = edits(server, run, 30)
+    page = visit("/approvals/", viewport={"width": 1280, "height": 500})
+    open_group(page)
+    page.locator("[data-all]").check()
+    ask(server, run, "late", path="src/late.py", text="x")
+    ticked(page, *[True] * 30, False)
+    ready(page)
+    posted = watch_posts(page)
+    page.locator("#batch .answer").get_by_role("button", name="Approve 30").click()
+    expect(page.locator("#toast")).to_contain_text("have not been on screen yet")
+    card(page, "c0").focus()
+    page.keyboard.press("b")
+    page.keyboard.press("a")  # all that is selected, by the bar
+    assert not posted and set(states(server, result)) == {"pending"}
+    page.locator("#similar > summary").click()
+    for row in page.locator("#batch tr:has(input[name=pick])").all():
+        row.scroll_into_view_if_needed()
+        until(lambda row=row: row.evaluate(IS_ON_SCREEN))
+    ready(page)
+    page.locator("#batch .answer").get_by_role("button", name="Approve 30").click()
+    page.wait_for_selector("#results:focus")
+    assert set(states(server, result)) == {"approved"} and len(waiting(server)) == 1
 
 
 def test_ticks_survive_what_comes_and_go_where_a_call_has_changed(server: Server, visit: Open, run: str) -> None:

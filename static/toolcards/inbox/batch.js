@@ -4,6 +4,7 @@ import {armCard} from './approve_guard.js';
 import {writeText} from '../live/clock.js';
 import {keepFold} from '../live/pushed_cards.js';
 import {hasQueue, selectCard} from './queue.js';
+import {areAllSeen, startSeenCalls} from './seen_calls.js';
 import {findTicket, getTicket, listTickets, setTicket, watchTickets} from './selected_calls.js';
 
 const ARMING = 400;  // milliseconds in which a group that came or changed cannot be approved
@@ -147,9 +148,13 @@ function checkSubmit(event) {
   if (!form || button?.name !== 'answer' || form.matches('.of-run')) return;
   /** @param {string} text */
   const refuse = text => { event.preventDefault(); event.stopImmediatePropagation(); say(text); };
-  if (!findBoxes(form).some(box => box.checked)) refuse('Select the calls first.');
+  const ticked = findBoxes(form).filter(box => box.checked);
+  if (!ticked.length) refuse('Select the calls first.');
   else if (button.value === 'approve' && performance.now() < (guards.get(form)?.until || 0)) {
     refuse('The calls have just changed. Review them again.');
+  } else if (button.value === 'approve') {
+    const calls = ticked.map(box => ({ticket: box.value, part: box.closest('tr')}));
+    if (!areAllSeen(calls)) { event.preventDefault(); event.stopImmediatePropagation(); }
   }
 }
 
@@ -196,6 +201,7 @@ function watchResults(results) {
 export function startBatch() {
   batch = document.getElementById('batch');
   if (!batch) return;
+  startSeenCalls();
   document.addEventListener('submit', checkSubmit, true);
   batch.addEventListener('change', handleTick);
   batch.addEventListener('click', goToCard);

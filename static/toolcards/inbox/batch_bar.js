@@ -1,5 +1,6 @@
 // The bar that answers all selected calls of the inbox at once. A high risk is approved on its own card only.
 import {say} from '../page/announce.js';
+import {areAllSeen} from './seen_calls.js';
 import {clearTickets, findTicket, listTickets, setTicket, watchTickets} from './selected_calls.js';
 
 /** @type {HTMLFormElement} */
@@ -31,8 +32,20 @@ function updateBar() {
   approve.hidden = Boolean(obstacle);
 }
 
-/** Put the tickets into the form that is about to be sent. */
-function fillForm() {
+/**
+ * Put the tickets into the form that is about to be sent.
+ * @param {SubmitEvent} event
+ */
+function fillForm(event) {
+  const calls = listTickets().map(([id, ticket]) => {
+    return {ticket, part: document.querySelector(`#queue .line:has([data-pick="${CSS.escape(id)}"])`)};
+  });
+  const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
+  if (button?.value === 'approve' && !areAllSeen(calls)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    return;
+  }
   for (const field of bar.querySelectorAll('input[name=pick]')) field.remove();
   for (const [, ticket] of listTickets()) {
     bar.append(Object.assign(document.createElement('input'), {type: 'hidden', name: 'pick', value: ticket}));
