@@ -166,6 +166,9 @@ def test_a_page_reconnects_by_itself_after_a_restart(server: Server, visit: Open
     page = visit(path_of(run))
     server.kill()
     page.wait_for_selector("body[data-live=down]")
+    lost_bar = page.locator(".bar-lost")
+    expect(lost_bar).to_contain_text("may be out of date")
+    expect(lost_bar).not_to_contain_text("work")  # no button does while the server is down
     server.start()
     page.wait_for_selector("body[data-live=up]")
     tell(server, run, {"type": "tool.input.available", "call_id": "c2", "tool": "Read", "input": {}})

@@ -59,6 +59,8 @@ def test_answered_calls_leave_no_blank_space_below_their_heading(server: Server,
         expect(end_part.locator(".line")).to_have_count(number + 1)
         box, last = end_part.bounding_box(), end_part.locator(".line").last.bounding_box()
         assert abs(box["y"] + box["height"] - last["y"] - last["height"]) <= 2
+        heading = end_part.locator(".group").bounding_box()
+        assert heading["y"] - box["y"] <= 2  # nor above it: what waits has all the rest
     expect(end_part.locator(".line").first).to_contain_text("Denied")
     assert end_part.locator("[data-card]").first.get_attribute("data-card") == card(page, f"{run}-2").get_attribute(
         "id"

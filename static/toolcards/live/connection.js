@@ -91,7 +91,7 @@ function watchSilence() {
   if (downSince && now - downSince > SHOWN_AFTER && !isLive()) document.body.dataset.live = 'down';
   if (downSince && now - downSince > ANNOUNCED_AFTER && !isAnnounced) {
     isAnnounced = true;
-    alert('Live updates lost. Buttons still work.');
+    alert('Live updates lost. This page may be out of date.');
   }
   for (const [element, socket] of sockets) {
     if (now - socket.heardAt <= SILENCE) continue;
