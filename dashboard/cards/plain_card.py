@@ -106,8 +106,8 @@ def _render_denial(html: CardHtml) -> str:
 
 def _render_message(message: str) -> str:
     if not message:
-        return '\n    <p class="told-agent muted">The agent received no reason.</p>\n  '
-    return f'\n    <p class="told-agent"><span class="muted">Agent received:</span> <q>{mark_html(message)}</q></p>\n  '
+        return '\n    <p class="told-agent muted">No reason for the agent.</p>\n  '
+    return f'\n    <p class="told-agent"><span class="muted">For the agent:</span> <q>{mark_html(message)}</q></p>\n  '
 
 
 def _render_suggestion(text: str) -> str:

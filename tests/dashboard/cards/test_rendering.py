@@ -130,7 +130,7 @@ def test_an_error_without_words_is_still_an_error() -> None:
 )
 def test_a_denial_shows_its_actor_and_the_reason_that_the_agent_received(by: Actor, expected_text: str) -> None:
     text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
-    assert expected_text in text and "Agent received: use the API" in text
+    assert expected_text in text and "For the agent: use the API" in text
 
 
 def test_why_names_rule_version_and_reason() -> None:
