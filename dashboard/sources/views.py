@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -107,6 +107,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
         "runs": [(run, labels.get_run_label(run.status)) for run in runs],
         "failed": failed_calls.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
+        "running_agents": _count_running_agents(row),
         "tools": row.tools.order_by("name", "id")[:500],
         "skipped": skipped.describe_skipped_frames(_count_skipped_frames(source_row)),
         "unanswerable": policy_store.is_default_unanswerable(row),
@@ -211,6 +212,12 @@ def _count_recent_calls(rows: dict[int, SourceRow]) -> list[tuple[int, int, int]
         if row["state"] == "output-error" and not row["soft"]:  # an inferred end is unknown, not failed
             counts[row["run__source"]][1] += row["count"]
     return [(pk, calls, failed_count) for pk, (calls, failed_count) in counts.items()]
+
+
+def _count_running_agents(source: Source) -> list[tuple[str, int]]:
+    """Return the agents whose runs have not ended, the busiest first, with their numbers of runs."""
+    runs = Run.objects.active().filter(source=source).order_by("-id").values_list("agent", flat=True)[:500]
+    return Counter(agent or source.name for agent in runs).most_common(10)
 
 
 def _count_skipped_frames(row: SourceRow) -> SkippedFrames:

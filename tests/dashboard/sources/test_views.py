@@ -67,6 +67,18 @@ def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
 
 
 @pytest.mark.django_db
+def test_before_a_key_ends_the_page_says_who_is_cut_off(admin: Client, a_call: Any, source: Source) -> None:
+    there = f"/sources/{source.pk}/"
+    parts = re.findall(r'<details class="end-key".*?</details>', admin.get(there).content.decode(), re.DOTALL)
+    assert len(parts) == 2 and all("No agent of this source runs now" in part for part in parts)
+    run = a_call("approval-requested").run
+    parts = re.findall(r'<details class="end-key".*?</details>', admin.get(there).content.decode(), re.DOTALL)
+    for part, word in zip(parts, ("Rotate", "Revoke"), strict=True):
+        assert "This key ends at once" in part and f"<b>{run.agent_name}</b>" in part
+        assert f"{word} now</button>" in part
+
+
+@pytest.mark.django_db
 def test_a_key_can_expire_and_its_replacement_keeps_the_end(admin: Client) -> None:
     admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"], "expires_in": "30"})
     key = AgentKey.objects.get(source__name="robot")
