@@ -18,7 +18,7 @@ let list;
 
 /** @param {Element} place */
 const isBusy = place => isPointed(place) || place.contains(document.activeElement)
-  || Boolean(place.querySelector('form.undo:not([hidden])'));
+  || Boolean(place.querySelector('form.undo:not([hidden]), .kept-text'));
 
 /**
  * Show the call as one line, with the time, in a place as high as before.
