@@ -254,8 +254,8 @@ def test_the_page_says_that_it_is_too_late_to_undo_what_the_agent_has(server: Se
     page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
     page.wait_for_selector("#toast", state="hidden")
     page.keyboard.press("z")
-    expect(page.locator("#toast")).to_have_text("Too late to undo: the agent has the answer.")
-    expect(page.locator("#say")).to_have_text("Too late to undo: the agent has the answer.")
+    expect(page.locator("#toast")).to_have_text("Too late to undo: the agent can have the answer.")
+    expect(page.locator("#say")).to_have_text("Too late to undo: the agent can have the answer.")
 
 
 # ---------------------------------------------------------------- switches

@@ -41,7 +41,7 @@ export function explainNoUndo() {
   const card = document.getElementById(decidedId);
   if (!card) return 'Nothing to undo.';
   return card.dataset.state === 'output-denied' ? 'A denial cannot be undone.'
-    : 'Too late to undo: the agent has the answer.';
+    : 'Too late to undo: the agent can have the answer.';
 }
 
 /**

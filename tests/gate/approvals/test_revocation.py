@@ -101,7 +101,7 @@ def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, li
     decided = load_approval(approved).decided_at
     limits(handover_seconds=revocation.UNDO_MARGIN)
     assert revocation.get_undo_deadline(decided) == 0
-    with pytest.raises(gate.TooLate):
+    with pytest.raises(gate.TooLate, match="the agent can have the answer"):  # none has fetched it
         gate.revoke_approval(an_approver, load_approval(approved).id)
 
 
@@ -109,7 +109,7 @@ def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) ->
     with allow_log_writes():
         Approval.objects.update(channel="socket")
     assert group_commit.execute(delivery.ClaimDelivery(load_approval(approved).id))["decision"] == "allow"
-    with pytest.raises(gate.TooLate):
+    with pytest.raises(gate.TooLate, match="the agent has the answer"):
         gate.revoke_approval(an_approver, load_approval(approved).id)
 
 

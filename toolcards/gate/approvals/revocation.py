@@ -1,6 +1,6 @@
 """Revokes an approval that the agent has not received ("Undo" on pages): its permit is void, the call is denied.
 
-This works only while the decision is held back (`handover_seconds`). Afterwards the agent has it.
+This works only while the decision is held back (`handover_seconds`). Afterwards the agent can have it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ class RevokeApproval(ApprovalCommand):
         if row.state != "approved" or row.by_kind != "human" or not is_current:
             raise TooLate(f"Nothing to revoke: this approval is {row.state}.", code="used")
         is_held_back = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
-        if row.claimed_at or row.delivered_at or not is_held_back:
+        if row.claimed_at or row.delivered_at:
             raise TooLate("Too late to undo: the agent has the answer.", code="used")
+        if not is_held_back:  # a read of the agent leaves no trace before it claims
+            raise TooLate("Too late to undo: the agent can have the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
         actor = f.Actor("human", self.person.get_username())
