@@ -63,13 +63,13 @@ class RevokeApproval(ApprovalCommand):
             raise NotAllowed("You do not have permission to vote.")
         if not load_terms(row).may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")
+        if row.claimed_at:
+            raise TooLate("Too late to undo: the agent has the answer.", code="used")
         is_current = card.approval is not None and card.approval.id == row.id
         if row.state != "approved" or row.by_kind != "human" or not is_current:
             raise TooLate(f"Nothing to revoke: this approval is {row.state}.", code="used")
         is_held_back = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
-        if row.claimed_at or row.delivered_at:
-            raise TooLate("Too late to undo: the agent has the answer.", code="used")
-        if not is_held_back:  # a read of the agent leaves no trace before it claims
+        if row.delivered_at or not is_held_back:  # a read of the agent leaves no trace before it claims
             raise TooLate("Too late to undo: the agent can have the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
