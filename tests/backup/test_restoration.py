@@ -182,9 +182,9 @@ def test_a_backup_of_the_old_database_belongs_to_the_old_key(
     keys: list[str] = []
     replace_files = stores.Sqlite.replace
 
-    def note_key(store: stores.Sqlite, source: Path, back_up: Any) -> str:
+    def note_key(store: stores.Sqlite, source: Path, old_database: str, back_up: Any) -> None:
         keys.append(archive.check(back_up(tmp_path / "old.tar")).key)  # as PostgreSQL's does
-        return replace_files(store, source, back_up)
+        replace_files(store, source, old_database, back_up)
 
     own_key = get_key_id()
     monkeypatch.setattr(stores.Sqlite, "replace", note_key)
@@ -195,7 +195,7 @@ def test_a_backup_of_the_old_database_belongs_to_the_old_key(
 def test_a_database_that_cannot_be_replaced_leaves_the_key_that_it_needs(
     backup_of_another_key: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(store: stores.Sqlite, source: Path, back_up: Any) -> str:
+    def fail(store: stores.Sqlite, source: Path, old_database: str, back_up: Any) -> None:
         raise BackupError("the server of the database is away")
 
     before = list_files(database.parent)

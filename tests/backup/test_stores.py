@@ -60,7 +60,8 @@ def test_a_replaced_database_is_kept_with_its_newest_commits(store: Sqlite, tmp_
     for ending in ("", "-wal", "-shm"):
         Path(f"{store.path}{ending}").write_text(f"old{ending}")
     (tmp_path / "source").write_text("new")
-    old_path = Path(store.replace(tmp_path / "source", lambda path: pytest.fail("SQLite needs no backup")))
+    old_path = Path(store.choose_place())
+    store.replace(tmp_path / "source", str(old_path), lambda path: pytest.fail("SQLite needs no backup"))
     assert store.path.read_text() == "new" and ".before-restore-" in old_path.name
     assert [Path(f"{old_path}{ending}").read_text() for ending in ("", "-wal", "-shm")] == ["old", "old-wal", "old-shm"]
     assert len([*store.path.parent.iterdir()]) == 4
@@ -69,7 +70,8 @@ def test_a_replaced_database_is_kept_with_its_newest_commits(store: Sqlite, tmp_
 def test_where_there_was_no_database_nothing_is_kept(store: Sqlite, tmp_path: Path) -> None:
     assert not store.exists() and store.users() == ""
     (tmp_path / "source").write_text("new")
-    assert store.replace(tmp_path / "source", lambda path: path) == ""
+    assert store.choose_place() == ""
+    store.replace(tmp_path / "source", "", lambda path: path)
     assert store.exists() and [*store.path.parent.iterdir()] == [store.path]
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,3 +97,28 @@ def test_a_store_that_another_key_sealed_is_not_served(tmp_path: Path) -> None:
     assert wrong.returncode == 1 and "than that of TOOLCARDS_SECRET_KEY" in wrong.stderr
     with Server(tmp_path, secret_key_fallbacks=key.strip()) as server:
         assert server.get("/readyz")
+
+
+@pytest.mark.slow
+def test_a_start_after_a_restore_that_was_killed_undoes_it_or_says_what_to_run(tmp_path: Path) -> None:
+    with Server(tmp_path):
+        pass
+    keys = _read_keys(tmp_path / "toolcards.sqlite3")
+    old = tmp_path / "toolcards.sqlite3.before-restore-1"
+    (tmp_path / "toolcards.sqlite3").rename(old)
+    note = tmp_path / "restore-unfinished.json"
+    note.write_text("{")
+    completed = started(tmp_path, "serve", "--port", "0")
+    assert completed.returncode == 1 and "Run `toolcards restore` again" in completed.stderr
+    assert not (tmp_path / "toolcards.sqlite3").exists()
+    anchor = (tmp_path / "audit-anchor.json").read_text()
+    note.write_text(json.dumps({"backup": "/b.tar", "old_database": str(old), "anchor": anchor, "key": ""}))
+    with Server(tmp_path) as server:
+        assert not note.exists() and not old.exists()
+        assert keys and _read_keys(tmp_path / "toolcards.sqlite3") == keys
+        assert server.manage("audit", "verify").returncode == 0
+
+
+def _read_keys(database: Path) -> list[Any]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("SELECT id FROM toolcards_agentkey").fetchall()

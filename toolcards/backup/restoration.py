@@ -18,15 +18,15 @@ from django.db.migrations.loader import MigrationLoader
 
 from toolcards.audit import anchor, verification
 from toolcards.audit.anchor import Anchor, InvalidAnchor
-from toolcards.audit.rows import AuditRow, list_key_ids
+from toolcards.audit.rows import AuditRow, get_key_id, list_key_ids
 from toolcards.audit.trail import Act, repair_head, write_acts
-from toolcards.backup import archive, stores
+from toolcards.backup import archive, recovery, stores
 from toolcards.backup.archive import BackupError, Manifest
 from toolcards.backup.creation import make
+from toolcards.backup.recovery import SCRATCH
 
 LOCK = "server.lock"
 NO_ANCHOR = "the backup has no anchor that this server can trust"
-_SCRATCH = ".restore-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ def restore(
     with lock_folder(folder):
         if users := store.users():
             raise BackupError(f"The database is in use by {users}. Stop every server first.")
+        with suppress(BackupError):  # PostgreSQL's is replaced as a whole by this one
+            recovery.clean_up()
         _check_compatible(manifest, store, path, force=force)
-        for remains in folder.glob(f"{_SCRATCH}*"):  # of a restore that was killed
-            shutil.rmtree(remains, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
             source = Path(scratch) / archive.DATABASE
             archive.unpack(path, archive.DATABASE, source)
             key = _read_key(path, Path(scratch), with_key=with_key)
@@ -70,17 +70,29 @@ def restore(
                 _check_key(path, manifest)
                 _check_seal(path, manifest, accept_unsealed=accept_unsealed)
                 before = _read_anchor(path, manifest, Path(scratch))
-            old_database = store.replace(source, make)  # a backup of the old database belongs to the old key
+            old_database = store.choose_place()
             with _use_key(key):
-                call_command("migrate", interactive=False, verbosity=0)
-                fault = _find_fault(before)
-            if fault and fault != NO_ANCHOR and not accept_broken_trail:
-                store.put_back(old_database)
-                hint = "--accept-broken-trail restores it nevertheless."
-                raise BackupError(f"The audit trail of {path} is not intact: {fault}. Nothing was changed. {hint}")
-            if key:
-                _put_key(key, Path(scratch), folder)
-        _record_restore(manifest, before, fault, actor=actor)
+                new_key = get_key_id()
+            recovery.begin(path, old_database, new_key if new_key != get_key_id() else "")
+            try:
+                store.replace(source, old_database, make)  # a backup of the old database belongs to the old key
+                with _use_key(key):
+                    call_command("migrate", interactive=False, verbosity=0)
+                    fault = _find_fault(before)
+                if fault and fault != NO_ANCHOR and not accept_broken_trail:
+                    store.put_back(old_database)
+                    recovery.end()
+                    hint = "--accept-broken-trail restores it nevertheless."
+                    raise BackupError(f"The audit trail of {path} is not intact: {fault}. Nothing was changed. {hint}")
+                with _use_key(key):
+                    _record_restore(manifest, before, fault, actor=actor)
+                if key:
+                    _put_key(key, Path(scratch), folder)
+            except BaseException:
+                with suppress(BackupError):  # PostgreSQL's note stays: the next start says what to do
+                    recovery.undo()
+                raise
+            recovery.end()
         return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
 
 
@@ -167,7 +179,8 @@ def _put_key(key: str, scratch: Path, folder: Path) -> None:
     """Put the key into its file from now on; another key that is there is kept."""
     target = folder / "secret_key"
     if target.exists() and target.read_bytes().strip() != key.encode():
-        target.replace(target.with_name(f"secret_key.before-restore-{stores.format_stamp()}"))
+        kept_key = target.with_name(f"secret_key.before-restore-{stores.format_stamp()}")
+        shutil.copy2(target, kept_key)  # the file is never missing: a server that is started then would make a new key
     (scratch / archive.KEY).replace(target)
     settings.SECRET_KEY = key
 

@@ -35,14 +35,20 @@ class Store(Protocol):
     def users(self) -> str:
         """Return the other users of the database, "" for none."""
 
-    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
-        """Replace the database; return where the old one is.
+    def choose_place(self) -> str:
+        """Return where `replace` keeps the old database, "" without one."""
 
-        The result is "" if there was none. `back_up` makes a backup of a database that is no file.
+    def replace(self, source: Path, old_database: str, back_up: Callable[[Path], Path]) -> None:
+        """Replace the database, and keep the old one at that place.
+
+        `back_up` makes a backup of a database that is no file.
         """
 
     def put_back(self, old_database: str) -> None:
-        """Undo `replace`, by its result."""
+        """Undo `replace`, also one that was killed midway."""
+
+    def put_back_unfinished(self, old_database: str) -> bool:
+        """Undo a killed `replace`; return whether the database is the old one."""
 
 
 def get_store() -> Store:
@@ -80,25 +86,44 @@ class Sqlite:
         """Return "": the lock in the data directory covers the file."""
         return ""
 
-    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
+    def choose_place(self) -> str:
+        """Return the name that the old file will have."""
+        return str(self.path.with_name(f"{self.path.name}.before-restore-{format_stamp()}")) if self.exists() else ""
+
+    def replace(self, source: Path, old_database: str, back_up: Callable[[Path], Path]) -> None:
         """Rename the old files and put the source in their place."""
         connections.close_all()
-        new_path = self.path.with_name(f"{self.path.name}.before-restore-{format_stamp()}") if self.exists() else None
         for ending in ("-wal", "-shm", ""):  # the newest commits are in the first
             old = self.path.with_name(self.path.name + ending)
-            if new_path is not None and old.exists():
-                old.replace(new_path.with_name(new_path.name + ending))
+            if old_database and old.exists():
+                old.replace(old_database + ending)
         source.replace(self.path)
-        return str(new_path or "")
 
     def put_back(self, old_database: str) -> None:
-        """Remove the database, and give the old files their names again."""
+        """Remove the database, and give the old files their names again.
+
+        The file itself is the last that `replace` renames and the first that comes back. So the others next to it are
+        the new database's as long as the old file is away, however often this is killed.
+        """
+        endings = ("", "-wal", "-shm")
+        if old_database and not any(Path(old_database + ending).exists() for ending in endings):
+            return  # nothing was renamed
         connections.close_all()
-        for ending in ("-wal", "-shm", ""):
-            current = self.path.with_name(self.path.name + ending)
+        current = self.path
+        if not old_database or Path(old_database).exists():
+            for ending in ("-wal", "-shm"):
+                current.with_name(current.name + ending).unlink(missing_ok=True)
+        if not old_database:
             current.unlink(missing_ok=True)
-            if old_database and (old := Path(old_database + ending)).exists():
-                old.replace(current)
+            return
+        for ending in endings:
+            if (old := Path(old_database + ending)).exists():
+                old.replace(current.with_name(current.name + ending))
+
+    def put_back_unfinished(self, old_database: str) -> bool:
+        """Put the old files back."""
+        self.put_back(old_database)
+        return True
 
 
 class Postgres:
@@ -128,15 +153,21 @@ class Postgres:
             ).fetchone()
         return f"{row[0]} sessions of PostgreSQL" if row and row[0] else ""
 
-    def replace(self, source: Path, back_up: Callable[[Path], Path]) -> str:
+    def choose_place(self) -> str:
+        """Return the name that the backup of the old tables will have."""
+        return str(_get_data_dir() / f"before-restore-{format_stamp()}.tar") if self.exists() else ""
+
+    def replace(self, source: Path, old_database: str, back_up: Callable[[Path], Path]) -> None:
         """Back up the old tables, then replace them in one transaction."""
-        old_database = ""
-        if self.exists():
-            old_database = str(back_up(_get_data_dir() / f"before-restore-{format_stamp()}.tar"))
+        if old_database:
+            back_up(Path(old_database))
         self._remove_newer(source)
         _close_sessions()
         _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
-        return old_database
+
+    def put_back_unfinished(self, old_database: str) -> bool:
+        """Return whether the backup of the old tables was still being written."""
+        return bool(old_database) and not Path(old_database).exists()
 
     def put_back(self, old_database: str) -> None:
         """Restore the backup of the old tables, if there were any."""

@@ -22,6 +22,7 @@ from dashboard import checks, serving
 from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, PROGRAM, Environment
 from dashboard.management import first_run, occupancy
+from toolcards import backup
 from toolcards.audit import rows
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
@@ -81,6 +82,7 @@ class Command(BaseCommand):
             ) from None
 
     def _serve(self, env: Environment, server: str, server_socket: socket.socket, base: str, *, demo: bool) -> None:
+        self._clean_up_restore()
         call_command("migrate", interactive=False, verbosity=0)
         if rows.is_of_unknown_key():
             raise CommandError(_OTHER_KEY.format(place=_name_key_place()))
@@ -96,6 +98,15 @@ class Command(BaseCommand):
                 play()
 
             SERVERS[server](env, server_socket, ready=ready)
+
+    def _clean_up_restore(self) -> None:
+        """Undo a restore that was killed, or refuse to start and say what to do."""
+        lock = nullcontext() if connection.vendor == "sqlite" else backup.lock_folder(settings.TOOLCARDS.data_dir)
+        try:
+            with lock:  # SQLite's folder is locked already; a restore of PostgreSQL may be under way
+                backup.clean_up()
+        except backup.BackupError as error:
+            raise CommandError(str(error)) from error
 
     def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
         """Return the environment with the options applied; refuses harmful ones."""

@@ -49,6 +49,20 @@ def test_all_rounds_are_made_and_added_up(
     assert "Deleted 3 runs" in run("retention") and not Run.objects.exists()
 
 
+def test_a_dry_run_reports_the_numbers_of_the_run_that_follows(
+    run: Callable[..., str], old_runs: None, a_run: Any, monkeypatch: pytest.MonkeyPatch, limits: Any
+) -> None:
+    monkeypatch.setattr(retention, "ROUND", 2)
+    limits(retention_days=1, secrets_ttl=0)
+    for number in range(3):
+        a_run(f"young-{number}", f.InputReady("c", "bash", {"password": "hunter2"}, True), f.RunEnded())
+    with allow_log_writes():
+        Run.objects.filter(name__startswith="young").update(ended_at=timezone.now() - timedelta(hours=1))
+    predicted = run("retention", "--dry-run")
+    assert predicted.startswith("Would mask the secrets of 3 runs; 0 refused.\nWould delete 5 runs,")
+    assert run("retention") == predicted.replace("Would mask", "Masked").replace("Would delete", "Deleted")
+
+
 def test_a_dry_run_reports_the_same_and_deletes_nothing(run: Callable[..., str], old_runs: None) -> None:
     assert "Would delete 5 runs" in run("retention", "--dry-run") and Run.objects.count() == 5
     assert "Deleted 5 runs" in run("retention")

@@ -39,7 +39,7 @@ _DELETE_EVENTS = (
 
 @dataclass
 class RetentionReport:
-    """What a round did, or would do with `dry_run`. `more`: work is left for the next round."""
+    """What a round did, or all rounds would do with `dry_run`. `more`: work is left for the next round."""
 
     scrubbed: int = 0
     refusals: int = 0
@@ -51,17 +51,32 @@ def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: f
     """Mask and delete what is due at `now` (epoch seconds)."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
     deadline, report = time.monotonic() + seconds, RetentionReport()
-    _delete_receipts(moment, report, dry_run)
+    if dry_run:
+        return _predict(moment)
+    _delete_receipts(moment, report)
     for pk in _list_deletable(moment, report):
-        if not dry_run and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             report.more = True
             return report
-        report.deleted += _count_rows(pk) if dry_run else _delete_run(pk, _get_deletion_cutoff(moment))
+        report.deleted += _delete_run(pk, _get_deletion_cutoff(moment))
     for run in _list_maskable(moment, report):
-        if not dry_run and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             report.more = True
             return report
-        result = run_masking.mask_run(run, dry_run=dry_run)
+        result = run_masking.mask_run(run, dry_run=False)
+        report.scrubbed += result is MaskResult.MASKED
+        report.refusals += result is MaskResult.REFUSED
+    return report
+
+
+def _predict(moment: datetime) -> RetentionReport:
+    """Return what all rounds would do, with the numbers that they would report."""
+    report, before = RetentionReport(), idempotency.find_cutoff(moment)
+    report.deleted["receipts"] = Receipt.objects.filter(created_at__lt=before).count() if before else 0
+    for pk in _find_deletable(moment):
+        report.deleted += _count_rows(pk)
+    for run in _find_maskable(moment).iterator(chunk_size=200):
+        result = run_masking.mask_run(run, dry_run=True)
         report.scrubbed += result is MaskResult.MASKED
         report.refusals += result is MaskResult.REFUSED
     return report
@@ -75,16 +90,25 @@ def _find_ended(before: datetime) -> Any:
     return Run.objects.exclude(status__in=("running", "waiting")).filter(ended_at__lt=before).order_by("ended_at", "pk")
 
 
-def _list_deletable(moment: datetime, report: RetentionReport) -> list[int]:
+def _find_deletable(moment: datetime) -> Any:
     if not settings.TOOLCARDS.retention_days:
-        return []
-    pks = _find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True)
-    return _take_round(list(pks[: ROUND + 1]), report)
+        return Run.objects.none().values_list("pk", flat=True)
+    return _find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True)
+
+
+def _find_maskable(moment: datetime) -> Any:
+    runs = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
+    if settings.TOOLCARDS.retention_days:  # what is about to be deleted is not masked first
+        runs = runs.filter(ended_at__gte=_get_deletion_cutoff(moment))
+    return runs
+
+
+def _list_deletable(moment: datetime, report: RetentionReport) -> list[int]:
+    return _take_round(list(_find_deletable(moment)[: ROUND + 1]), report)
 
 
 def _list_maskable(moment: datetime, report: RetentionReport) -> list[Run]:
-    runs = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
-    return _take_round(run_masking.take_unrefused(runs, ROUND + 1), report)
+    return _take_round(run_masking.take_unrefused(_find_maskable(moment), ROUND + 1), report)
 
 
 def _take_round(batch: list[Any], report: RetentionReport) -> list[Any]:
@@ -95,13 +119,12 @@ def _take_round(batch: list[Any], report: RetentionReport) -> list[Any]:
 # ---------------------------------------------------------------- deleting
 
 
-def _delete_receipts(moment: datetime, report: RetentionReport, dry_run: bool) -> None:
+def _delete_receipts(moment: datetime, report: RetentionReport) -> None:
     before = idempotency.find_cutoff(moment)
     oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
     if before is None or oldest is None or oldest >= before:
         return
-    old = Receipt.objects.filter(created_at__lt=before)
-    deleted_count = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
+    deleted_count = group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
     report.deleted["receipts"] += deleted_count
     report.more = report.more or deleted_count >= CHUNK
 

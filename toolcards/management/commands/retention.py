@@ -29,12 +29,10 @@ class Command(BaseCommand):
         while more:
             report = gate.run_retention(dry_run=dry_run)
             masked_runs, refusals = masked_runs + report.scrubbed, refusals + report.refusals
-            deleted_rows, more = deleted_rows + report.deleted, report.more and not dry_run
+            deleted_rows, more = deleted_rows + report.deleted, report.more
         verb = "Would mask" if dry_run else "Masked"
         self.stdout.write(f"{verb} the secrets of {masked_runs} runs; {refusals} refused.")
         rows = ", ".join(
             f"{deleted_rows[name]} {name}" for name in ("runs", "calls", "approvals", "events", "receipts")
         )
         self.stdout.write(f"{'Would delete' if dry_run else 'Deleted'} {rows}.")
-        if dry_run and report.more:
-            self.stdout.write("More is due; this is the first round only.")
