@@ -67,6 +67,9 @@ class Environment(BaseSettings):
     # Megabytes that each source may send in an hour to one process; 0: no limit
     source_quota: float = Field(10_000, ge=0)
 
+    # Monitoring
+    disk_warning: float = Field(80, ge=0, le=100)  # percent of the data directory's disk in use; 0: never
+
     # Agents behind the AG-UI proxy: name=url
     agui_upstreams: Names = ()
 

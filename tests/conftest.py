@@ -36,6 +36,7 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
             tempfile.tempdir = None  # what Python found before
 
 # A worker of pytest-xdist inherits the environment of the process that made it: its data must not be shared.
+os.environ.setdefault("TOOLCARDS_DISK_WARNING", "0")  # the disk of this computer may be nearly full
 if "TOOLCARDS_DATA_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["TOOLCARDS_DATA_DIR"] = tempfile.mkdtemp(prefix="toolcards-tests-")
     atexit.register(shutil.rmtree, os.environ["TOOLCARDS_DATA_DIR"], ignore_errors=True)

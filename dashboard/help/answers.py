@@ -269,8 +269,17 @@ class Health(Answer):
     version: str = ""
 
 
+class ReadinessWarning(Answer):
+    """What people should look at soon."""
+
+    warning: Literal["worker_restarted", "disk_filling"]
+    message: str
+    since: str = ""
+
+
 class Readiness(Answer):
     """Every part works."""
 
     status: Literal["ready"]
     checks: dict[str, bool]
+    warnings: list[ReadinessWarning]

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -17,10 +18,12 @@ import uvicorn
 from django.template.loader import get_template
 from uvicorn.importer import import_from_string
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from dashboard.environment import Environment
 from dashboard.serving import http_protocol, ws_protocol
 from dashboard.serving.limits import IDLE, SLACK
+from toolcards.transports.background import worker_ends
 
 APPLICATION = "dashboard.asgi:application"
 ERROR_PAGES = ("404.html", "429.html", "500.html", "503.html")
@@ -29,8 +32,7 @@ log = logging.getLogger(__name__)
 # Seconds for open requests at a shutdown; held polls and live sockets end at once.
 FAREWELL = 5
 
-# Seconds that a new worker has to start in a rolling restart.
-STARTING = 60
+STARTING = 60  # seconds that a new worker has to start
 
 # TCP keep-alive: a peer silent for 30 seconds is probed every 10 seconds, and counts as gone after three probes.
 PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is for macOS
@@ -99,9 +101,39 @@ class UvicornSupervisor(Multiprocess):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self.should_exit = _ExitFlag(self.signal_queue)
+        self._answered_pids: set[int | None] = set()
+
+    def keep_subprocess_alive(self) -> None:
+        """See uvicorn.
+
+        Logs and counts each worker that ended or does not answer. One that has not answered yet has more time.
+        """
+        lost_workers = [worker for worker in self.processes if not self._is_alive(worker)]
+        if self.should_exit.is_set():  # Ctrl+C ends workers, too
+            return
+        for worker in lost_workers:
+            is_hung = worker.process.is_alive()
+            worker.process.kill()
+            worker.process.join()
+            reason = "did not answer and was killed" if is_hung else worker_ends.describe_exit(worker.exitcode)
+            worker_ends.record_end(worker.pid or 0, reason)
+        if lost_workers:  # all others have just answered
+            super().keep_subprocess_alive()
+
+    def _is_alive(self, worker: Process) -> bool:
+        """Return whether the worker answers; a new one has time to start."""
+        if worker.pid in self._answered_pids:
+            return worker.is_alive(self.config.timeout_worker_healthcheck)
+        deadline = time.monotonic() + STARTING
+        while worker.process.is_alive() and time.monotonic() < deadline and not self.should_exit.is_set():
+            if worker.ping(1):
+                self._answered_pids.add(worker.pid)
+                return True
+        return False
 
     def restart_all(self) -> None:
         """See uvicorn. A new worker has more time to start."""
+        log.info("replacing all workers one by one, as asked by a signal")
         alive, self.config.timeout_worker_healthcheck = self.config.timeout_worker_healthcheck, STARTING
         try:
             super().restart_all()

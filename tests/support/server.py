@@ -112,7 +112,7 @@ class Server:
         return os.environ | {
             "DJANGO_SETTINGS_MODULE": "dashboard.settings" if self.bare else "tests.support.settings",
             "TOOLCARDS_DATA_DIR": str(self.data), "TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_ADMIN_PASSWORD": PASSWORD,
-            "TOOLCARDS_STATIC": "plain", "PYTHONUNBUFFERED": "1",
+            "TOOLCARDS_STATIC": "plain", "TOOLCARDS_DISK_WARNING": "0", "PYTHONUNBUFFERED": "1",
         } | ours  # fmt: skip
 
     def _wait_for_address(self) -> str:

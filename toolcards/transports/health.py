@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -10,7 +11,7 @@ from asgiref.sync import sync_to_async
 from toolcards import __version__, hooks, outages
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import readiness
+from toolcards.transports.background import disk_space, readiness, worker_ends
 
 
 @endpoint("GET", anybody=True)
@@ -38,9 +39,24 @@ async def readyz(request: Any, caller: None) -> Any:
         reasons = [{"check": check} | faults[part] for check, part in CHECKS.items() if part in faults]
         reasons += [{"check": "plugins", "plugin": trouble.name, "reason": trouble.state} for trouble in troubles]
         raise Problem(503, "not_ready", "Not ready.", headers={"Retry-After": "5"}, **checks, reasons=reasons)
-    return {"status": "ready", "checks": checks}
+    return {"status": "ready", "checks": checks, "warnings": await _warnings()}
 
 
+def _list_warnings() -> list[dict[str, Any]]:
+    """Return what people should look at while the process is ready all the same."""
+    warnings: list[dict[str, Any]] = []
+    ends = worker_ends.read_ends()
+    if ends.is_recent:
+        moment = datetime.fromtimestamp(ends.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        message = f"worker {ends.pid} {ends.reason}, and was replaced"
+        warnings.append({"warning": "worker_restarted", "message": message, "since": moment})
+    if (percentage := disk_space.find_warning()) is not None:
+        message = f"{percentage} % of the disk of the data directory are in use"
+        warnings.append({"warning": "disk_filling", "message": message})
+    return warnings
+
+
+_warnings = sync_to_async(_list_warnings, thread_sensitive=False)
 _troubles = sync_to_async(hooks.list_troubles, thread_sensitive=False)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Sum
 from django.http import HttpResponse
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import __version__, gate
+from toolcards import __version__, gate, outages
 from toolcards.audit import verification
 from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
@@ -21,7 +22,7 @@ from toolcards.transports.api import read_rights
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import connections
+from toolcards.transports.background import connections, disk_space, worker_ends
 
 
 @endpoint("GET", anybody=True)
@@ -38,7 +39,7 @@ async def metrics(request: Any, caller: None) -> Any:
 class MetricsCollector:
     """Collects the numbers at each scrape."""
 
-    def collect(self) -> Iterator[GaugeMetricFamily | InfoMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """See prometheus-client."""
         yield InfoMetricFamily("toolcards", "The version of this server", value={"version": __version__})
         yield _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status"))
@@ -46,13 +47,32 @@ class MetricsCollector:
         yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
         yield _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count())
         yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
-        yield _build_gauge("toolcards_journal_backlog", "Frames received and not yet committed", gate.count_backlog())
         last_result = verification.get_last_result()
         if last_result is not None:
             description = "1 if the audit trail was intact when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", description, 0 if last_result.finding.fault else 1)
-        yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
-        yield _build_gauge("toolcards_event_streams", "Open event streams here", len(read_rights.open_rights))
+        ended_workers = worker_ends.read_ends().count
+        description = "Worker processes that ended, hung or were killed, and were replaced"
+        yield CounterMetricFamily("toolcards_worker_restarts", description, value=ended_workers)
+        if (share := disk_space.read_used_share()) is not None:
+            yield _build_gauge("toolcards_disk_used_share", "Used share of the data directory's disk, 0 to 1", share)
+        yield from self._collect_process()
+
+    @staticmethod
+    def _collect_process() -> Iterator[Metric]:
+        """Collect what each process counts for itself.
+
+        Several processes share one address, so each names itself.
+        """
+        backlog, failing_parts = gate.count_backlog(), {outage.part for outage in outages.list_outages()}
+        streams = len(read_rights.open_rights)
+        yield _build_own_gauge("toolcards_journal_backlog", "Frames received and not yet committed", backlog)
+        yield _build_own_gauge("toolcards_connections", "Open connections of agents", len(connections.connections))
+        yield _build_own_gauge("toolcards_event_streams", "Open event streams", streams)
+        family = GaugeMetricFamily("toolcards_outage", "1 while a part does not work", labels=["process", "part"])
+        for part in outages.PARTS:
+            family.add_metric([str(os.getpid()), part], part in failing_parts)
+        yield family
 
 
 def _count_by(rows: Any, column: str) -> dict[str, int]:
@@ -68,6 +88,10 @@ def _build_family(name: str, text: str, label: str, values: dict[str, int]) -> G
 
 def _build_gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
+
+
+def _build_own_gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return _build_family(name, text, "process", {str(os.getpid()): int(value)})
 
 
 def _render_metrics() -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -46,3 +47,10 @@ async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Cli
         assert "a fire" in await text_with(live_socket, "data-breakglass")
         await BreakGlass.objects.aupdate(until=time.time())  # nothing rings for the clock
         assert "data-breakglass" not in await text_with(live_socket, 'hx-target="#standing"')
+
+
+def test_a_filling_disk_is_said_on_every_page(signed_in: Client, limits: Any) -> None:
+    limits(disk_warning=0)
+    assert b"data-disk" not in signed_in.get("/").content
+    limits(disk_warning=0.001)  # any disk is that full
+    assert b"of the server's disk are in use" in signed_in.get("/").content

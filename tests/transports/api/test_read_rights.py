@@ -65,7 +65,7 @@ def read_until(wire: Wire, text: bytes) -> bytes:
 
 
 def count_streams(server: Server) -> int:
-    match = re.search(r"(?m)^toolcards_event_streams (\d+)", server.request("GET", "/metrics")[1])
+    match = re.search(r"(?m)^toolcards_event_streams\S* (\d+)", server.request("GET", "/metrics")[1])
     assert match
     return int(match[1])
 
