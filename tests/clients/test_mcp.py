@@ -163,12 +163,14 @@ def test_parallel_calls_get_their_own_decisions(server: Server, setup: Setup) ->
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_server_that_asks_its_user_gets_the_answer_in_the_same_call(server: Server, setup: Setup, mode: str) -> None:
-    """In `auto` mode, protocol 2026-07-28: the client repeats the call with the answer, and is not judged again."""
+    """In `auto` mode, protocol 2026-07-28: the client repeats the call with the answer, which is judged as one more."""
     if (setup.kind, mode) == ("fastmcp", "auto"):
         pytest.skip("FastMCP 4.1.2 cannot ask its user in protocol 2026-07-28")
     (result,) = setup.play("sdk", ["choose", {"path": "a.txt"}], mode=mode)
     assert result == {"text": "keep a.txt", "is_error": False}
-    assert len(wait_for_states(server, setup, "output-available")) == 1
+    run_calls = wait_for_states(server, setup, *["output-available"] * (2 if mode == "auto" else 1))
+    notes = [call["agent_note"] for call in run_calls if call["agent_note"]]
+    assert [note for note in notes if '"keep": "a.txt"' not in note] == [] and len(notes) == len(run_calls) - 1
 
 
 def answer(server: Server, call: dict[str, Any], decision: str = "answer", **fields: str) -> int:

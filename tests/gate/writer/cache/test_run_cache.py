@@ -82,6 +82,15 @@ ACTIONS = st.tuples(
 )  # fmt: skip
 
 
+def drop_oldest(model: dict[int, tuple[RunMemory, int, float]], limit: int, now: float, most: int) -> None:
+    """Drop at most so many of the model's runs while all are too large and the oldest is idle."""
+    for oldest in list(model)[:most]:
+        sizes = [size for _, size, _ in model.values()]
+        if sum(sizes) <= limit or now - model[oldest][2] < run_cache.IDLE:
+            return
+        del model[oldest]
+
+
 @given(st.lists(ACTIONS, max_size=15))
 def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_large(actions: list[Any]) -> None:
     run_cache.clear()
@@ -101,7 +110,7 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
                 continue
             if action == "use":
                 memory.note_size(ordinal, size)
-            if action == "store" or (pk in model and model[pk][0] is memory):
+            if action == "store" or (action == "use" and pk in model and model[pk][0] is memory):
                 model.pop(pk, None)
                 model[pk] = memory, memory.size, clock.now
             if action == "store":
@@ -112,10 +121,7 @@ def test_the_cache_is_a_queue_of_uses_whose_idle_end_is_dropped_while_it_is_too_
             else:
                 run_cache.drop_idle(is_unused=action == "drop unused")
             limit = measure(0) + 50 if action == "drop unused" else most
-            for oldest, (_, _, used_at) in list(model.items())[: 1 if action == "use" else 3]:
-                if sum(each for _, each, _ in model.values()) <= limit or clock.now - used_at < run_cache.IDLE:
-                    break
-                del model[oldest]
+            drop_oldest(model, limit, clock.now, 1 if action == "use" else 3)
             assert {pk: run_cache.get(pk) for pk in (1, 2, 3)} == {pk: model.get(pk, (None,))[0] for pk in (1, 2, 3)}
             assert [run_cache.find_pk(1, f"r{pk}") for pk in (1, 2, 3)] == [
                 pk if pk in model else None for pk in (1, 2, 3)
