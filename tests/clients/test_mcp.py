@@ -204,8 +204,8 @@ def test_a_form_of_the_server_is_answered_in_the_inbox_if_the_client_cannot_show
         assert answer(server, form, decision, **fields) == 200
         assert answer(server, form, "answer", **{"answer-0": "2", "answer-1-text": "1"}) in {409, 410, 412}
     assert results == [{"text": text, "is_error": False}]
-    states = ("output-available", "output-available") if case == "accept" else ("output-available", "output-denied")
-    wait_for_states(server, setup, *states)
+    states = ["output-available", "output-available" if case == "accept" else "output-denied"]
+    wait_for_states(server, setup, *states, *["output-available"] * (mode == "auto"))  # the continued call is one more
 
 
 def test_a_form_is_canceled_when_its_client_leaves(server: Server, setup: Setup) -> None:
