@@ -94,13 +94,16 @@ def test_calls_that_come_and_go_do_not_change_the_height_of_a_runs_header(
     )
     tell(server, run, *failed, *[frame for n in range(12) for frame in build_done_call(f"a{n}")])
     page = visit(path_of(run), viewport={"width": 390, "height": 844})
-    page.evaluate(WATCH_SHIFTS)
+    legend = page.locator("#run-head .legend")
     with server.socket(protocol="native", run=run, mode="observe") as socket:
+        for frame in build_done_call("b"):  # the run continues: the reason of its end goes
+            socket.send(json.dumps(frame))
+        legend.filter(has_text="Done 13").wait_for()
+        page.evaluate(WATCH_SHIFTS)
         for n in range(4):
             for frame, is_running in zip(build_done_call(f"b{n}"), (True, False), strict=True):
                 socket.send(json.dumps(frame))
-                legend = page.locator("#run-head .legend")
-                legend.filter(has_text="Running" if is_running else f"Done {n + 13}").wait_for()
+                legend.filter(has_text="Running" if is_running else f"Done {n + 14}").wait_for()
     assert page.evaluate(SUM_SHIFTS) <= 0.02
 
 
