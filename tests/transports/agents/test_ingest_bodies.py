@@ -179,7 +179,10 @@ def _set_up_policy(policy: Any, an_approver: Any) -> Iterator[None]:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    frames=st.lists(FRAMES, min_size=1, max_size=25), breaks=st.lists(BREAKS, max_size=4),
+    frames=st.lists(FRAMES, min_size=1, max_size=25).filter(  # without a usable frame, there is no run
+        lambda frames: any(isinstance(frame, dict) for frame in frames)
+    ),
+    breaks=st.lists(BREAKS, max_size=4),
     gating=st.booleans(), plugged=st.booleans(), has_name=st.booleans(), share=st.sampled_from([0, 1, 2]),
 )  # fmt: skip
 def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
