@@ -77,22 +77,22 @@ def upstream() -> Iterator[FakeAgent]:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
+def proxying_server(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"planner={upstream.url}") as running:
         yield running
 
 
-def test_the_proxy_records_a_stream_with_a_frame_of_any_kind(here: Server, upstream: FakeAgent) -> None:
+def test_the_proxy_records_a_stream_with_a_frame_of_any_kind(proxying_server: Server, upstream: FakeAgent) -> None:
     for number, frame in enumerate(FRAMES["ag-ui"]):
         run = f"proxied-{number}"
         upstream.reset(build_run_start(run), START["ag-ui"], frame, finished(run))
-        assert post(here, run)[0] == 200
-        assert until(lambda run=run: gating.calls(here, run)).keys() >= {CALL}, frame
-    assert "Traceback" not in (here.data / "server.log").read_text()
+        assert post(proxying_server, run)[0] == 200
+        assert until(lambda run=run: gating.calls(proxying_server, run)).keys() >= {CALL}, frame
+    assert "Traceback" not in (proxying_server.data / "server.log").read_text()
 
 
-def test_chunks_through_the_proxy_are_cards(here: Server, upstream: FakeAgent) -> None:
+def test_chunks_through_the_proxy_are_cards(proxying_server: Server, upstream: FakeAgent) -> None:
     chunk = {"type": "TOOL_CALL_CHUNK", "toolCallId": "a", "toolCallName": "t", "delta": '{"q":1}'}
     upstream.reset(build_run_start("chunked"), chunk, finished("chunked"))
-    assert post(here, "chunked")[0] == 200
-    assert until(lambda: gating.calls(here, "chunked").get("a"))["input"] == {"q": 1}
+    assert post(proxying_server, "chunked")[0] == 200
+    assert until(lambda: gating.calls(proxying_server, "chunked").get("a"))["input"] == {"q": 1}
