@@ -120,15 +120,15 @@ def test_what_is_ticked_is_approved_and_the_rest_waits(server: Server, visit: Op
 
 
 def test_only_calls_that_have_been_on_screen_are_approved_together(server: Server, visit: Open, run: str) -> None:
-    result = edits(server, run, 30)
-    page = visit("/approvals/", viewport={"width": 1280, "height": 500})
+    result = edits(server, run, 49)  # more than a click, which scrolls, and a refusal bring on screen
+    page = visit("/approvals/", viewport={"width": 1280, "height": 400})
     open_group(page)
     page.locator("[data-all]").check()
     ask(server, run, "late", path="src/late.py", text="x")
-    ticked(page, *[True] * 30, False)
+    ticked(page, *[True] * 49, False)
     ready(page)
     posted = watch_posts(page)
-    page.locator("#batch .answer").get_by_role("button", name="Approve 30").click()
+    page.locator("#batch .answer").get_by_role("button", name="Approve 49").click()
     expect(page.locator("#toast")).to_contain_text("have not been on screen yet")
     card(page, "c0").focus()
     page.keyboard.press("b")
@@ -139,7 +139,7 @@ def test_only_calls_that_have_been_on_screen_are_approved_together(server: Serve
         row.scroll_into_view_if_needed()
         until(lambda row=row: row.evaluate(IS_ON_SCREEN))
     ready(page)
-    page.locator("#batch .answer").get_by_role("button", name="Approve 30").click()
+    page.locator("#batch .answer").get_by_role("button", name="Approve 49").click()
     page.wait_for_selector("#results:focus")
     assert set(states(server, result)) == {"approved"} and len(waiting(server)) == 1
 

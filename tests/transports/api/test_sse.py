@@ -132,10 +132,43 @@ async def test_a_stream_ends_once_its_run_is_deleted(a_run: Any, monkeypatch: py
     assert b"run_finished" in b"".join(pieces) and not await Run.objects.aexists()
 
 
+async def test_a_reader_who_comes_back_while_facts_arrive_gets_each_event_once_and_in_order(
+    a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reader has the position that it asked for, and commits come before, between and after its reads."""
+    chance = random.Random(20)
+    monkeypatch.setattr(feed, "FIRST", 3)
+    monkeypatch.setattr(feed, "PAGE", 5)
+    run = await in_thread(a_run)("r", *[f.TextDelta(text=f"[{number}]") for number in range(10)])
+    last = 60
+
+    async def read(after: int) -> list[int]:
+        positions: list[int] = []
+        stored_run = await Run.objects.aget(pk=run.pk)
+        async for piece in sse.stream_frames(stored_run, after):
+            positions += [int(line[4:]) for line in piece.decode().split("\n") if line.startswith("id: ")]
+            if positions and positions[-1] >= last:
+                break
+        return positions
+
+    afters = [chance.randint(0, 10) for _ in range(8)]
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        readers = [group.create_task(read(after)) for after in afters]
+        count = 10
+        while count < last:
+            facts = [f.TextDelta(text="x") for _ in range(min(last - count, chance.randint(1, 9)))]
+            count += len(facts)
+            await in_thread(group_commit.execute)(RecordFacts(source, "r", facts))
+            afters.append(chance.randint(0, count))
+            readers.append(group.create_task(read(afters[-1])))
+    for after, reader in zip(afters, readers, strict=True):
+        assert reader.result() == list(range(after + 1, last + 1)) or after == last
+
+
 @pytest.mark.parametrize("event_id", ["x", "-1", "1.5", "9" * 30])
 def test_an_invalid_id_is_refused(server: Any, event_id: str) -> None:
-    server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", {"type": "run.started"})
-    assert Reader(server, "resumed", **{"Last-Event-ID": event_id}).answer.status == 400
+    server.request("POST", "/api/v1/ingest?protocol=native&run=invalid-id", {"type": "run.started"})
+    assert Reader(server, "invalid-id", **{"Last-Event-ID": event_id}).answer.status == 400
 
 
 async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run: Any) -> None:
