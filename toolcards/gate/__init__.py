@@ -88,6 +88,7 @@ from toolcards.gate.writer.cache.committed_cards import CardVersion, find_commit
 sweep = expiry.sweep
 is_anything_pending = expiry.is_anything_pending
 run_retention = retention.run_retention
+count_due_runs = retention.count_due_runs
 open_stream = Stream
 open_keyed_stream = KeyedStream
 drain = group_commit.WRITER.drain

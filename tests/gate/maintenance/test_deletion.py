@@ -31,7 +31,7 @@ LATE = {
 @pytest.fixture
 def old_run(source: Source, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run that ended ten days ago; deleting it takes many steps."""
-    monkeypatch.setattr(retention, "CHUNK", 4)
+    monkeypatch.setattr(retention, "EVENTS", 4)
     monkeypatch.setattr(retention, "CALLS", 2)
     pk = group_commit.execute(RecordFacts(source, "r", [f.RunStarted(), *OLD, f.RunEnded()]))
     with allow_log_writes():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.support.leaky_runs import WORD, everything, make_leaky_run
 from toolcards import encryption, gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
-from toolcards.gate.maintenance import retention
+from toolcards.gate.maintenance import pace, retention
 from toolcards.gate.writer import group_commit
 from toolcards.models import AuditRow, Event, Receipt, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
@@ -58,7 +60,7 @@ def test_runs_that_are_open_or_ended_recently_are_unchanged(a_run: Callable[...,
 def test_old_runs_are_deleted_with_all_that_was_theirs(
     leaky: Run, a_run: Callable[..., Run], limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "CHUNK", 20)
+    monkeypatch.setattr(retention, "EVENTS", 20)
     monkeypatch.setattr(retention, "CALLS", 2)
     a_run("young", f.InputReady("c", "bash", {}, True), f.RunEnded())
     assert gate.run_retention().deleted == {}
@@ -71,6 +73,20 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
     assert row and row.details["deleted"]["events"] == completed.deleted["events"]
 
 
+def test_writers_get_their_turn_after_each_step(
+    leaky: Run, limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "EVENTS", 20)
+    monkeypatch.setattr(retention, "CALLS", 2)
+    limits(retention_days=1)
+    steps: list[str] = []
+    execute = group_commit.execute
+    monkeypatch.setattr(group_commit, "execute", lambda work: (steps.append("write"), execute(work))[1])
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: steps.append("rest")))
+    gate.run_retention()
+    assert len(steps) > 8 and steps == ["write", "rest"] * (len(steps) // 2)
+
+
 def _answer_request(source: Source, key: str, days_ago: float) -> None:
     receipt = group_commit.execute(ReserveKey(source, key, {}))
     group_commit.execute(UpdateKey(lambda tx: receipt.answer('{"said": "something"}')))
@@ -80,7 +96,7 @@ def _answer_request(source: Source, key: str, days_ago: float) -> None:
 def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     source: Source, limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "CHUNK", 2)
+    monkeypatch.setattr(retention, "RECEIPTS", 2)
     for number, days in enumerate((20, 20, 15, 13, 1)):
         _answer_request(source, f"k{number}", days)
     assert gate.run_retention(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5

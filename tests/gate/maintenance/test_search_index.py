@@ -26,6 +26,7 @@ from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.text.search_signature import list_needle_bits
 from toolcards.encryption import UnreadableText
+from toolcards.gate.maintenance import pace
 from toolcards.gate.maintenance import search_index as writing
 from toolcards.gate.writer import group_commit
 from toolcards.models import Run, SearchBlock, SearchSegment, ToolCall, search_index
@@ -124,6 +125,7 @@ def test_the_index_rests_as_long_as_it_works(a_run: Callable[..., Run], monkeypa
         apply(self, tx)
 
     monkeypatch.setattr(writing, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     monkeypatch.setattr(writing, "compute_bits", compute_slowly)
     monkeypatch.setattr(writing.AddToIndex, "apply", apply_slowly)
     monkeypatch.setattr(writing, "STEP", 2)

@@ -6,10 +6,12 @@ import itertools
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from toolcards import gate
@@ -60,9 +62,20 @@ def test_a_dry_run_reports_the_numbers_of_the_run_that_follows(
         Run.objects.filter(name__startswith="young").update(ended_at=timezone.now() - timedelta(hours=1))
     predicted = run("retention", "--dry-run")
     assert predicted.startswith("Would mask the secrets of 3 runs; 0 refused.\nWould delete 5 runs,")
-    assert run("retention") == predicted.replace("Would mask", "Masked").replace("Would delete", "Deleted")
+    lines = [line for line in run("retention").splitlines(keepends=True) if not line.endswith("runs are left.\n")]
+    assert "".join(lines) == predicted.replace("Would mask", "Masked").replace("Would delete", "Deleted")
 
 
 def test_a_dry_run_reports_the_same_and_deletes_nothing(run: Callable[..., str], old_runs: None) -> None:
     assert "Would delete 5 runs" in run("retention", "--dry-run") and Run.objects.count() == 5
     assert "Deleted 5 runs" in run("retention")
+
+
+def test_it_says_how_many_runs_are_left(
+    old_runs: None, limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "ROUND", 2)
+    limits(retention_days=1)
+    progress = StringIO()
+    call_command("retention", stdout=StringIO(), stderr=progress)
+    assert progress.getvalue().splitlines() == ["3 runs are left.", "1 runs are left."]

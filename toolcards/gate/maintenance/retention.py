@@ -18,6 +18,7 @@ from django.utils import timezone
 from toolcards.audit.trail import Act
 from toolcards.gate.agents import idempotency
 from toolcards.gate.maintenance import run_masking
+from toolcards.gate.maintenance.pace import Pace
 from toolcards.gate.maintenance.run_masking import MaskResult
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.cache import run_cache
@@ -27,8 +28,9 @@ from toolcards.models import Approval, Event, Receipt, Run, ToolCall
 from toolcards.models.runs import BEING_DELETED
 from toolcards.models.write_guard import allow_event_changes
 
-CHUNK = 1_000  # rows that one transaction deletes
-CALLS = 250  # calls that one transaction deletes, with their approvals and votes
+RECEIPTS = 1_000  # receipts that one transaction deletes
+EVENTS = 200  # events that one transaction deletes: writers wait for it, and an event may be large
+CALLS = 50  # calls that one transaction deletes, with their approvals and votes
 ROUND = 50  # runs per round
 SECONDS = 2.0  # after which a round starts no further run
 
@@ -50,20 +52,21 @@ class RetentionReport:
 def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> RetentionReport:
     """Mask and delete what is due at `now` (epoch seconds)."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    deadline, report = time.monotonic() + seconds, RetentionReport()
     if dry_run:
         return _predict(moment)
+    deadline, report, pace = time.monotonic() + seconds, RetentionReport(), Pace()
     _delete_receipts(moment, report)
     for pk in _list_deletable(moment, report):
         if time.monotonic() > deadline:
             report.more = True
             return report
-        report.deleted += _delete_run(pk, _get_deletion_cutoff(moment))
+        report.deleted += _delete_run(pk, _get_deletion_cutoff(moment), pace)
     for run in _list_maskable(moment, report):
         if time.monotonic() > deadline:
             report.more = True
             return report
         result = run_masking.mask_run(run, dry_run=False)
+        pace.pause()
         report.scrubbed += result is MaskResult.MASKED
         report.refusals += result is MaskResult.REFUSED
     return report
@@ -111,6 +114,12 @@ def _list_maskable(moment: datetime, report: RetentionReport) -> list[Run]:
     return _take_round(run_masking.take_unrefused(_find_maskable(moment), ROUND + 1), report)
 
 
+def count_due_runs(now: float | None = None) -> int:
+    """Count runs to mask or delete at `now` (epoch seconds)."""
+    moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+    return int(_find_deletable(moment).count() + run_masking.count_unrefused(_find_maskable(moment)))
+
+
 def _take_round(batch: list[Any], report: RetentionReport) -> list[Any]:
     report.more = report.more or len(batch) > ROUND
     return batch[:ROUND]
@@ -124,9 +133,9 @@ def _delete_receipts(moment: datetime, report: RetentionReport) -> None:
     oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
     if before is None or oldest is None or oldest >= before:
         return
-    deleted_count = group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
+    deleted_count = group_commit.execute(idempotency.DeleteReceipts(before, RECEIPTS))
     report.deleted["receipts"] += deleted_count
-    report.more = report.more or deleted_count >= CHUNK
+    report.more = report.more or deleted_count >= RECEIPTS
 
 
 def _count_rows(pk: int) -> Counter[str]:
@@ -138,10 +147,11 @@ def _count_rows(pk: int) -> Counter[str]:
     )
 
 
-def _delete_run(pk: int, before: datetime) -> Counter[str]:
-    """Delete the run in small transactions; stop if it has become active again."""
+def _delete_run(pk: int, before: datetime, pace: Pace) -> Counter[str]:
+    """Delete the run in small transactions with pauses; stop if it has become active again."""
     counts = _count_rows(pk)
     while (is_deleted := group_commit.execute(DeleteRun(pk, before, counts))) is not None:
+        pace.pause()
         if is_deleted:
             return counts
     return Counter()
@@ -164,13 +174,19 @@ class DeleteRun(Command):
         row = Run.objects.select_for_update().filter(pk=self.run).first()
         if row is None or not (row.is_being_deleted or self._retire(tx, row)):
             return
-        self.answer = False
-        calls = list(ToolCall.objects.filter(run=row).order_by("pk").values_list("pk", flat=True)[:CALLS])
-        if calls:
-            ToolCall.objects.filter(pk__in=calls).delete()
-        elif not self._events():
+        self.answer = self._delete_calls() < CALLS and self._delete_events() < EVENTS
+        if self.answer:
             row.delete()
-            self.answer = True
+
+    def _delete_calls(self) -> int:
+        calls = list(ToolCall.objects.filter(run=self.run).order_by("pk").values_list("pk", flat=True)[:CALLS])
+        ToolCall.objects.filter(pk__in=calls).delete()
+        return len(calls)
+
+    def _delete_events(self) -> int:
+        with allow_event_changes(), connection.cursor() as cursor:
+            cursor.execute(_DELETE_EVENTS, [self.run, EVENTS])
+            return int(cursor.rowcount)
 
     def _retire(self, tx: Transaction, row: Run) -> bool:
         """Take the run's name away if it is due; return whether it is."""
@@ -184,8 +200,3 @@ class DeleteRun(Command):
         row.save(update_fields=["name", "seq", "scrubbed_at"])
         run_cache.discard(row.pk)
         return True
-
-    def _events(self) -> int:
-        with allow_event_changes(), connection.cursor() as cursor:
-            cursor.execute(_DELETE_EVENTS, [self.run, CHUNK])
-            return int(cursor.rowcount)

@@ -10,7 +10,7 @@ import itertools
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -53,9 +53,17 @@ def take_unrefused(runs: Any, count: int) -> list[Run]:
     """
     if not _refused_runs:
         return list(runs[:count])
+    return list(runs.filter(pk__in=list(itertools.islice(_iterate_unrefused(runs), count))))
+
+
+def count_unrefused(runs: Any) -> int:
+    """Return the number of the runs, without those that were refused."""
+    return sum(1 for _ in _iterate_unrefused(runs)) if _refused_runs else int(runs.count())
+
+
+def _iterate_unrefused(runs: Any) -> Iterator[int]:
     versions = runs.values_list("pk", "seq").iterator(chunk_size=2_000)
-    pks = itertools.islice((pk for pk, seq in versions if _refused_runs.get(pk) != seq), count)
-    return list(runs.filter(pk__in=list(pks)))
+    return (pk for pk, seq in versions if _refused_runs.get(pk) != seq)
 
 
 def mask_run(run: Run, *, dry_run: bool) -> MaskResult:

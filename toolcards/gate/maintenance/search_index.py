@@ -17,6 +17,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.expressions import RawSQL
 
 from toolcards.core.text.search_signature import BITS, build_call_text, compute_bits
+from toolcards.gate.maintenance.pace import Pace
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
@@ -27,7 +28,6 @@ from toolcards.models.write_guard import allow_log_writes
 SMALLEST, BATCH = 256, 512  # calls that are added together
 STEP = 64  # calls whose signatures are computed without a pause
 SECONDS = 2.0  # of a round, with its pauses
-LONGEST_PAUSE = 1.0  # seconds
 BUSY = 250  # frames that wait to be written; the index waits for them
 _UNCHANGED = "SELECT id FROM toolcards_toolcall WHERE id = %s AND card = %s"
 _MARK_INDEXED = "UPDATE toolcards_toolcall SET indexed = TRUE WHERE id = ({unchanged})"
@@ -58,18 +58,6 @@ def update_search_index(seconds: float = SECONDS, smallest: int = SMALLEST) -> i
         pace.pause()
         total += len(signatures)
     return total
-
-
-class Pace:
-    """Lets background work rest as long as it has worked, at most half a core."""
-
-    def __init__(self) -> None:
-        self._resumed = time.monotonic()
-
-    def pause(self) -> None:
-        """Sleep as long as the work since the last pause took."""
-        time.sleep(min(time.monotonic() - self._resumed, LONGEST_PAUSE))
-        self._resumed = time.monotonic()
 
 
 def find_waiting_calls(after: int, most: int) -> QuerySet[ToolCall]:

@@ -30,6 +30,8 @@ class Command(BaseCommand):
             report = gate.run_retention(dry_run=dry_run)
             masked_runs, refusals = masked_runs + report.scrubbed, refusals + report.refusals
             deleted_rows, more = deleted_rows + report.deleted, report.more
+            if more:
+                self.stderr.write(f"{gate.count_due_runs()} runs are left.", self.style.SUCCESS)
         verb = "Would mask" if dry_run else "Masked"
         self.stdout.write(f"{verb} the secrets of {masked_runs} runs; {refusals} refused.")
         rows = ", ".join(
