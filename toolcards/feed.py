@@ -74,7 +74,7 @@ def _select_events(run: int, after: int, most: int) -> list[Event]:
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:
     """Return the ids of the answers to deliver now on that channel."""
-    rows = Approval.objects.undelivered(run, channel=channel).values_list("id", "state", "decided_at", "opener")
+    rows = Approval.objects.unsent(run, channel=channel).values_list("id", "state", "decided_at", "opener")
     answers = [(pk, opener) async for pk, state, decided_at, opener in rows if not _is_held_back(state, decided_at)]
     if any(opener == "agent" for _, opener in answers) and await _is_batch_incomplete(run):
         answers = [(pk, opener) for pk, opener in answers if opener == "gate"]
@@ -122,7 +122,7 @@ class _UndeliveredWatch:
         return await asyncio.shield(self._task)  # a canceled caller does not cancel the query for others
 
     async def _find(self) -> set[int]:
-        rows = Approval.objects.undelivered(*self.runs, channel=self._channel).values_list("run_id", flat=True)
+        rows = Approval.objects.unsent(*self.runs, channel=self._channel).values_list("run_id", flat=True)
         try:
             return {run async for run in rows}
         except Exception as error:

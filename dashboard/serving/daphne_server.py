@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import struct
+from collections.abc import Callable
 from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
@@ -22,6 +24,7 @@ from twisted.internet import reactor as twisted_reactor
 from dashboard.serving.bodies import SMALL
 from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
 from toolcards.transports import shutdown
+from toolcards.transports.api.admission import RECEIPTS
 from toolcards.transports.api.asgi_messages import DRAIN_BYTES, DRAIN_SECONDS
 from toolcards.transports.routing import INGEST
 
@@ -89,7 +92,24 @@ class DaphneRequest(WebRequest):
 
 
 class DaphneSocket(WebSocketProtocol):
-    """A socket that can be closed with every registered code."""
+    """A socket that can be closed with every registered code, and reports what its peer has received."""
+
+    def request_receipt(self, on_receipt: Callable[[], None]) -> None:
+        """Send a ping; call `on_receipt` at its pong or a later one."""
+        self._receipts: list[tuple[bytes, Callable[[], None]]] = getattr(self, "_receipts", [])
+        self._receipt_count = getattr(self, "_receipt_count", 0) + 1
+        payload = struct.pack("!Q", self._receipt_count)
+        self._receipts.append((payload, on_receipt))
+        self.sendPing(payload)
+
+    def onPong(self, payload: bytes) -> None:
+        """See Autobahn."""
+        payloads = [earlier for earlier, _ in getattr(self, "_receipts", ())]
+        if payload in payloads:
+            past = payloads.index(payload) + 1
+            receipts, self._receipts = self._receipts[:past], self._receipts[past:]
+            for _, on_receipt in receipts:
+                on_receipt()
 
     def serverClose(self, code: int | None = None) -> None:
         """See Daphne. Autobahn refuses 1011 and 1012 from applications."""
@@ -121,6 +141,12 @@ class DaphneServer(Server):
         super().__init__(*args, **kwargs)
         self.stopping, self._farewell = False, farewell
         self._ports: list[Any] = []
+
+    def create_application(self, protocol: Any, scope: Any) -> Any:
+        """See Daphne. A socket's scope offers receipts."""
+        if isinstance(protocol, DaphneSocket):
+            scope.setdefault("extensions", {})[RECEIPTS] = protocol.request_receipt
+        return super().create_application(protocol, scope)
 
     def listen_success(self, port: Any) -> None:
         """See Daphne."""

@@ -9,17 +9,19 @@ from the first invalid frame on, because websockets knows how to answer these. A
 
 from __future__ import annotations
 
+import struct
 from asyncio import BaseTransport
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]
+from websockets.frames import CloseCode, Frame, apply_mask  # type: ignore[attr-defined]
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from dashboard.serving.peers import Peer
 from toolcards.transports import shutdown
-from toolcards.transports.api.admission import LINE, TEXT_BUNDLES
+from toolcards.transports.api.admission import LINE, RECEIPTS, TEXT_BUNDLES
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
 _OPCODES = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # bits of the first byte
@@ -39,17 +41,48 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._peer = peer or Peer()
         self._is_paused = False  # reading is paused until the peer is known
         self._sends_bundles = False  # the application takes several texts in one message
+        self._receipts: dict[bytes, Callable[[], None] | None] = {}  # by the payload of their pings, in order
+        self._receipt_count = 0
         self.close_timeout = _GOODBYE
 
     def handle_connect(self, event: Request) -> None:
-        """See uvicorn. The scope carries the peer, and offers bundles."""
+        """See uvicorn. The scope carries the peer, and offers bundles and receipts."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
             self.scope["extensions"][TEXT_BUNDLES] = self._send_bundles  # type: ignore[assignment]
+            self.scope["extensions"][RECEIPTS] = self._request_receipt  # type: ignore[assignment]
 
     def _send_bundles(self) -> None:
         self._sends_bundles = True
+
+    def _request_receipt(self, on_receipt: Callable[[], None]) -> None:
+        """Send a ping; call `on_receipt` at its pong."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        self._receipt_count += 1
+        payload = struct.pack("!Q", self._receipt_count)
+        self._receipts[payload] = on_receipt
+        self.conn.send_ping(payload)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+
+    def send_keepalive_ping(self) -> None:
+        """See uvicorn. Its pong also answers earlier pings (RFC 6455)."""
+        super().send_keepalive_ping()
+        if self._receipts and self.pending_ping_payload is not None:
+            self._receipts[self.pending_ping_payload] = None
+
+    def handle_pong(self, event: Frame) -> None:
+        """See uvicorn; a pong also answers the pings before its own."""
+        payload = bytes(event.data)
+        if payload in self._receipts:
+            for earlier in list(self._receipts):
+                on_receipt = self._receipts.pop(earlier)
+                if on_receipt is not None:
+                    on_receipt()
+                if earlier == payload:
+                    break
+        super().handle_pong(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.effort import draw
+from toolcards.clocks import clock
 from toolcards.models import Approval, Grant, ToolCall, Vote
 from toolcards.models.approvals import ANSWERED_STATES, ApprovalStatus, select_statuses
 from toolcards.models.write_guard import allow_log_writes
@@ -79,6 +80,11 @@ def test_an_answer_is_undelivered_on_its_own_channel_until_it_has_arrived(add: A
     run = ToolCall.objects.get().run
     assert list_ids(Approval.objects.undelivered(run)) == [*reversed(ANSWERED_STATES)]
     assert list_ids(Approval.objects.undelivered(run.pk, channel="poll")) == ["polled"]
+    add("without a receipt", state="claimed", channel="socket", held_until=clock.working() + 1000, decided_at=1.0)
+    add("lost", state="claimed", channel="socket", held_until=clock.working(), decided_at=2.0)
+    late = ["without a receipt", "lost"]
+    assert list_ids(Approval.objects.undelivered(run)) == [*reversed(ANSWERED_STATES), *late]
+    assert list_ids(Approval.objects.unsent(run)) == [*reversed(ANSWERED_STATES), "lost"]
     assert not Approval.objects.undelivered(run.pk + 1) and not Approval.objects.undelivered()
 
 

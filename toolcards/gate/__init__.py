@@ -10,7 +10,8 @@ raises `RequestRefused` (refusals.py).
   (`areserve_key`, `arenew_key`, `astore_answer`, `arelease_key`).
 - Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `expect_decision`, `afind_decision`,
   `aclaim_permit`, `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
-- Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`, `arenew_holds`.
+- Delivery of decisions: `aclaim_delivery`, `aconfirm_delivery`, `arelease_delivery`, `aexpire_approval`,
+  `arenew_holds`.
 - People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
@@ -30,6 +31,7 @@ from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agent_requests import (
     aclaim_delivery,
     aclaim_permit,
+    aconfirm_delivery,
     adecide,
     aend_run,
     aexpire_approval,
@@ -199,6 +201,7 @@ __all__ = [
     "accept_tool",
     "aclaim_delivery",
     "aclaim_permit",
+    "aconfirm_delivery",
     "activate",
     "adecide",
     "aend_run",

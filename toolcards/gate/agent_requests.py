@@ -98,18 +98,23 @@ async def aend_run(source: Source, run: str, outcome: str = "success", reason: s
     return dict(await group_commit.submit(run_commands.EndRun(source, run, outcome, reason)))
 
 
-async def aclaim_delivery(approval: str, key: int = 0) -> dict[str, Any] | None:
+async def aclaim_delivery(approval: str, key: int = 0, connection: str = "") -> dict[str, Any] | None:
     """Claim a decision for sending; None if another connection claimed it.
 
-    Raises NotAllowed if the connection's `key` was revoked.
+    `connection`: the name of a connection that waits for the receipt. Raises NotAllowed if its `key` was revoked.
     """
-    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval, key))
+    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval, key, connection))
     return decision
 
 
-async def arelease_delivery(approval: str) -> None:
-    """Release a claimed decision that could not be sent."""
-    await group_commit.submit(delivery.ReleaseDelivery(approval))
+async def aconfirm_delivery(approval: str) -> None:
+    """Record that the agent has received a claimed decision."""
+    await group_commit.submit(delivery.ConfirmDelivery(approval))
+
+
+async def arelease_delivery(approval: str, connection: str = "") -> None:
+    """Release a claimed decision that was not sent, or not received."""
+    await group_commit.submit(delivery.ReleaseDelivery(approval, connection))
 
 
 async def aexpire_approval(approval: str) -> None:

@@ -30,9 +30,14 @@ class ApprovalQuerySet(LogQuerySet["Approval"]):
         return self.filter(expires_at__gt=0, expires_at__lte=models.F("clock_offset") + steady)
 
     def undelivered(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
-        """Return the answers that agents have not received on this channel."""
-        answers = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED_STATES)
+        """Return the answers on this channel whose receipt is not known."""
+        states = (*ANSWERED_STATES, "claimed")  # a connection has sent it, and waits for the receipt
+        answers = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=states)
         return answers.order_by("decided_at", "id")
+
+    def unsent(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
+        """Return the undelivered answers that no connection waits to be received."""
+        return self.undelivered(*runs, channel=channel).filter(held_until__lte=clock.working())
 
 
 class Approval(LogModel):
@@ -41,7 +46,8 @@ class Approval(LogModel):
     `asked`: a person must decide (an allow over HTTP has a row only for its permit). `channel` is the way back to the
     agent: `http` or `poll` (it polls), `socket` (a gating connection), `watch` (a watching connection), `hook` (the
     request that waits), `none` (it takes no answers). Times are epoch seconds of wall time; `permit_expires_at` and
-    `held_until` are working time (toolcards/clocks.py).
+    `held_until` are working time (toolcards/clocks.py). `delivered_at` is when the agent had the answer; before that,
+    the connection `claimed_by` that sent it waits for the receipt until `held_until`.
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -69,7 +75,7 @@ class Approval(LogModel):
     expires_at = models.FloatField(default=0)
     clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was requested
     decided_at = models.FloatField(default=0)
-    held_until = models.FloatField(default=0, db_default=0.0)  # working time; of a hook, see gate/approvals/holds.py
+    held_until = models.FloatField(default=0, db_default=0.0)  # working time; see holds.py and delivery.py
     delivered_at = models.FloatField(null=True, blank=True)
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)

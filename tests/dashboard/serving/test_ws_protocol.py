@@ -19,7 +19,7 @@ from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
 from tests.support.effort import draw
 from tests.support.server import PATIENCE, ROOT
-from toolcards.transports.api.admission import TEXT_BUNDLES, admit
+from toolcards.transports.api.admission import RECEIPTS, TEXT_BUNDLES, admit
 
 MOST = 70_000
 REQUEST = (
@@ -256,6 +256,40 @@ async def test_all_texts_of_a_read_are_one_message_for_an_application_that_asks_
     protocol.connection_lost(None)
     await take_turns()
     assert messages == [["1", "2"], b"3", ["4"], ["5"], "websocket.disconnect"]
+
+
+async def test_a_pong_is_the_receipt_of_all_that_was_sent_before_its_ping() -> None:
+    receipts: list[str] = []
+    requests: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        requests.append(scope["extensions"][RECEIPTS])
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+
+    config = uvicorn.Config(application, ws=WebSocketProtocol, lifespan="off", log_config=None)
+    config.load()
+    wire, state = Wire(), ServerState()
+    protocol = WebSocketProtocol(config, state, {})
+    protocol.connection_made(wire)
+    protocol.data_received(REQUEST)
+    await take_turns()
+    pings = []
+    for name in ("first", "second", "third"):
+        start = len(wire.output)
+        requests[0](lambda name=name: receipts.append(name))
+        pings.append(wire.output[start + 2 :])
+    protocol.data_received(frame(b"unsolicited", 0x8A))
+    assert receipts == []
+    protocol.data_received(frame(pings[1], 0x8A))
+    assert receipts == ["first", "second"]
+    protocol.data_received(frame(pings[0], 0x8A))
+    assert receipts == ["first", "second"]
+    protocol.connection_lost(None)
+    await asyncio.gather(*state.tasks)
+    assert receipts == ["first", "second"]
 
 
 def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> None:

@@ -13,7 +13,7 @@ from tests.support.gated_calls import ASK, DENY
 from tests.support.held_writer import HeldWriter, hold_writer
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.gate.approvals.delivery import ClaimDelivery, ReleaseDelivery
+from toolcards.gate.approvals.delivery import ClaimDelivery, ConfirmDelivery, ReleaseDelivery
 from toolcards.gate.refusals import NotAllowed
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.cache import run_cache
@@ -179,6 +179,80 @@ def test_an_answer_to_a_call_that_has_ended_in_the_meantime_stays_with_its_conne
     before, events = read_states(pk), Event.objects.count()
     release(pk)
     assert (read_states(pk), Event.objects.count(), claim(pk)) == (before, events, None)
+
+
+# ---------------------------------------------------------------- receipts
+
+
+def send(pk: str, connection: str) -> Any:
+    """Claim for a connection that waits for the receipt."""
+    return group_commit.execute(ClaimDelivery(pk, connection=connection))
+
+
+def confirm(pk: str) -> None:
+    group_commit.execute(ConfirmDelivery(pk))
+
+
+def elapse() -> None:
+    """Let the time for receipts pass."""
+    with allow_log_writes():
+        Approval.objects.filter(held_until__gt=0).update(held_until=1.0)
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_decision_is_delivered_with_its_receipt(stream: Any, an_approver: Any, decision: str) -> None:
+    pk = answer(an_approver, decision)
+    confirm(pk)  # nothing was sent
+    first = send(pk, "one")
+    assert first is not None and not read_states(pk)[2]
+    assert send(pk, "two") is None  # the receipt can still come
+    confirm(pk)
+    elapse()
+    release_from("one", pk)
+    assert read_states(pk)[2] and send(pk, "two") is None
+
+
+def release_from(connection: str, pk: str) -> None:
+    group_commit.execute(ReleaseDelivery(pk, connection))
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_decision_without_a_receipt_is_sent_by_the_next_connection(
+    stream: Any, an_approver: Any, decision: str
+) -> None:
+    pk = answer(an_approver, decision)
+    first = send(pk, "one")
+    release_from("one", pk)
+    assert not read_states(pk)[3]
+    assert send(pk, "two") == first
+    elapse()
+    assert send(pk, "three") == first
+    release_from("two", pk)  # it belongs to the third now
+    assert send(pk, "four") is None
+    confirm(pk)
+    assert read_states(pk)[2]
+
+
+def test_a_decision_without_a_receipt_is_judged_by_the_policy_of_its_next_sending(
+    stream: Any, an_approver: Any, policy: Any
+) -> None:
+    pk = answer(an_approver)
+    assert send(pk, "one")["decision"] == "allow"
+    policy({"rules": [DENY]})
+    elapse()
+    assert send(pk, "two")["decision"] == "deny"
+
+
+@pytest.mark.parametrize("result", [f.OutputReady("c", "done"), f.OutputPartial("c", "half")])
+def test_output_of_the_call_takes_the_place_of_the_receipt(
+    stream: Any, writer: HeldWriter, an_approver: Any, result: Any
+) -> None:
+    pk = answer(an_approver)
+    send(pk, "one")
+    stream.push([result])
+    writer.write_all()
+    elapse()
+    assert send(pk, "two") is None and read_states(pk)[2:] == (True, True)
 
 
 # ---------------------------------------------------------------- approvals that agents open

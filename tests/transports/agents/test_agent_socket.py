@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from tests.support.agents import wait_for_senders
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
 from toolcards.transports.agents.agent_socket import AgentSocket
 from toolcards.transports.background import connections
@@ -261,6 +263,39 @@ async def test_an_unsent_decision_is_sent_by_the_next_connection(
     await gate.arelease_delivery(approval)
     async with agent(run="r") as socket:
         assert (await socket.hear("decision"))["decision"] == ("allow" if answer == "approve" else "deny")
+
+
+class HeldCommit(Command):
+    """A commit that lasts until `may_end`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def apply(self, tx: Any) -> None:
+        self.has_begun.set()
+        self.may_end.wait(PATIENCE)
+
+
+async def test_a_connection_that_closes_during_its_first_commit_takes_no_answer(
+    agent: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)(ASK)
+    async with agent(run="r") as socket:
+        await socket.say(ready())
+        await socket.hear("decision")
+    await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+    held_commit = HeldCommit()
+    group_commit.WRITER.enqueue(held_commit)
+    assert await asyncio.to_thread(held_commit.has_begun.wait, PATIENCE)
+    async with agent(run="r"):
+        async with asyncio.timeout(PATIENCE):
+            while not any(connection.stream for connection in connections.connections):
+                await asyncio.sleep(0.01)
+    held_commit.may_end.set()
+    await asyncio.to_thread(group_commit.WRITER.drain)
+    async with agent(run="r") as socket:
+        assert (await socket.hear("decision"))["decision"] == "allow"
 
 
 async def test_an_answer_to_the_agents_own_question_goes_out_in_its_own_words(

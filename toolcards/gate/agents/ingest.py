@@ -264,7 +264,7 @@ class Stream(StreamQueue):
             self._decisions.append(outcome)
 
     def _is_on_the_way(self, memory: RunMemory, card: Card) -> bool:
-        """Return whether a socket already delivers the answer, so that it is not sent twice."""
+        """Return whether a socket delivers the answer or waits for its receipt, so that it is not sent twice."""
         if self.channel != "socket" or card.approval is None or card.waiting:
             return False
         return Approval.objects.undelivered(memory.row.pk, channel=self.channel).filter(id=card.approval.id).exists()

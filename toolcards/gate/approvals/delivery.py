@@ -1,4 +1,9 @@
-"""Delivery of decisions to the agent: one connection claims each, so it is sent exactly once."""
+"""Delivery of decisions to the agent: one connection claims each and sends it.
+
+A connection that can tell what its peer has received waits for the receipt, and until then the decision is not
+delivered: it is released when the connection ends, and other connections can claim it after `RECEIPT_SECONDS`. So an
+agent that reconnects gets what it did not receive, once.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +22,46 @@ from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval
 
+RECEIPT_SECONDS = 5.0  # working seconds without a receipt after which another connection can send the decision
+
 
 class ClaimDelivery(ApprovalCommand):
     """Claim a decision for sending. Answers the decision object, None if another connection claimed it.
 
     `key`: the primary key of the connection's agent key, which may have been revoked since the connection was opened.
+    `connection`: the name of a connection that waits for the receipt; without one, what is claimed is delivered.
     """
 
-    def __init__(self, approval: str, key: int = 0) -> None:
+    def __init__(self, approval: str, key: int = 0, connection: str = "") -> None:
         super().__init__(approval)
-        self.key = key
+        self.key, self.connection = key, connection
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         self.answer = None
         if self.key and not AgentKey.objects.live().filter(pk=self.key).exists():
             raise NotAllowed("This key was revoked.", code="revoked")
-        if not Approval.objects.filter(id=self.approval, delivered_at=None).update(delivered_at=tx.now):
-            return
         row = approval_rows.load_approval(self.approval)
-        assert row is not None
+        if row is None or row.delivered_at is not None or (row.channel != "hook" and row.held_until > tx.working):
+            return
+        was_sent = row.channel != "hook" and row.held_until > 0
+        approval_rows.update_approval(row.id, **self._build_receipt(tx))
         memory = tx.load_run(row.run_id)
+        if not was_sent or _reopen(tx, memory, row):
+            self.answer = self._build_decision(tx, memory, row)
+        if self.answer is None and self.connection:
+            approval_rows.update_approval(row.id, delivered_at=tx.now)
+
+    def _build_receipt(self, tx: Transaction) -> dict[str, Any]:
+        if not self.connection:
+            return {"delivered_at": tx.now}
+        return {"held_until": tx.working + RECEIPT_SECONDS, "claimed_by": self.connection}
+
+    def _build_decision(self, tx: Transaction, memory: RunMemory, row: Approval) -> dict[str, Any] | None:
+        """Return the decision to send, None if the approval has no answer of its own."""
         card = approval_rows.get_card(memory, row)
         if card.approval is None or card.approval.id != row.id:
-            return  # a newer approval of the call superseded it and is delivered instead
+            return None  # a newer approval of the call superseded it and is delivered instead
         if has_expired_unused(row, tx.working):  # the sweep has not run yet
             expire_permit(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
@@ -48,14 +69,14 @@ class ClaimDelivery(ApprovalCommand):
             refusal = recheck_approval(tx, memory, row, card, can_wait=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
             if refusal is not None and card.waiting:
-                return  # a new approval was opened; its decision is delivered later
+                return None  # a new approval was opened; its decision is delivered later
         decision: dict[str, Any] = build_decision_with_permit(memory, card)
         if row.opener == "agent":
             decision |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
             tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
             approval_rows.update_approval(row.id, claimed_at=tx.now)
-        self.answer = decision
+        return decision
 
 
 def _encode_replies(memory: RunMemory, card: Card) -> dict[str, Any]:
@@ -82,21 +103,50 @@ def _build_answer(card: Card) -> ApprovalAnswer:
     )
 
 
+class ConfirmDelivery(ApprovalCommand):
+    """Record that the agent has received a decision, whichever connection sent it."""
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        row = approval_rows.load_approval(self.approval)
+        if row is not None and row.delivered_at is None and row.held_until:
+            approval_rows.update_approval(row.id, delivered_at=tx.now)
+
+
 class ReleaseDelivery(ApprovalCommand):
-    """Release a claimed decision that could not be sent, so that another connection can claim it."""
+    """Release a claimed decision that could not be sent, so that another connection can claim it.
+
+    `connection`: the one that waited for the receipt; what another one has sent in the meantime stays with it.
+    """
+
+    def __init__(self, approval: str, connection: str = "") -> None:
+        super().__init__(approval)
+        self.connection = connection
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row = approval_rows.load_approval(self.approval)
         if row is None:
             return
-        memory = tx.load_run(row.run_id)
-        card = approval_rows.get_card(memory, row)
-        if card.approval is None or card.approval.id != row.id:
+        if self.connection and (row.delivered_at is not None or row.claimed_by != self.connection):
             return
-        is_kept = row.opener == "agent" and card.soft  # its run broke off; the next one has the answer
-        if card.finished and card.state is not ToolCallState.OUTPUT_DENIED and not is_kept:
-            return  # the call ended without this answer; a denied call ended because of it
-        if row.state == "claimed":
-            tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)
-        approval_rows.update_approval(row.id, delivered_at=None, claimed_at=0)
+        if _reopen(tx, tx.load_run(row.run_id), row):
+            approval_rows.update_approval(row.id, delivered_at=None, held_until=0.0)
+        elif self.connection:
+            approval_rows.update_approval(row.id, delivered_at=tx.now)
+
+
+def _reopen(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
+    """Make a sent decision one to send; return False if its call continues or has ended without it."""
+    card = approval_rows.get_card(memory, row)
+    if card.approval is None or card.approval.id != row.id:
+        return False
+    is_kept = row.opener == "agent" and card.soft  # its run broke off; the next one has the answer
+    if card.preliminary or (card.finished and card.state is not ToolCallState.OUTPUT_DENIED and not is_kept):
+        return False  # the agent has used the answer, or the call ended; a denied call ended because of it
+    if row.state == "claimed":
+        tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)
+        row.state = "approved"
+    row.claimed_at = 0
+    approval_rows.update_approval(row.id, claimed_at=0)
+    return True

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -31,7 +33,7 @@ from toolcards.transports.agents.frame_intake import (
     parse_mode,
 )
 from toolcards.transports.api import auth, origins, quotas
-from toolcards.transports.api.admission import TEXT_BUNDLES, admit
+from toolcards.transports.api.admission import RECEIPTS, TEXT_BUNDLES, admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.api.asgi_messages import parse_parameters
 from toolcards.transports.background import scheduler
@@ -60,6 +62,11 @@ class AgentSocket(AsyncConsumer):
         self._end: Problem | None = None
         self._is_disconnected = self._is_greeted = False
         self._replying: asyncio.Task[None] | None = None  # starts with the first commit
+        self._has_left = False
+        self._request_receipt = (scope.get("extensions") or {}).get(RECEIPTS)
+        self._name = secrets.token_hex(12) if self._request_receipt is not None else ""
+        self._unconfirmed: set[str] = set()  # approvals whose answers were sent, without a receipt so far
+        self._handed_over: set[str] = set()  # the ids of these decisions, also of those with a receipt
         await receive()  # websocket.connect
         await send({"type": "websocket.accept"})  # a refused handshake could not say why
         try:
@@ -108,10 +115,13 @@ class AgentSocket(AsyncConsumer):
             await self._leave()
 
     async def _leave(self) -> None:
+        self._has_left = True  # a later commit, such as that of the lease, takes no answers
         for task in self._tasks:
             task.cancel()
         self._connection.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for approval in self._unconfirmed:
+            _submit_in_background(gate.arelease_delivery, approval, self._name)
 
     # ------------------------------------------------------------ reading
 
@@ -189,13 +199,17 @@ class AgentSocket(AsyncConsumer):
         """
         if report.frames > self._acked:
             self._ack, self._acked = report, report.frames
-        self._outbox += [{"type": "decision", **decision} for decision in report.decisions]
+        self._outbox += [
+            {"type": "decision", **decision}
+            for decision in report.decisions
+            if decision["decision"] == "ask" or decision.get("decision_id") not in self._handed_over
+        ]
         for call_id in report.faults:
             self._send_error(build_fault(call_id))
         if report.refused_frames:
             self._send_error(TOO_MANY_GAPS)
         self._outbox_event.set()
-        if self._replying is None and self._end is None:
+        if self._replying is None and self._end is None and not self._has_left:
             stream = self._intake.stream
             assert stream is not None
             if self._intake.is_generated_name and not self._is_greeted:
@@ -244,17 +258,17 @@ class AgentSocket(AsyncConsumer):
             await self._sent_event.wait()
 
     async def _write(self) -> None:
-        """Send acks, then messages. No other task sends while the connection is open."""
+        """Send messages, then the ack: who has the ack of a frame has its decision."""
         while True:
             await self._outbox_event.wait()
             self._outbox_event.clear()
             ack, outbox = self._ack, self._outbox
             self._ack, self._outbox = None, []
             try:
-                if ack is not None:
-                    await self._text(f'{{"type":"ack","seq":{ack.seq},"frames":{ack.frames}}}')
                 for message in outbox:
                     await self._text(json.dumps(message))
+                if ack is not None:
+                    await self._text(f'{{"type":"ack","seq":{ack.seq},"frames":{ack.frames}}}')
             except Exception:  # the client is gone; the reading side will notice
                 self._is_disconnected = True
                 return
@@ -276,18 +290,26 @@ class AgentSocket(AsyncConsumer):
 
     async def _hand_over(self, approval: str) -> None:
         """Claim the answer and send it; release it if it was not sent."""
-        claiming = asyncio.ensure_future(gate.aclaim_delivery(approval, self._connection.caller.key))
+        if approval in self._unconfirmed:
+            return  # this connection delivers it if it delivers anything
+        claiming = asyncio.ensure_future(gate.aclaim_delivery(approval, self._connection.caller.key, self._name))
         try:
             decision = await asyncio.shield(claiming)
             if decision is not None:
+                self._handed_over.add(decision["decision_id"])
                 await self._text(json.dumps({"type": "decision", **decision}))
         except BaseException:
             if await _may_be_claimed(claiming):
-                releasing = asyncio.ensure_future(_release_claim(approval))
-                _releases.add(releasing)  # the socket may be gone before the database is back
-                releasing.add_done_callback(_releases.discard)
-                await asyncio.shield(releasing)
+                await asyncio.shield(_submit_in_background(gate.arelease_delivery, approval, self._name))
             raise
+        if decision is not None and self._request_receipt is not None:
+            self._unconfirmed.add(approval)
+            self._request_receipt(lambda: self._confirm(approval))
+
+    def _confirm(self, approval: str) -> None:
+        """Record that the agent has received the answer."""
+        self._unconfirmed.discard(approval)
+        _submit_in_background(gate.aconfirm_delivery, approval)
 
     async def _text(self, text: str) -> None:
         await self._to_client({"type": "websocket.send", "text": text})
@@ -298,7 +320,15 @@ class AgentSocket(AsyncConsumer):
             await self._to_client({"type": "websocket.close", "code": problem.close, "reason": problem.message[:100]})
 
 
-_releases: set[asyncio.Future[None]] = set()
+_submissions: set[asyncio.Future[None]] = set()
+
+
+def _submit_in_background(command: Callable[..., Awaitable[None]], *arguments: str) -> asyncio.Future[None]:
+    """Run a command of the gate once the database is available; the socket may be gone by then."""
+    submission = asyncio.ensure_future(_submit(command, *arguments))
+    _submissions.add(submission)
+    submission.add_done_callback(_submissions.discard)
+    return submission
 
 
 async def _may_be_claimed(claiming: asyncio.Future[Any]) -> bool:
@@ -308,11 +338,10 @@ async def _may_be_claimed(claiming: asyncio.Future[Any]) -> bool:
         return True
 
 
-async def _release_claim(approval: str) -> None:
-    """Release an answer that was not sent, as soon as the database is available."""
+async def _submit(command: Callable[..., Awaitable[None]], *arguments: str) -> None:
     while True:
         try:
-            return await gate.arelease_delivery(approval)
+            return await command(*arguments)
         except Exception as error:
             if not report_outage(error, outages.WRITING):
                 raise

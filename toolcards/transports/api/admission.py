@@ -15,6 +15,9 @@ WHOLE_ANSWER = "toolcards.whole_answer"
 # In the extensions of a WebSocket's scope: a function without arguments. Once it is called, messages with text have a
 # list, `texts`, of all texts that arrived together.
 TEXT_BUNDLES = "toolcards.text_bundles"
+# In the extensions of a WebSocket's scope: a function of a callback. It sends a ping, and calls back at its pong, when
+# the peer has received all that was sent before. A connection that ends first never calls back.
+RECEIPTS = "toolcards.receipts"
 
 
 class Line(Protocol):
