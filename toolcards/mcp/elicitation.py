@@ -194,7 +194,7 @@ def _read_result(decision: Decision, form: Message) -> Message:
     return CANCEL if has_fields else {"action": "accept", "content": {}}
 
 
-def build_repetition(request: Message, response: Message, answers: Message, number: str) -> Message:
+def build_repetition(request: Message, response: Message, answers: Message, number: Any) -> Message:
     """Return the request with the answers, under an id of the gateway."""
     params = get_object(request, "params")
     params = {name: value for name, value in params.items() if name not in {"inputResponses", "requestState"}}

@@ -17,7 +17,6 @@ Message = dict[str, Any]
 CALL = "tools/call"
 LIST = "tools/list"
 ELICIT = "elicitation/create"
-PRIVATE = "toolcards-"  # begins the ids of the gateway's own requests
 CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
 TASK_GET, TASK_RESULT, TASK_CANCEL = "tasks/get", "tasks/result", "tasks/cancel"
@@ -108,6 +107,11 @@ def make_similar_id(number: Any) -> Any:
     if len(number) == len(str(uuid.uuid4())):
         return str(uuid.uuid4())
     return re.sub(r"[0-9]+$", "", number)[:40] + str(secrets.choice(range(1 << 10, 1 << 16)))
+
+
+def is_same_id(number: Any, own_number: Any) -> bool:
+    """Return whether lenient programs take the two ids for one."""
+    return any(format_id(each) == format_id(number) for each in (own_number, *list_spellings(own_number)))
 
 
 def find_key(requests: Mapping[str, Any], number: Any) -> str:

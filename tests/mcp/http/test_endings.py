@@ -24,7 +24,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "r
 RESULT = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "hi"}]}}
 NEWS = {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-LISTED = HttpAnswer({"jsonrpc": "2.0", "id": "toolcards-tools", "result": {"tools": [{"name": "read"}]}})
+LISTED = HttpAnswer({"jsonrpc": "2.0", "id": "c7", "result": {"tools": [{"name": "read"}]}})
 EVENT_ID = b"id: 7\r\ndata: \r\n\r\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.message
 import json
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -139,7 +140,7 @@ def test_a_response_with_forms_is_answered_and_the_client_gets_the_result_under_
         pass_on(session, server, make_call("c"), client)
         request, again = server.requests
     assert client.messages == [make_result("c")] and client.kind == "text/event-stream" and client.has_ended
-    assert again.message["id"] != "c" and str(again.message["id"]).startswith("toolcards-")
+    assert again.message["id"] != "c" and re.fullmatch("c[0-9]+", again.message["id"])  # as the client's look
     params = again.message["params"]
     assert params["inputResponses"] == {"f": ACCEPTED, "g": ACCEPTED} and params["requestState"] == "s1"
     assert params["arguments"] == request.message["params"]["arguments"] and again.headers["X-Client"] == "1"

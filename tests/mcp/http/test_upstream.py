@@ -21,7 +21,7 @@ from toolcards.mcp.tool_list import ToolList
 
 def list_page(*names: str, cursor: str = "") -> dict[str, Any]:
     result = {"tools": [{"name": name} for name in names]} | ({"nextCursor": cursor} if cursor else {})
-    return {"jsonrpc": "2.0", "id": "toolcards-tools", "result": result}
+    return {"jsonrpc": "2.0", "id": "c7", "result": result}
 
 
 def test_a_request_goes_to_the_servers_path_with_the_clients_headers() -> None:
@@ -80,7 +80,7 @@ def test_the_tools_are_listed_page_by_page_with_the_headers_of_the_call() -> Non
     headers = {"Mcp-Session-Id": "s1", "Mcp-Param-Path": "secret", "Mcp-Method": "tools/call", "mcp-name": "read"}
     tools = ToolList()
     with McpHttpServer(HttpAnswer(list_page("a", cursor="2")), stream({"method": "ping"}, list_page("b"))) as server:
-        Upstream(server.url, {}).list_tools(tools, headers, {"progressToken": "t", "client": "x"})
+        Upstream(server.url, {}).list_tools(tools, headers, {"progressToken": "t", "client": "x"}, "c7")
     assert not tools.is_stale and tools.find("a") and tools.find("b")
     first, second = server.requests
     assert first.message["params"] == {"_meta": {"client": "x"}}
@@ -94,7 +94,7 @@ def test_the_tools_are_listed_page_by_page_with_the_headers_of_the_call() -> Non
 @loop_over("answer", [
     HttpAnswer(list_page("b"), status=500), HttpAnswer({"id": "another", "result": {"tools": []}}),
     HttpAnswer(b"no json"),
-    HttpAnswer({"jsonrpc": "2.0", "id": "toolcards-tools", "error": {"code": -32601, "message": "no"}}), HttpAnswer(),
+    HttpAnswer({"jsonrpc": "2.0", "id": "c7", "error": {"code": -32601, "message": "no"}}), HttpAnswer(),
     HttpAnswer(b"{", breaks_off=True),
 ])  # fmt: skip
 def test_a_server_that_cannot_list_its_tools_keeps_the_known_ones(answer: HttpAnswer) -> None:
@@ -102,7 +102,7 @@ def test_a_server_that_cannot_list_its_tools_keeps_the_known_ones(answer: HttpAn
     tools.add_page({}, list_page("a")["result"])
     tools.is_stale = True
     with McpHttpServer(answer) as server:
-        Upstream(server.url, {}).list_tools(tools, {}, {})
+        Upstream(server.url, {}).list_tools(tools, {}, {}, "c7")
     assert tools.find("a") and tools.is_stale and len(server.requests) == 1
 
 
@@ -110,7 +110,7 @@ def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(upstream, "LIST_PAGES", 3)
     tools = ToolList()
     with McpHttpServer(HttpAnswer(list_page("a", cursor="again"))) as server:
-        Upstream(server.url, {}).list_tools(tools, {}, {})
+        Upstream(server.url, {}).list_tools(tools, {}, {}, "c7")
     assert len(server.requests) == 3 and tools.is_stale
 
 
@@ -157,7 +157,7 @@ def test_a_server_that_hangs_is_not_waited_for_to_list_its_tools(monkeypatch: py
     monkeypatch.setattr(upstream, "LIST_SECONDS", 0.05)
     with Hole() as hole:
         own_upstream = Upstream(f"{hole.url}/mcp", {})
-        lister = threading.Thread(target=own_upstream.list_tools, args=(ToolList(), {}, {}), daemon=True)
+        lister = threading.Thread(target=own_upstream.list_tools, args=(ToolList(), {}, {}, "c7"), daemon=True)
         lister.start()
         until(lambda: not lister.is_alive())
     assert hole.swallowed == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.support.mcp_forms import ACCEPTED, FILLED_IN, make_call, make_form, m
 from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gate_client
 from toolcards.mcp.elicitation import CAPABILITIES
+from toolcards.mcp.messages import list_spellings
 from toolcards.mcp.session import Session
 from toolcards.mcp.stdio import forms as forms_module
 from toolcards.mcp.stdio.forms import StdioForms
@@ -35,9 +36,7 @@ class Ends:
     def __init__(self, gate: Gate) -> None:
         self.session = Session(Toolcards(gate.url, "key", timeout=PATIENCE), server="shop")
         self.to_server, self.to_client = list[Any](), list[Any]()
-        self.forms = StdioForms(
-            self.session, lambda message: not self.to_server.append(message), self.to_client.append, itertools.count(1)
-        )
+        self.forms = StdioForms(self.session, lambda message: not self.to_server.append(message), self.to_client.append)
 
     def call(self, number: Any, **meta: Any) -> Any:
         """Let the client call a tool; return the request as the server gets it."""
@@ -108,13 +107,29 @@ def test_a_request_is_repeated_with_the_answers_and_its_result_gets_the_clients_
     assert declared["params"]["_meta"][CAPABILITIES] == {"elicitation": {"form": {}}}
     assert ends.forms.take(make_input_request("c", "f", "g"))
     (again,) = ends.wait_for_server()
-    assert again["id"] == "toolcards-1" and again["params"]["requestState"] == "s1"
+    assert re.fullmatch("c[0-9]+", again["id"]) and again["params"]["requestState"] == "s1"
     assert again["params"]["inputResponses"] == {"f": ACCEPTED, "g": ACCEPTED}
     assert again["params"]["arguments"] == {"a": 1} and again["method"] == "tools/call"
-    result = make_result("toolcards-1")
+    assert ends.forms.owns(again["id"])
+    result = make_result(again["id"])
     original = ends.forms.restore_id(result)
     assert original == make_result("c") and not ends.forms.take(original)
     assert ends.forms.restore_id(result) is result  # an id is restored once
+
+
+@pytest.mark.parametrize("number", [7, "7", "c", "request-7", "6f1c2a53-9d3e-4b0e-8f5a-0c1d2e3f4a5b"])
+def test_the_id_of_a_repeated_request_looks_like_the_clients_and_a_lenient_server_is_understood(
+    ends: Ends, number: Any
+) -> None:
+    ends.call(number)
+    assert ends.forms.take(make_input_request(number))
+    (again,) = ends.wait_for_server()
+    own_number = again["id"]
+    assert type(own_number) is type(number) and own_number != number and "toolcards" not in str(own_number)
+    assert re.sub("[0-9a-f]+", "", str(own_number)) in {re.sub("[0-9a-f]+", "", str(number)), str(number)}
+    spelling = next(iter(list_spellings(own_number)), own_number)
+    assert ends.forms.owns(spelling) and ends.forms.restore_id(make_result(spelling)) == make_result(number)
+    assert not ends.forms.owns(own_number)
 
 
 def test_a_request_may_be_repeated_again_but_not_for_ever(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +138,7 @@ def test_a_request_may_be_repeated_again_but_not_for_ever(ends: Ends, monkeypatc
     response: Any = make_input_request("c")
     for count in (1, 2, 3):
         assert ends.forms.take(ends.forms.restore_id(response))
-        assert ends.wait_for_server(count)[-1]["id"] == f"toolcards-{count}"
-        response = make_input_request(f"toolcards-{count}")
+        response = make_input_request(ends.wait_for_server(count)[-1]["id"])
     assert not ends.forms.take(ends.forms.restore_id(response))  # the client decides
     assert not ends.forms.take(make_input_request("c")) and len(ends.to_server) == 3
 
@@ -162,8 +176,8 @@ def test_a_request_that_the_client_cancels_is_not_repeated(ends: Ends, gate: Gat
 def test_a_cancellation_of_a_repeated_request_names_the_servers_id(ends: Ends) -> None:
     ends.call("c")
     ends.forms.take(make_input_request("c"))
-    ends.wait_for_server()
-    assert ends.forms.cancel(make_cancellation("c")) == make_cancellation("toolcards-1")
+    (again,) = ends.wait_for_server()
+    assert ends.forms.cancel(make_cancellation("c")) == make_cancellation(again["id"])
     assert ends.forms.cancel(make_cancellation("other")) == make_cancellation("other")
 
 

@@ -140,7 +140,6 @@ HOSTILE = {
     "another case of arguments": b'{"id":9,"method":"tools/call","params":{"name":"read","Arguments":{"path":"b"}}}',
     "another case of params": '{"id":9,"method":"tools/call","params":{"name":"read"},"param\u017f":{}}'.encode(),
     "another case in a batch": b'[{"id":9,"Method":"tools/call","params":{"name":"remove"}}]',
-    "an id of ours": b'{"id":"toolcards-1","method":"tools/call","params":{"name":"read","arguments":{}}}',
 }
 
 

@@ -18,13 +18,14 @@ from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (
     CALL,
     CANCELLED,
-    PRIVATE,
     Message,
     get_object,
     is_request,
     is_response,
+    is_same_id,
     make_error,
     make_progress,
+    make_similar_id,
     serialize,
 )
 from toolcards.mcp.session import HeldCall, Session
@@ -63,6 +64,7 @@ class FormRelay:
         self._request, self._call = request, call
         self._forms, self._is_stream = session.elicitations, is_stream
         self._id = request["id"] if is_request(request) else None
+        self._own_id: Any = None  # of the repeated request
         self._headers = {name.title(): value for name, value in join_heads(client.headers.items()).items()}
         self._lock = threading.Lock()  # of what is written to the client
         self._needs_error = True  # if there is no result
@@ -159,7 +161,8 @@ class FormRelay:
             )
         if self._has_client_gone.is_set():
             raise ConnectionError("The client disconnected.")
-        repetition = build_repetition(self._request, response, answers, f"{PRIVATE}{self._session.run}-{id(answers)}")
+        self._own_id = make_similar_id(self._id)
+        repetition = build_repetition(self._request, response, answers, self._own_id)
         if call is None or repetition.get("method") != CALL:
             return repetition
         with _Pings(self._ping if self._is_stream else lambda count: None):
@@ -184,7 +187,7 @@ class FormRelay:
 
         Other messages are unchanged.
         """
-        is_own = is_response(message) and str(message["id"]).startswith(PRIVATE)
+        is_own = self._own_id is not None and is_response(message) and is_same_id(message["id"], self._own_id)
         return message | {"id": self._id} if is_own else message
 
     # ------------------------------------------------------------ both ends

@@ -64,9 +64,7 @@ class Upstream:
             connection.close()
             raise
 
-    def list_tools(
-        self, tools: ToolList, headers: Mapping[str, str], meta: Message, number: Any = "toolcards-tools"
-    ) -> None:
+    def list_tools(self, tools: ToolList, headers: Mapping[str, str], meta: Message, number: Any) -> None:
         """List the server's tools within LIST_SECONDS, like a client's request.
 
         It has the headers, `_meta` and id of a request, so that the server cannot tell it from the client's.

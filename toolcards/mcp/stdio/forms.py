@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
 from toolcards.mcp.messages import (
     CANCELLED,
-    PRIVATE,
     Message,
+    find_key,
     format_id,
     get_object,
     is_request,
     is_response,
     make_progress,
+    make_similar_id,
 )
 from toolcards.mcp.session import Session
 
@@ -38,11 +39,10 @@ class StdioForms:
     """The forms of one server process."""
 
     def __init__(
-        self, session: Session, write_server: Callable[[Any], bool], write_client: Callable[[Message], None],
-        numbers: Iterator[int],
-    ) -> None:  # fmt: skip
+        self, session: Session, write_server: Callable[[Any], bool], write_client: Callable[[Message], None]
+    ) -> None:
         self._session, self._forms = session, session.elicitations
-        self._write_server, self._write_client, self._numbers = write_server, write_client, numbers
+        self._write_server, self._write_client = write_server, write_client
         self._repeatable: dict[str, RepeatableRequest] = {}  # by the key of the client's id
         self._aliases: dict[str, Any] = {}  # ids of the client by the keys of those of repeated requests
 
@@ -66,14 +66,18 @@ class StdioForms:
             self._forms.cancel_all()
         return message
 
+    def owns(self, number: Any) -> bool:
+        """Return whether a repeated request has this id, and no response yet."""
+        return find_key(self._aliases, number) in self._aliases
+
     def restore_id(self, message: Any) -> Any:
         """Return the message with the client's id.
 
         Only responses to repeated requests have another one.
         """
-        if not is_response(message) or format_id(message["id"]) not in self._aliases:
+        if not is_response(message) or not self.owns(message["id"]):
             return message
-        return message | {"id": self._aliases.pop(format_id(message["id"]))}
+        return message | {"id": self._aliases.pop(find_key(self._aliases, message["id"]))}
 
     def take(self, message: Any) -> bool:
         """Begin to answer the message if it is a form.
@@ -108,7 +112,7 @@ class StdioForms:
         if repeatable.is_cancelled:
             self._repeatable.pop(format_id(response["id"]), None)
             return
-        repeatable.number, repeatable.rounds = f"{PRIVATE}{next(self._numbers)}", repeatable.rounds + 1
+        repeatable.number, repeatable.rounds = self._make_id(response["id"]), repeatable.rounds + 1
         repetition = build_repetition(repeatable.request, response, answers, repeatable.number)
         call = self._session.find_call(response["id"])
         if call is not None:
@@ -122,6 +126,13 @@ class StdioForms:
             repetition = verdict.request
         self._aliases[format_id(repeatable.number)] = response["id"]
         self._write_server(repetition)
+
+    def _make_id(self, number: Any) -> Any:
+        """Return an id that no open request has."""
+        while True:
+            own_number = make_similar_id(number)
+            if not self.owns(own_number) and self._session.find_call(own_number) is None:
+                return own_number
 
     def show_progress(self, is_answered: threading.Event) -> None:
         """Send progress notifications until the form is answered.

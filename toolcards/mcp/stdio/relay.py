@@ -19,8 +19,8 @@ from toolcards.mcp.messages import (
     INVALID_REQUEST,
     LIST,
     PARSE_ERROR,
-    PRIVATE,
     Message,
+    find_key,
     format_id,
     get_object,
     is_request,
@@ -54,8 +54,7 @@ class StdioRelay:
         self._session, self._command, self._env = session, list(command), dict(env)
         self._to_server, self._to_client = threading.Lock(), threading.Lock()
         self._own_requests: dict[str, OwnRequest] = {}
-        self._numbers = itertools.count(1)
-        self._forms = StdioForms(session, self._write_server, self._write_client, self._numbers)
+        self._forms = StdioForms(session, self._write_server, self._write_client)
 
     def run(self, client_in: int, client_out: BinaryIO) -> int:
         """Relay until the server ends; return its exit code.
@@ -100,6 +99,8 @@ class StdioRelay:
             return
         if isinstance(message, list):
             self._receive_batch(message)
+        elif self._is_own_id(message):
+            self._write_client(make_error(message["id"], INVALID_REQUEST, DUPLICATE))
         elif is_request(message, CALL):
             self._hold(message)
         elif isinstance(message, dict) and message.get("method") == CALL:
@@ -117,7 +118,9 @@ class StdioRelay:
         other_messages: list[Message] = []
         for each in batch:
             method = each.get("method") if isinstance(each, dict) else CALL
-            if is_request(each, CALL):
+            if self._is_own_id(each):
+                self._write_client(make_error(each["id"], INVALID_REQUEST, DUPLICATE))
+            elif is_request(each, CALL):
                 self._hold(each)
             elif method == CANCELLED:
                 if self._session.cancel(get_object(each, "params").get("requestId")):
@@ -129,10 +132,17 @@ class StdioRelay:
         if other_messages:
             self._write_server(other_messages)
 
+    def _is_own_id(self, message: Any) -> bool:
+        """Return whether a request of the client has the id of an open one of the gateway."""
+        if not is_request(message):
+            return False
+        has_own_request = find_key(self._own_requests, message["id"]) in self._own_requests
+        return has_own_request or self._forms.owns(message["id"])
+
     def _hold(self, request: Message) -> None:
         """Submit the call in a thread; other messages pass meanwhile."""
         call = self._session.begin_call(request)
-        if call is None or str(request["id"]).startswith(PRIVATE):
+        if call is None:
             self._write_client(make_error(request["id"], INVALID_REQUEST, DUPLICATE))
             return
         threading.Thread(target=self._decide, args=(call, request), daemon=True).start()
