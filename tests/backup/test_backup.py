@@ -139,7 +139,9 @@ def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Pat
     assert f"Toolcards {__version__}, " in completed.stdout
     there = Server(elsewhere)
     assert "--with-key" in run_refused_command(there, "restore", str(backup))
-    run_command(there, "restore", "--with-key", str(backup))
+    assert "--fingerprint" in run_refused_command(there, "restore", "--with-key", str(backup))
+    fingerprint = completed.stdout.split("Fingerprint: ")[1].strip()
+    run_command(there, "restore", "--with-key", "--fingerprint", fingerprint, str(backup))
     assert (elsewhere / "secret_key").read_text() == (server.data / "secret_key").read_text()
     run_command(there, "audit", "verify")
 

@@ -35,7 +35,10 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if "secret_key" in manifest.parts:
             self.stderr.write(
-                "This file contains the secret key: anyone who reads it can decrypt everything. Store it safely."
+                "This file contains the secret key: anyone who reads it can decrypt everything, and can change it and "
+                "seal it again. Store it safely, and the fingerprint somewhere else: `toolcards restore` asks for it."
             )
         size = file.stat().st_size
         self.stdout.write(f"{file}: {manifest.store}, Toolcards {manifest.version}, {size} bytes, checksums OK.")
+        if with_key:
+            self.stdout.write(f"Fingerprint: {manifest.seal}")

@@ -31,16 +31,23 @@ class Command(BaseCommand):
         parser.add_argument(
             "--accept-unsealed", action="store_true", help="restore a backup of a version that did not seal backups"
         )
+        parser.add_argument(
+            "--fingerprint", default="", help="restore only the backup for which `toolcards backup` printed this"
+        )
+        parser.add_argument(
+            "--accept-own-key", action="store_true", help="restore a backup that contains the key of its own seal"
+        )
 
     def handle(
         self, *, path: Path, force: bool, actor: str, with_key: bool, accept_broken_trail: bool, accept_unsealed: bool,
-        **options: Any,
+        accept_own_key: bool, fingerprint: str, **options: Any,
     ) -> None:  # fmt: skip
         """Restore, and report the result."""
         try:
             report = backup.restore(
                 path, actor=actor or _get_user_name(), force=force, with_key=with_key,
                 accept_broken_trail=accept_broken_trail, accept_unsealed=accept_unsealed,
+                accept_own_key=accept_own_key, fingerprint=fingerprint,
             )  # fmt: skip
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
