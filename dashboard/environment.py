@@ -64,7 +64,7 @@ class Environment(BaseSettings):
     retention_days: float = Field(0, ge=0)  # 0: forever
     receipt_days: float = Field(14, ge=0)  # 0: as long as runs are kept
 
-    # Megabytes that each source may send in an hour to one process; 0: no limit
+    # Megabytes that each source may send in an hour; 0: no limit
     source_quota: float = Field(10_000, ge=0)
 
     # Monitoring

@@ -36,6 +36,7 @@ from toolcards.models.sources import (
     ReceiptPart,
     SeenTool,
     Source,
+    SourceUsage,
     get_key_changes,
     hash_secret,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "SearchSegment",
     "SeenTool",
     "Source",
+    "SourceUsage",
     "ToolCall",
     "ToolCallQuerySet",
     "Vote",

@@ -80,6 +80,20 @@ class Source(models.Model):
                 write_acts(Act("source.changed", detail={"source": current.name} | changed_columns))
 
 
+class SourceUsage(models.Model):
+    """How many bytes a source has sent, as of a steady time: they drain evenly, see `toolcards.gate.source_usage`."""
+
+    source = models.BigIntegerField(primary_key=True)  # no foreign key: a deleted source must not fail a commit
+    level = models.FloatField()
+    at = models.FloatField()
+
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+
+    def __str__(self) -> str:
+        return f"source {self.source}: {self.level:.0f} bytes"
+
+
 class SeenTool(models.Model):
     """A tool's schema that a source has sent. Until a person accepts it, calls count as those of a changed tool.
 

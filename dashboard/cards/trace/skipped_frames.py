@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolcards.core.runs.skipped_frames import FAULT, SkippedFrames
+from toolcards.core.runs.skipped_frames import FAULT, OVER_QUOTA, SkippedFrames
 
 MAX_KINDS = 10  # kinds that are named
+_CAUSES = {
+    FAULT: "because of a fault of the server, which its log names",
+    OVER_QUOTA: "because the source had sent as much as it may in an hour",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,13 @@ def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
     if not frames.total:
         return None
     frequent_kinds = frames.by_number()[:MAX_KINDS]
-    faults = frames.kinds.get(FAULT, 0)
-    sentence = _describe_unknown(frames.total - faults, len(frames.kinds) - bool(faults), bool(frames.other))
-    if faults:
-        cause = "because of a fault of the server, which its log names"
-        clause = f"and {_count(faults)}" if sentence else f"{_count(faults)} {_be(faults)} skipped"
-        sentence = f"{sentence} {clause} {cause}".strip()
+    known_causes = {kind: frames.kinds[kind] for kind in _CAUSES if kind in frames.kinds}
+    unknown_count = frames.total - sum(known_causes.values())
+    sentence = _describe_unknown(unknown_count, len(frames.kinds) - len(known_causes), bool(frames.other))
+    for kind, number in known_causes.items():
+        joint = ", and" if "because" in sentence else " and"
+        clause = f"{joint} {_count(number)}" if sentence else f"{_count(number)} {_be(number)} skipped"
+        sentence = f"{sentence}{clause} {_CAUSES[kind]}"
     return SkippedFramesView(sentence, frequent_kinds, frames.total - sum(number for _, number in frequent_kinds))
 
 

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -375,3 +376,16 @@ def test_a_form_that_cannot_be_shown_is_left_to_the_client(here: Server, upstrea
     upstream.reset(*requesting("hidden", responseSchema={"properties": {"x": {"type": "object"}}}))
     post(here, "hidden")
     assert gating.calls(here, "hidden") == {}
+
+
+def test_beyond_the_quota_the_stream_continues_and_its_events_are_counted(tmp_path: Path, upstream: FakeAgent) -> None:
+    args = [{"type": "TOOL_CALL_ARGS", "toolCallId": "big", "delta": "x" * 60_000} for _ in range(20)]
+    begin = {"type": "TOOL_CALL_START", "toolCallId": "big", "toolCallName": "search"}
+    end = {"type": "TOOL_CALL_END", "toolCallId": "big"}
+    upstream.reset(build_run_start("large"), *call("c"), begin, *args, end, *call("late"), finished("large"))
+    with Server(tmp_path, agui_upstreams=f"planner={upstream.url}", source_quota=1, max_args=10_000_000) as server:
+        status, outcome = post(server, "large")
+        assert (status, outcome) == (200, b"".join(map(sse, upstream.events)).decode())
+        run = until(lambda: (value := server.get("/api/v1/runs/large"))["status"] != "running" and value)
+        assert run["skipped"]["kinds"]["over the quota"] == run["skipped"]["frames"] > 0
+        assert gating.calls(server, "large").keys() == {"c", "big"}

@@ -3,49 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.server import Server
+from toolcards.gate.source_usage import usage_book
+from toolcards.models import Approval, Event, Source
 from toolcards.transports.api import quotas
-from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.urls import ROUTES
 
+INGEST = "/api/v1/ingest?protocol=native&run="
 HOOK = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t", "cwd": "/"}
 
 
 @pytest.fixture(autouse=True)
 def uncounted() -> Iterator[None]:
     """Begin and end with nothing counted."""
-    quotas.clear()
+    usage_book.clear()
     yield
-    quotas.clear()
-
-
-@given(st.lists(st.tuples(st.integers(0, 1_500_000), st.floats(0, 4_000)), max_size=30))
-def test_a_source_never_gets_more_than_its_quota_and_what_has_drained(messages: list[tuple[int, float]]) -> None:
-    quotas.clear()
-    clock, level = SimpleNamespace(now=0.0), 0.0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quotas, "time", SimpleNamespace(monotonic=lambda: clock.now))
-        patch.setattr(quotas, "settings", SimpleNamespace(TOOLCARDS=SimpleNamespace(source_quota=1.0)))
-        for size, pause in messages:
-            clock.now += pause
-            level = max(0.0, level - pause * 1_000_000 / 3_600)
-            fits = level + min(size, 1_000_000) <= 1_000_000 + 1e-3
-            try:
-                quotas.charge(1, size)
-            except Problem as problem:
-                assert not fits or level + size == pytest.approx(1_000_000)
-                assert (problem.status, problem.close) == (429, 4429)
-                clock.now += int(problem.headers["Retry-After"])
-                level = max(0.0, level - int(problem.headers["Retry-After"]) * 1_000_000 / 3_600)
-                quotas.charge(1, size)  # after the time it was given
-            level += size
-            quotas.charge(2, 1)  # another source has a quota of its own
+    usage_book.clear()
 
 
 def test_without_a_quota_nothing_is_counted(limits: Callable[..., None]) -> None:
@@ -82,3 +62,52 @@ def test_a_source_beyond_its_quota_learns_when_to_come_back_and_its_calls_are_de
             while True:
                 agent.recv()
     assert [run["run"] for run in small.get("/api/v1/runs")["runs"] if run["run"] == "second"] == []
+
+
+def make_calls(count: int) -> list[dict[str, Any]]:
+    """Return calls of 100 kB each."""
+    text = "x" * 100_000
+    return [
+        {"type": "tool.input.available", "call_id": f"c{number}", "tool": "t", "input": {"text": text}}
+        for number in range(count)
+    ]
+
+
+def test_a_restart_and_a_kill_forget_nothing(tmp_path: Path) -> None:
+    server = Server(tmp_path, source_quota=1)
+    for run, end in (("first", server.stop), ("second", server.kill)):
+        server.start()
+        assert server.request("POST", f"{INGEST}{run}", make_calls(4))[0] == 200
+        end()
+    with server:
+        status, answer = server.request("POST", f"{INGEST}third", make_calls(4))[:2]
+        assert (status, answer["error"]["code"]) == (429, "quota_exceeded")
+
+
+def test_of_a_body_that_is_cut_the_answer_says_how_much_is_stored(tmp_path: Path) -> None:
+    with Server(tmp_path, source_quota=1) as running:
+        lines = (json.dumps(frame).encode() + b"\n" for frame in make_calls(11))
+        status, answer = running.request("POST", f"{INGEST}cut", lines, Content_Type="application/x-ndjson")[:2]
+        assert (status, answer["error"]["code"]) == (429, "quota_exceeded")
+        stored_calls = running.get("/api/v1/runs/cut/calls")["calls"]
+        assert answer["error"]["detail"] == {"run": "cut", "accepted": len(stored_calls), "skipped": 0}
+        assert 0 < len(stored_calls) < 11 and f"The {len(stored_calls)} frames" in answer["error"]["message"]
+
+
+POSTS = [path for path, view in ROUTES.items() if view.method == "POST"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["api/v1/ingest", *POSTS])
+async def test_every_route_that_stores_charges_its_source(
+    path: str, call: Callable[..., Any], source: Source, limits: Callable[..., None]
+) -> None:
+    limits(source_quota=1, upstreams={"up": "http://127.0.0.1:9/"})
+    usage_book.count(source.pk, 1_000_000)
+    path = f"/{re.sub('<[a-z_]+>', 'up', path)}?protocol=native&run=r"
+    status, answer, headers = await call("POST", path, HOOK)
+    if path.startswith("/api/v1/hooks"):
+        assert (status, answer["hookSpecificOutput"]["permissionDecision"]) == (200, "deny")
+    else:
+        assert (status, answer["error"]["code"]) == (429, "quota_exceeded") and int(headers["retry-after"]) > 0
+    assert not await Event.objects.aexists() and not await Approval.objects.aexists()

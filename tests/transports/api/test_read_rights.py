@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.ag_ui_agent import build_interrupts, build_run_start, call
 from tests.support.raw_connection import Wire
-from tests.support.server import Server, until
+from tests.support.server import PATIENCE, Server, until
 
 RUN = "/api/v1/runs/r/events"
 ENDINGS = {
@@ -38,7 +40,7 @@ print(f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}")
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("server"), body_seconds=2) as running:
+    with Server(tmp_path_factory.mktemp("server"), body_seconds=2, agui_upstreams="up=http://127.0.0.1:9/") as running:
         running.request("POST", "/api/v1/ingest?protocol=native&run=r", [{"type": "run.started"}])
         yield running
 
@@ -47,6 +49,16 @@ def run_code(server: Server, code: str) -> str:
     result = server.manage("shell", "-c", PREPARE + code)
     assert result.returncode == 0, result.stderr
     return result.stdout.split()[-1] if result.stdout.split() else ""
+
+
+def end_key(server: Server, key: str, ending: str) -> None:
+    """Revoke a key, or let it expire, in another process."""
+    column = "revoked_at" if ending == "revoked" else "expires_at"
+    run_code(
+        server,
+        "from toolcards.models import AgentKey, hash_secret\nfrom django.utils import timezone\n"
+        f"AgentKey.objects.filter(digest=hash_secret('{key}')).update({column}=timezone.now())",
+    )
 
 
 def open_stream(server: Server, head: str, path: str = RUN, small: bool = False) -> Wire:
@@ -86,14 +98,35 @@ def test_the_stream_of_a_key_ends_with_it(own_server: Server, ending: str) -> No
     own_server.request("POST", "/api/v1/ingest?protocol=native&run=mine", [{"type": "run.started"}], key=key)
     with open_stream(own_server, f"Authorization: Bearer {key}", "/api/v1/runs/mine/events") as wire:
         read_until(wire, b"run_started")
-        column = "revoked_at" if ending == "revoked" else "expires_at"
-        run_code(
-            own_server,
-            "from toolcards.models import AgentKey, hash_secret\nfrom django.utils import timezone\n"
-            f"AgentKey.objects.filter(digest=hash_secret('{key}')).update({column}=timezone.now())",
-        )
+        end_key(own_server, key, ending)
         assert b"event:" not in wire.rest()
     until(lambda: count_streams(own_server) == 0)
+
+
+POLLS = {
+    "decide": ("POST", "/api/v1/calls/decide"),
+    "approval": ("GET", "/api/v1/approvals/{approval}?wait=60"),
+    "resume": ("GET", "/api/v1/ag-ui/up/resume?run=chat&wait=60"),
+}
+
+
+@pytest.mark.parametrize("poll", POLLS)
+@pytest.mark.parametrize("ending", ["revoked", "expired"])
+def test_a_request_that_waits_ends_with_its_key(own_server: Server, ending: str, poll: str) -> None:
+    key = own_server.manage("agentkey", "create", f"poll-{poll}-{ending}").stdout.split()[-1]
+    question = {"run": "asked", "call_id": "c", "tool": "delete_file", "args": {"path": "x"}}
+    answer = own_server.request("POST", "/api/v1/calls/decide", question, key=key)[1]
+    frames = [build_run_start("chat"), *call("c"), build_interrupts("chat", "c")]
+    own_server.request("POST", "/api/v1/ingest?protocol=ag-ui&run=chat&answers=poll", frames, key=key)
+    assert own_server.request("GET", "/api/v1/ag-ui/up/resume?run=chat", key=key)[1]["waiting"] == 1
+    method, path = POLLS[poll]
+    body = question | {"call_id": "c2", "wait_ms": 60_000} if method == "POST" else None
+    path = path.format(approval=answer["approval"]["id"])
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(own_server.request, method, path, body, key=key)
+        end_key(own_server, key, ending)
+        status, error, _ = waiting.result(PATIENCE)
+    assert (status, error["error"]["code"]) == (401, "unauthorized")
 
 
 def test_a_reader_that_takes_nothing_is_cut_off_and_one_that_is_slow_is_not(own_server: Server) -> None:

@@ -13,11 +13,12 @@ MAX_KINDS = 50
 MAX_KIND_LENGTH = 80
 EMPTY = "(empty)"
 FAULT = "not recorded"  # the kind of frames that a fault of the server cost
+OVER_QUOTA = "over the quota"  # the kind of frames of a source that had sent as much as it may
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFrame:
-    """One frame of a kind unknown to its adapter, or one that a fault of the server cost (`FAULT`)."""
+    """One frame of a kind unknown to its adapter, or one that was not recorded (`FAULT`, `OVER_QUOTA`)."""
 
     kind: str
 

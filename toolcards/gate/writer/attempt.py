@@ -20,6 +20,7 @@ from toolcards.clocks import clock
 from toolcards.database import is_transient
 from toolcards.gate import memo, timekeeping
 from toolcards.gate.refusals import RequestRefused
+from toolcards.gate.source_usage import usage_book
 from toolcards.gate.writer import commit_marks
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.rollback import RollbackLog
@@ -72,6 +73,7 @@ def attempt(works: list[Any]) -> CommitAttempt:
             news = tx.finish_commit()
             transaction.on_commit(lambda: doorbell.ring(news), robust=True)
             if watch.has_written:
+                usage_book.store()
                 mark = commit_marks.write_mark()
             hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.conf import settings
@@ -11,8 +12,10 @@ from toolcards.adapters.ag_ui import input_requests
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.database import retry_reads
+from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Approval
 
+HEARTBEAT = 2.0  # seconds after which waiting requests read without a ring
 DELIVERABLE_STATES = ("approved", "denied", "expired")  # the answers that are delivered to the agent
 
 
@@ -81,6 +84,18 @@ def _load_pending_answers(run: int) -> PendingAnswers:
 
 
 aload_pending_answers = retry_reads(_load_pending_answers)
+
+
+async def await_answers(run: int, seconds: float) -> PendingAnswers:
+    """Return the answers of a run once all are there.
+
+    After `seconds`, those that are there.
+    """
+    deadline = time.monotonic() + seconds
+    async with listen(get_approvals_bell(run)) as bell:
+        while (pending := await aload_pending_answers(run)).waiting and (remaining := deadline - time.monotonic()) > 0:
+            await bell.wait(min(remaining, HEARTBEAT))
+    return pending
 
 
 def encode_entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:

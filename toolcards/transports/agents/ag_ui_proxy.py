@@ -15,8 +15,7 @@ import contextlib
 import json
 import logging
 import math
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from django.conf import settings
@@ -26,30 +25,26 @@ from toolcards import gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import EventSplitter
-from toolcards.client.common.http_heads import choose_heads
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import TERMINAL
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.skipped_frames import OVER_QUOTA, SkippedFrame
 from toolcards.database import read_with_retries, report_outage
-from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Run
+from toolcards.transports import shutdown
 from toolcards.transports.agents import ag_ui_upstream as upstreams
-from toolcards.transports.agents.ag_ui_answers import aload_pending_answers, encode_entries
+from toolcards.transports.agents.ag_ui_answers import aload_pending_answers, await_answers, encode_entries
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
+from toolcards.transports.api import quotas
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.background.connections import AgentConnection
+from toolcards.transports.background.connections import AgentConnection, wait_while_allowed
 
 log = logging.getLogger(__name__)
 MAX_WAIT = 60.0  # seconds
 MAX_SLOWDOWN = 2.0  # seconds that recording may slow a stream down; then it stops
-HEARTBEAT = 2.0
 TOO_LONG = "too long"  # the kind of events that are not recorded
-# The client's credentials are for Toolcards. The agent's credentials have a separate header.
-CREDENTIALS = frozenset({"authorization", "cookie"})
-AGENT_AUTHORIZATION = "x-upstream-authorization"
 
 
 @endpoint("POST", "ingest")
@@ -64,7 +59,8 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
     exchange: upstreams.Exchange | None = None
     try:
         agent_input = await mirror.add_answers(agent_input)
-        exchange = await upstreams.post(url, json.dumps(agent_input).encode(), _build_headers(request))
+        headers = upstreams.build_headers(request.headers.items())
+        exchange = await upstreams.post(url, json.dumps(agent_input).encode(), headers)
         if end := exchange.find_unreadable_end():
             await mirror.leave_out(end)  # for example protobuf: relayed, not recorded
             await mirror.release_answers()
@@ -89,17 +85,19 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
 async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     """Return the answers given here once all approvals are answered.
 
-    `wait`: seconds to wait for that.
+    `wait`: seconds to wait for that, unless the key is revoked.
     """
     _get_upstream_url(upstream)
     run_name = check_run_name(request.GET.get("run", ""))
     row = await read_with_retries(Run.objects.filter(source=caller.agent, name=run_name).afirst)
     if row is None:
         raise build_not_found()
-    deadline = time.monotonic() + _parse_wait(request.GET.get("wait", "0"))
-    async with listen(get_approvals_bell(row.pk)) as bell:
-        while (pending := await aload_pending_answers(row.pk)).waiting and (seconds := deadline - time.monotonic()) > 0:
-            await bell.wait(min(seconds, HEARTBEAT))
+    answers = asyncio.ensure_future(await_answers(row.pk, _parse_wait(request.GET.get("wait", "0"))))
+    try:
+        await shutdown.wait_unless_stopping(wait_while_allowed(caller, [answers]))
+    finally:
+        answers.cancel()
+    pending = answers.result() if answers.done() else await aload_pending_answers(row.pk)
     entries = [] if pending.waiting else encode_entries(pending.answers)
     return {"run": run_name, "waiting": pending.waiting, "resume": entries}
 
@@ -146,7 +144,7 @@ class RunMirror:
     """Records one exchange as cards. A failure here never changes the stream."""
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
-        self.over = False
+        self.over = self._is_over_quota = False
         self._unrecorded: f.RunEnded | None = None  # the end of a run whose answer is not recorded
         self.end_relay: Callable[[], None] = lambda: None  # called when the key is revoked
         self._connection = AgentConnection(caller, lambda code, message: self.end_relay())
@@ -215,9 +213,7 @@ class RunMirror:
         if self.over:
             return
         try:
-            for frame in self._splitter.feed(piece):
-                self._intake.take(frame)
-            self._count_skipped_events()
+            self._take(self._splitter.feed(piece), len(piece))
             stream = self._intake.stream
             if stream is not None and stream.is_full:
                 async with asyncio.timeout(MAX_SLOWDOWN):
@@ -225,6 +221,21 @@ class RunMirror:
         except (BadFrame, TimeoutError, Problem) as error:
             log.warning("recording of run %s stopped: %s", self._intake.run, error)
             self.over = True
+
+    def _take(self, frames: Iterable[str], size: int = 0) -> None:
+        """Take the frames of a piece of that size. Beyond the quota, and from there on, they are only counted."""
+        try:
+            if not self._is_over_quota:
+                quotas.charge(self._intake.caller.agent.pk, size)
+        except quotas.QuotaExceeded as error:
+            log.warning("the rest of run %s is not recorded: %s", self._intake.run, error)
+            self._is_over_quota = True
+        for frame in frames:
+            if not self._is_over_quota:
+                self._intake.take(frame)
+            elif self._intake.stream is not None:
+                self._intake.stream.push(SkippedFrame(OVER_QUOTA))
+        self._count_skipped_events()
 
     def _count_skipped_events(self) -> None:
         """Record that events were too long to be recorded."""
@@ -240,9 +251,7 @@ class RunMirror:
         lease: float | None = None
         try:
             if stream is not None and end is not None:
-                for frame in self._splitter.end():
-                    self._intake.take(frame)
-                self._count_skipped_events()
+                self._take(self._splitter.end())
                 stream.push([end])
                 lease = math.inf
             if stream is not None:
@@ -273,15 +282,6 @@ def _parse_body(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Problem(400, "not_object", "The body must be one JSON object.")
     return value
-
-
-def _build_headers(request: Any) -> dict[str, str]:
-    passed_headers = {name.lower(): value for name, value in choose_heads(request.headers.items())}
-    passed_headers = {name: passed_headers[name] for name in passed_headers.keys() - CREDENTIALS}
-    agent_authorization = passed_headers.pop(AGENT_AUTHORIZATION, "")
-    authorization = {"authorization": agent_authorization} if agent_authorization else {}
-    own_headers = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-    return passed_headers | authorization | own_headers
 
 
 def _parse_wait(text: str) -> float:

@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import functools
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from urllib.parse import urlsplit
 
 import httptools
 
+from toolcards.client.common.http_heads import choose_heads
 from toolcards.core.calls import facts as f
 
 CONNECT = 10.0  # seconds
 INTERIM = frozenset({*range(100, 200)} - {101})  # statuses of answers that another one follows; 101 leaves HTTP
 INTERIM_MOST = 20
+# The client's credentials are for Toolcards. The agent's credentials have a separate header.
+CREDENTIALS = frozenset({"authorization", "cookie"})
+AGENT_AUTHORIZATION = "x-upstream-authorization"
 SILENCE = 600.0  # seconds without a byte after which an answer counts as broken off
 
 
@@ -27,6 +31,16 @@ class UpstreamUnreachable(Exception):
 def _tls() -> ssl.SSLContext:
     """Return the TLS context, made on first use: reading certificates takes 30 ms of CPU."""
     return ssl.create_default_context()
+
+
+def build_headers(heads: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the headers for the agent, from those of the client."""
+    passed_headers = {name.lower(): value for name, value in choose_heads(heads)}
+    passed_headers = {name: passed_headers[name] for name in passed_headers.keys() - CREDENTIALS}
+    agent_authorization = passed_headers.pop(AGENT_AUTHORIZATION, "")
+    authorization = {"authorization": agent_authorization} if agent_authorization else {}
+    own_headers = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
+    return passed_headers | authorization | own_headers
 
 
 class Exchange:

@@ -202,13 +202,15 @@ class Intake:
     async def charge(self, size: int) -> None:
         """Count a piece of the body for its quota.
 
-        Raises QuotaExceeded once the pieces before it are committed.
+        Raises QuotaExceeded once the pieces before it are committed; its details say how many frames are stored.
         """
         try:
             quotas.charge(self.caller.agent.pk, size)
-        except quotas.QuotaExceeded:
+        except quotas.QuotaExceeded as problem:
             if self.stream is not None:
                 await self.stream.wait_until_committed()
+                problem.details |= {"run": self.run, "accepted": self.accepted_count, "skipped": self.skipped_count}
+                problem.message += f" The {self.accepted_count} frames before are stored."
             raise
 
     def refuse(self, bad: BadFrame) -> BadFrame:

@@ -19,6 +19,7 @@ from django.contrib.auth import get_user
 from django.utils import timezone
 
 from toolcards import database, outages
+from toolcards.gate.source_usage import usage_book
 from toolcards.models import READ_ALL, AgentKey, Source, get_key_changes, hash_secret
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.seats import VIEW, Seat, build_seat
@@ -154,6 +155,7 @@ def _find_caller(digest: str) -> Caller | None:
     if time.monotonic() - _use_times.get(key.pk, -USE_SECONDS) >= USE_SECONDS:
         _use_times[key.pk] = time.monotonic()
         _record_use(key)
+    usage_book.read(key.source_id)
     scopes = frozenset(key.scopes.split())
     return Caller(key.source, key.pk, scopes | {"read"} if READ_ALL in scopes else scopes)
 

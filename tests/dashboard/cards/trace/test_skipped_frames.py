@@ -18,13 +18,14 @@ from tests.support.gate_commands import RecordFacts
 from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import FAULT, SkippedFrames
+from toolcards.core.runs.skipped_frames import FAULT, OVER_QUOTA, SkippedFrames
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Run, Source
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
+BY_FAULT = "1 frame was skipped because of a fault of the server, which its log names"
 
 
 class SayUnknown(RecordFacts):
@@ -122,7 +123,12 @@ def test_many_kinds_are_named_in_part_and_counted_whole() -> None:
 @loop_over(
     ("kinds", "sentence"),
     [
-        ([FAULT], "1 frame was skipped because of a fault of the server, which its log names"),
+        ([FAULT], BY_FAULT),
+        ([OVER_QUOTA], "1 frame was skipped because the source had sent as much as it may in an hour"),
+        (
+            [FAULT, OVER_QUOTA],
+            f"{BY_FAULT}, and 1 frame because the source had sent as much as it may in an hour",
+        ),
         ([FAULT, FAULT], "2 frames were skipped because of a fault of the server, which its log names"),
         (
             ["a", FAULT],
