@@ -62,6 +62,16 @@ SCRIPTS: dict[str, models.Script] = {
         ["The sub-agent is done."],
     ],
     "inner": [[bash("toolu_in", "echo inner")], ["Inner done."]],
+    "plan": [
+        [Call("toolu_plan", "ExitPlanMode", {"plan": "# Plan\n1. Write out.txt"})],
+        [Call("toolu_w", "Write", {"file_path": "$CWD/out.txt", "content": "hi\n"})],
+        ["Written."],
+    ],
+    "parallel-asks": [[bash("toolu_a1", "echo ask one"), bash("toolu_a2", "echo ask two")], ["Both."]],
+    "background": [
+        [Call("toolu_bg", "Bash", {"command": "echo ask", "description": "run it", "run_in_background": True})],
+        ["It runs."],
+    ],
 }
 
 
@@ -80,7 +90,7 @@ class Place:
             "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "TERM": "dumb", "LANG": "C.UTF-8",
             "SHELL": "/bin/bash", "ANTHROPIC_BASE_URL": self.model.base, "ANTHROPIC_API_KEY": KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
+            "DISABLE_ERROR_REPORTING": "1", "IS_SANDBOX": "1",  # root may choose bypassPermissions then
         }  # fmt: skip
 
     @property
