@@ -50,13 +50,6 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[FakeAgent]:
-    agent = FakeAgent()
-    yield agent
-    agent.close()
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"planner={upstream.url}") as running:
         gating.activate(running, {"v": 1, "default": "ask", "rules": []})

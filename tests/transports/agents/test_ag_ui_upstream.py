@@ -74,69 +74,69 @@ def raw() -> Iterator[RawAgent]:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory, raw: RawAgent) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, raw: RawAgent) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"odd={raw.url}", grace=1) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(here: Server) -> Iterator[None]:
+def nothing_left_behind(server: Server) -> Iterator[None]:
     """Fail a test after which the server counts connections or has written a traceback."""
-    before = (here.data / "server.log").read_text().count("Traceback")
+    before = (server.data / "server.log").read_text().count("Traceback")
     yield
-    until(lambda: open_connections(here) == 0)
-    assert (here.data / "server.log").read_text().count("Traceback") == before
+    until(lambda: open_connections(server) == 0)
+    assert (server.data / "server.log").read_text().count("Traceback") == before
 
 
-def open_connections(here: Server) -> int:
-    text = here.request("GET", "/metrics")[1]
+def open_connections(server: Server) -> int:
+    text = server.request("GET", "/metrics")[1]
     match = re.search(r"(?m)^toolcards_connections\S* (\d+)", text)
     assert match, text
     return int(match[1])
 
 
-def post(here: Server, **headers: str) -> tuple[int, Any]:
+def post(server: Server, **headers: str) -> tuple[int, Any]:
     body = {"threadId": "t", "runId": "r", "messages": []}
-    return here.request("POST", "/api/v1/ag-ui/odd", body, **headers)[:2]
+    return server.request("POST", "/api/v1/ag-ui/odd", body, **headers)[:2]
 
 
 @pytest.mark.parametrize("status", ["000", "101", "101 Odd\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nX:", "199", "600"])
-def test_a_status_that_no_answer_has_is_a_fault_of_the_agent(here: Server, raw: RawAgent, status: str) -> None:
+def test_a_status_that_no_answer_has_is_a_fault_of_the_agent(server: Server, raw: RawAgent, status: str) -> None:
     raw.reset(f"HTTP/1.1 {status} Odd\r\nContent-Length: 1\r\n\r\nx".encode())
-    result, outcome = post(here)
+    result, outcome = post(server)
     assert (result, outcome["error"]["code"]) == (502, "upstream")
 
 
-def test_interim_answers_are_waited_out(here: Server, raw: RawAgent) -> None:
+def test_interim_answers_are_waited_out(server: Server, raw: RawAgent) -> None:
     raw.reset(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n", WHOLE)
-    assert post(here) == (200, FINISHED.decode())
+    assert post(server) == (200, FINISHED.decode())
 
 
-def test_an_agent_that_only_promises_is_given_up(here: Server, raw: RawAgent) -> None:
+def test_an_agent_that_only_promises_is_given_up(server: Server, raw: RawAgent) -> None:
     raw.reset(b"HTTP/1.1 102 Processing\r\n\r\n" * 30, "hold")
-    assert post(here)[0] == 502
+    assert post(server)[0] == 502
     raw.release.set()
 
 
 @pytest.mark.parametrize("behind", [WHOLE, b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", b"garbage", b"\r\n" * 9])
 @pytest.mark.parametrize("apart", [False, True])
-def test_nothing_behind_the_answer_is_taken(here: Server, raw: RawAgent, behind: bytes, apart: bool) -> None:
+def test_nothing_behind_the_answer_is_taken(server: Server, raw: RawAgent, behind: bytes, apart: bool) -> None:
     raw.reset(*([WHOLE, behind] if apart else [WHOLE + behind]))
-    assert post(here) == (200, FINISHED.decode())
+    assert post(server) == (200, FINISHED.decode())
 
 
-def test_trailers_change_no_header(here: Server, raw: RawAgent) -> None:
+def test_trailers_change_no_header(server: Server, raw: RawAgent) -> None:
     chunk = b"%x\r\n%s\r\n0\r\nContent-Type: text/html\r\n\r\n" % (len(FINISHED), FINISHED)
     raw.reset(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
-    status, body, headers = here.request("POST", "/api/v1/ag-ui/odd", {"threadId": "t", "runId": "r", "messages": []})
+    status, body, headers = server.request("POST", "/api/v1/ag-ui/odd", {"threadId": "t", "runId": "r", "messages": []})
     assert (status, body) == (200, FINISHED.decode())
     assert {name.lower(): value for name, value in headers.items()}["content-type"] == "text/event-stream"
 
 
-def test_headers_for_one_hop_end_here(here: Server, raw: RawAgent) -> None:
+def test_headers_for_one_hop_end_here(server: Server, raw: RawAgent) -> None:
     raw.reset(WHOLE)
     post(
-        here, Connection="X-Mine, keep-alive", X_Mine="1", Keep_Alive="timeout=9", Proxy_Connection="keep-alive",
+        server, Connection="X-Mine, keep-alive", X_Mine="1", Keep_Alive="timeout=9", Proxy_Connection="keep-alive",
         TE="trailers", Trailer="X-Sum", Proxy_Authorization="Basic eA==", X_Yours="2",
         HTTP2_Settings="AAMAAABk", Upgrade="h2c", Content_Language="de", Content_Type="application/json; charset=utf-7",
     )  # fmt: skip
@@ -149,14 +149,14 @@ def test_headers_for_one_hop_end_here(here: Server, raw: RawAgent) -> None:
 
 
 @pytest.mark.parametrize("says", [["hold"], [WHOLE[:20], "hold"], [WHOLE[:-5], "hold"]])
-def test_a_client_that_leaves_leaves_nothing_behind(here: Server, raw: RawAgent, says: list[Any]) -> None:
+def test_a_client_that_leaves_leaves_nothing_behind(server: Server, raw: RawAgent, says: list[Any]) -> None:
     raw.reset(*says)
     body = b'{"threadId":"left","runId":"r","messages":[]}'
     head = b"POST /api/v1/ag-ui/odd HTTP/1.1\r\n" + WITH_KEY + b"Content-Length: %d\r\n\r\n" % len(body)
-    with Wire(here, head + body):
+    with Wire(server, head + body):
         assert raw.came.wait(PATIENCE)
-        assert open_connections(here) == 1
-    until(lambda: open_connections(here) == 0)
+        assert open_connections(server) == 1
+    until(lambda: open_connections(server) == 0)
     raw.release.set()
     assert raw.hang_up.wait(PATIENCE)
 

@@ -70,13 +70,6 @@ async def test_chunks_are_start_input_and_end(chunks: list[Frame], inputs: dict[
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[FakeAgent]:
-    agent = FakeAgent()
-    yield agent
-    agent.close()
-
-
-@pytest.fixture(scope="module")
 def proxying_server(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"planner={upstream.url}") as running:
         yield running

@@ -103,7 +103,7 @@ def test_every_danger_that_is_real_is_known(workshops):
     assert len(dangers) > len(installed_lines) / 2, "most lines of lines/proofs.txt should do what they are there for"
 
 
-def here(line):
+def runs_here(line):
     """Whether all programs of the line are installed, and it ends at once and needs nothing from outside."""
     names = {view[0].rsplit("/", 1)[-1] for part in read_line(line).segments for view in part.views}
     ends = not {*line.split()} & {"-f", "watch", "man", "sleep", "npm", "node"} and "/tmp" not in line
@@ -111,7 +111,7 @@ def here(line):
 
 
 def test_a_read_only_command_leaves_no_trace(workshops):
-    lines = [line for line in read_lines("everyday") if here(line)]
+    lines = [line for line in read_lines("everyday") if runs_here(line)]
     assert len(lines) > 50
     for line, trace in run_all(workshops, lines):
         assert not read_line(line).doubt, line
