@@ -6,10 +6,11 @@ Longer than most modules: it is one class of short properties, one for each name
 from __future__ import annotations
 
 import json
-import time
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
+
+from django.conf import settings
 
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
@@ -24,7 +25,7 @@ from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.summary import has_whole_summary
-from toolcards.gate import get_undo_deadline
+from toolcards.gate import can_undo
 from toolcards.models import ToolCall
 
 S = ToolCallState
@@ -60,7 +61,7 @@ class CardView:
     @property
     def word(self) -> str:
         """Return the state in a word or two, with the approver."""
-        is_approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
+        is_approved = self.card.state is S.APPROVAL_RESPONDED and not (self.card.soft or self.card.awaiting_client)
         return f"Approved by {self.answered_by}" if is_approved else self.label.word
 
     @property
@@ -273,15 +274,30 @@ class CardView:
         return assess_risk(self.card) if self._call is None else assess_call_risk(self._call)
 
     @property
-    def undo_until(self) -> float:
-        """Return until when the approval can be revoked, in epoch seconds.
+    def is_undoable(self) -> bool:
+        """Return whether the approval can be revoked."""
+        return can_undo(self.card)
 
-        0 if it cannot be revoked.
-        """
+    @property
+    def delivery(self) -> str:
+        """Return what became of the approval so far."""
         ask = self.card.approval
-        human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
-        deadline = get_undo_deadline(ask.decided_at) if ask and human else 0.0
-        return deadline if deadline > time.time() else 0.0
+        if self.card.awaiting_client:
+            return "The app runs this tool and has not sent its result yet."
+        if ask is not None and ask.state == "claimed":
+            return "Delivered to the agent."
+        if ask is not None and ask.fetched:
+            return "Fetched by the agent, which has not started the call."
+        return "Waiting for the agent to pick it up."
+
+    @property
+    def held_until(self) -> float:
+        """Return from when the agent can fetch the approval.
+
+        In epoch seconds, 0 for at once.
+        """
+        ask, seconds = self.card.approval, settings.TOOLCARDS.handover_seconds
+        return ask.decided_at + seconds if ask and seconds else 0.0
 
     @property
     def undo_url(self) -> str:

@@ -72,8 +72,8 @@ def _has_no_answer(view: CardView) -> bool:
     return not (card.awaiting_client or is_approved_by_person)
 
 
-def _has_final_answer(view: CardView) -> bool:
-    return view.card.approval is not None and not view.undo_until
+def _is_plain_answer(view: CardView) -> bool:
+    return view.card.approval is not None and not (view.is_undoable and view.held_until)
 
 
 def _render_answer(html: CardHtml) -> str:
@@ -81,12 +81,23 @@ def _render_answer(html: CardHtml) -> str:
     assert ask is not None
     moment = f" at\n      {render_time(ask.decided_at)}" if ask.decided_at else ""
     reason = f":\n      “{mark_html(ask.reason)}”" if ask.reason else ""
-    is_delivered = ask.state == "claimed"
-    outcome = "Delivered to the agent." if is_delivered else "Waiting for the agent to pick it up."
     return (
         f'\n{html.input}\n {html.output}\n<p class="by">\n  {render_icon("check-check")}\n  <span>\n'
         f"    Approved by <b>{mark_html(html.view.answered_by)}</b>{moment}{reason}.\n"
-        f"    \n      {outcome}\n    \n  </span>\n</p>\n\n"
+        f"    {html.view.delivery}\n  </span>\n</p>\n{_render_undo(html)}\n"
+    )
+
+
+def _render_undo(html: CardHtml) -> str:
+    view = html.view
+    if not view.is_undoable:
+        return ""
+    return (
+        f'\n  <form class="undo needs-vote" id="{html.dom}-undo" method="post" action="{escape(view.undo_url)}"\n'
+        f'    hx-post="{escape(view.undo_url)}" hx-target="closest article" hx-swap="place" hx-disable="find button">\n'
+        f'    <!--token--><button class="btn small" data-undo>{render_icon("undo-2")}Undo <kbd>z</kbd></button>\n'
+        '    <span class="muted">\n      Until the agent fetches the answer. If\n      undone, the call is denied.\n'
+        "    </span>\n  </form>\n"
     )
 
 
@@ -256,6 +267,6 @@ _FORMS: dict[str, PlainForm] = {
     ToolCallState.INPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n {html.output}\n\n"),
     ToolCallState.OUTPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n{html.output} \n"),
     ToolCallState.APPROVAL_REQUESTED: PlainForm(is_plain_question, render_question, render_vote_form),
-    ToolCallState.APPROVAL_RESPONDED: PlainForm(_has_final_answer, _render_answer),
+    ToolCallState.APPROVAL_RESPONDED: PlainForm(_is_plain_answer, _render_answer),
     ToolCallState.OUTPUT_DENIED: PlainForm(lambda view: True, _render_denial),
 }

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Container
 from enum import Enum
 
-from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -45,8 +44,6 @@ class CardCache:
 
     def get_html(self, call: ToolCall, form: CardForm = CardForm.CARD) -> str:
         """Return the card's HTML, rendered now if this revision is not cached."""
-        if not _is_cacheable(call):
-            return render_form(call, form)
         key = _get_key(call, form)
         with self._lock:
             html = self._html_by_key.get(key)
@@ -66,17 +63,12 @@ class CardCache:
 
     def has_html(self, call: ToolCall, form: CardForm = CardForm.CARD) -> bool:
         """Return whether this revision is cached."""
-        return _is_cacheable(call) and _get_key(call, form) in self._html_by_key
+        return _get_key(call, form) in self._html_by_key
 
     def clear(self) -> None:
         """Remove all cards (tests)."""
         with self._lock:
             self._html_by_key.clear()
-
-
-def _is_cacheable(call: ToolCall) -> bool:
-    """Return whether only revisions change the card; undo ends by the clock."""
-    return not (call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds)
 
 
 def _get_key(call: ToolCall, form: CardForm) -> CardKey:

@@ -145,16 +145,6 @@ def test_undo_works_without_scripts(server: Server, visit: Open, run: str) -> No
     assert card(page, "u2").get_attribute("data-state") == "output-denied"
 
 
-def test_an_offer_to_undo_goes_with_its_time(server: Server, visit: Open, run: str) -> None:
-    ask(server, run, "u3")
-    page = visit(path_of(run))
-    armed(page, "u3")
-    card(page, "u3").locator("button[value=approve]").click()
-    page.wait_for_selector("article[data-call-id=u3] form.undo")
-    page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
-    page.wait_for_selector("article[data-call-id=u3] form.undo", state="hidden")
-
-
 # ---------------------------------------------------------------- the inbox
 
 
@@ -240,22 +230,6 @@ def test_a_refused_undo_is_not_called_undone(server: Server, desk: Desk, run: st
     assert not [text for text in page.evaluate("said") if "Undone" in text]
     expect(page.locator("#toast")).not_to_contain_text("Undone")
     context.close()
-
-
-def test_the_page_says_that_it_is_too_late_to_undo_what_the_agent_has(server: Server, visit: Open, run: str) -> None:
-    ask(server, run, f"{run}-1")
-    page = visit("/approvals/")
-    armed(page, f"{run}-1")
-    page.keyboard.press("z")
-    expect(page.locator("#toast")).to_have_text("Nothing to undo.")
-    card(page, f"{run}-1").locator("button[value=approve]").click()
-    page.wait_for_selector("#toast:has-text('Approved') >> text=Undo")
-    page.wait_for_selector("form.undo time", state="attached")
-    page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
-    page.wait_for_selector("#toast", state="hidden")
-    page.keyboard.press("z")
-    expect(page.locator("#toast")).to_have_text("Too late to undo: the agent can have the answer.")
-    expect(page.locator("#say")).to_have_text("Too late to undo: the agent can have the answer.")
 
 
 # ---------------------------------------------------------------- switches

@@ -28,6 +28,7 @@ SAMPLES: list[f.AnyFact] = [
     f.ApprovalAnswered("c", True, by=ALICE),
     f.ApprovalAnswered("c", False, by=ALICE),
     f.ApprovalChanged("c", "claimed"),
+    f.ApprovalFetched("c"),
     f.ApprovalEscalated("c", ["group:lead"]),
     f.AgentPresenceChanged("c"),
     f.VoteCounted("c", 1, edited={"command": "ls -l"}, has_edited=True, by=ALICE),

@@ -17,7 +17,7 @@ raises `RequestRefused` (refusals.py).
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
   `arecord_pulse`, `drain`, `drop_idle_runs`, `forget_committed_cards`.
-- Reads: `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`, `get_undo_deadline`,
+- Reads: `can_undo`, `count_backlog`, `count_received_frames`, `find_committed_card`, `get_oldest_wait`,
   `is_anything_pending`, `is_tool_announced`, `iterate_steps`, `list_identities`.
 """
 
@@ -58,7 +58,7 @@ from toolcards.gate.approvals import browser_votes, expiry, manual_outcome, reev
 from toolcards.gate.approvals.browser_votes import VotedCall, Voter
 from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
-from toolcards.gate.approvals.revocation import get_undo_deadline
+from toolcards.gate.approvals.revocation import can_undo
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
@@ -221,6 +221,7 @@ __all__ = [
     "awithdraw_approval",
     "break_glass",
     "build_end_of_stream",
+    "can_undo",
     "count_backlog",
     "count_received_frames",
     "decide",
@@ -231,7 +232,6 @@ __all__ = [
     "forget_committed_cards",
     "get_active_version_number",
     "get_oldest_wait",
-    "get_undo_deadline",
     "is_anything_pending",
     "is_tool_announced",
     "iterate_steps",

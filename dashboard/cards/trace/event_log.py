@@ -105,7 +105,8 @@ def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
 
 
 CLOSE_WORDS: dict[str, str] = {
-    "ok": "Its run ended", "not-executed": "Its run ended without running it", "interrupt": "Its run was interrupted",
+    "ok": "Its run ended", "not-executed": "Its run ended without running it",
+    "deferred": "The app brings the result later", "interrupt": "Its run was interrupted",
     "aborted": "It was stopped", "error": "Its run failed", "truncated": "No result was received",
     "expired": "No one answered in time", "superseded": "A newer approval replaced this one",
     "changed": "The agent sent another tool or input", "cancelled": "The question was withdrawn",
@@ -150,6 +151,7 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
         "ask",
     ),
     f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
+    f.ApprovalFetched: lambda fact: ("The agent fetched the approval", "", "ok"),
     f.AgentPresenceChanged: lambda fact: (f"The agent {'disconnected' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (APPROVAL_WORDS.get(fact.state, f"The approval is now {fact.state}"), "", "ok"),
     f.ApprovalInputChanged: lambda fact: ("The approval now covers the changed input", "", "ask"),

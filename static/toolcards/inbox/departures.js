@@ -8,6 +8,7 @@ import {hasSlots, passSlot} from './waiting_slots.js';
 import {findHeight, watchSight} from '../live/visibility.js';
 
 const SHOWN_FOR = 8_000;  // milliseconds in which the line stays, at least
+const UNDO_FOR = 30_000;  // milliseconds in which a call stays open whose approval can be undone
 const BOARDS = ['now', 'approvals'];
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -16,9 +17,22 @@ const departedSince = new Map();
 /** @type {HTMLElement} */
 let list;
 
+/** @type {WeakMap<Element, number>} form of an undo -> since when it is there */
+const undoableSince = new WeakMap();
+
+/**
+ * Return whether the reader may be about to undo an approval: the agent can take long to fetch it.
+ * @param {Element} place
+ */
+function isUndoNew(place) {
+  const form = place.querySelector('form.undo');
+  if (form && !undoableSince.has(form)) undoableSince.set(form, performance.now());
+  return Boolean(form) && performance.now() - undoableSince.get(form) < UNDO_FOR;
+}
+
 /** @param {Element} place */
 const isBusy = place => isPointed(place) || place.contains(document.activeElement)
-  || Boolean(place.querySelector('form.undo:not([hidden]), .kept-text'));
+  || isUndoNew(place) || Boolean(place.querySelector('.kept-text'));
 
 /**
  * Show the call as one line, with the time, in a place as high as before.

@@ -48,10 +48,8 @@ function writeCountdown(element) {
   const clockTime = formatClock(new Date(end * 1000));
   writeText(element, left > 0 ? `${clockTime} (in ${formatLength(left)})` : clockTime);
   element.closest('.countdown')?.classList.toggle('soon', left < 60);
-  const undo = /** @type {HTMLElement | null} */ (element.closest('form.undo'));
   const card = element.closest('article.card[data-waiting]');
-  if (undo) undo.hidden = left <= 0;
-  else if (card && left > 0 && left <= LAST_SECONDS) announceEnd(card, element.dataset.until);
+  if (card && left > 0 && left <= LAST_SECONDS) announceEnd(card, element.dataset.until);
 }
 
 /** @param {HTMLTimeElement} element */

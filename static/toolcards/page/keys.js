@@ -10,7 +10,7 @@ import {readPreference} from './preferences.js';
 import {findSelectedCard, hasQueue, listSteps, selectCard} from '../inbox/queue.js';
 import {releaseRows} from '../runs/runs_table.js';
 import {loadNewRows} from '../runs/statistics_table.js';
-import {explainNoUndo, findToastUndo, showNote} from './toast.js';
+import {explainNoUndo, findDecidedUndo, showNote} from './toast.js';
 import {openCard} from '../inbox/waiting_slots.js';
 
 const GO_TIME = 1500;  // milliseconds in which the second key of "g n" counts
@@ -75,8 +75,7 @@ function deny() {
 }
 
 function undo() {
-  const open = 'form.undo:not([hidden])';
-  const form = findToastUndo() || findCurrent()?.querySelector(open) || [...document.querySelectorAll(open)].at(-1);
+  const form = findDecidedUndo() || findCurrent()?.querySelector('form.undo');
   if (form) { /** @type {HTMLFormElement} */ (form).requestSubmit(); return; }
   const reason = explainNoUndo();
   showNote(reason);

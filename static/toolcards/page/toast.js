@@ -1,6 +1,7 @@
 // A short note at the edge of the window: what the reader has just decided, with the way to take it back.
 
-const SHOWN_FOR = 6_000;  // milliseconds, where nothing can be taken back
+const SHOWN_FOR = 6_000;  // milliseconds, where nothing can be undone
+const UNDO_SHOWN_FOR = 30_000;  // milliseconds; the card offers the undo for longer
 
 let hideTimer = 0;
 let decidedId = '';  // of the card that the reader decided last
@@ -27,12 +28,11 @@ function hideToast() {
  * @param {Element} card
  * @returns {HTMLFormElement | null}
  */
-const findUndo = card => card.querySelector('form.undo:not([hidden])');
+const findUndo = card => card.querySelector('form.undo');
 
-/** Return the form of the decision that the note is about. */
-export function findToastUndo() {
-  const toast = document.getElementById('toast');
-  const card = toast && !toast.hidden && document.getElementById(toast.dataset.card || '');
+/** Return the form that undoes the reader's last decision on this page. */
+export function findDecidedUndo() {
+  const card = document.getElementById(decidedId);
   return card ? findUndo(card) : null;
 }
 
@@ -41,7 +41,7 @@ export function explainNoUndo() {
   const card = document.getElementById(decidedId);
   if (!card) return 'Nothing to undo.';
   return card.dataset.state === 'output-denied' ? 'A denial cannot be undone.'
-    : 'Too late to undo: the agent can have the answer.';
+    : 'Too late to undo: the agent has the answer.';
 }
 
 /**
@@ -78,7 +78,7 @@ export function showDecision(card, word) {
   toast.replaceChildren(about);
   toast.hidden = false;
   if (findUndo(card)) addUndo(toast, card);
-  else hideTimer = setTimeout(hideToast, SHOWN_FOR);
+  hideTimer = setTimeout(hideToast, findUndo(card) ? UNDO_SHOWN_FOR : SHOWN_FOR);
 }
 
 /**

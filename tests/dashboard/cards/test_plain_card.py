@@ -144,6 +144,7 @@ ANSWERED_CALLS: dict[str, tuple[ToolCallState, dict[str, Any]]] = {
         S.APPROVAL_RESPONDED,
         {"approval": CardApproval(id="a", state="approved", by=ANN, reason=HOSTILE, decided_at=1.7e9), "decision": WHY},
     ),
+    "fetched": (S.APPROVAL_RESPONDED, {"approval": CardApproval(id="a", state="approved", by=ANN, fetched=True)}),
     "delivered": (S.APPROVAL_RESPONDED, {"approval": CardApproval(id="a", state="claimed", by=ANN)}),
     "denied": (S.OUTPUT_DENIED, {"times": TIMES}),
     "denied without a word": (S.OUTPUT_DENIED, {"denied": "", "denied_by": ANN}),
@@ -164,7 +165,7 @@ def test_an_answered_card_has_the_bytes_of_its_template(name: str, full: bool) -
     assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)
 
 
-def test_an_approval_that_can_be_revoked_is_drawn_by_the_template(settings: Any) -> None:
+def test_an_approval_that_is_held_back_is_drawn_by_the_template(settings: Any) -> None:
     settings.TOOLCARDS = settings.TOOLCARDS.model_copy(update={"handover_seconds": 30})
     approval = CardApproval(id="a", state="approved", by=ANN, decided_at=time.time())
     call, view = view_of(a_card(S.APPROVAL_RESPONDED, approval=approval))

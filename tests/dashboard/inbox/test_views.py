@@ -255,8 +255,11 @@ def test_what_changes_something_is_never_a_get(url: str, a_person: Any, a_call: 
 
 
 # ---------------------------------------------------------------- undo
-def test_an_approval_that_is_held_back_offers_undo_and_takes_it(ann: Client, a_call: Any, limits: Any) -> None:
-    limits(handover_seconds=600)
+@pytest.mark.parametrize("handover", [0, 600])
+def test_an_approval_that_no_agent_has_offers_undo_and_takes_it(
+    ann: Client, a_call: Any, limits: Any, handover: float
+) -> None:
+    limits(handover_seconds=handover)
     call = a_call("approval-requested")
     card = ann.post(address(call), form(call), headers=HTMX).content.decode()
     undo = address(call).replace("/vote", "/undo")
@@ -276,15 +279,15 @@ def test_undo_works_as_a_plain_form(ann: Client, a_call: Any, limits: Any) -> No
     assert ann.get(undo).status_code == 405
 
 
-def test_what_the_agent_has_is_neither_offered_nor_taken_back(ann: Client, a_call: Any, limits: Any) -> None:
+def test_what_the_agent_has_is_neither_offered_nor_undone(ann: Client, a_call: Any, source: Any) -> None:
     call = a_call("approval-responded")
-    assert "/undo" not in ann.get("/runs/run-1/").content.decode()
+    page = ann.get("/runs/run-1/").content.decode()
+    assert "/undo" in page and "Waiting for the agent to pick it up." in page
+    gate.decide(source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
+    page = ann.get("/runs/run-1/").content.decode()
+    assert "/undo" not in page and "Fetched by the agent, which has not started the call." in page
     answer = ann.post(address(call).replace("/vote", "/undo"), headers=HTMX)
-    assert answer.status_code == 410 and "Too late to undo" in answer.content.decode()
-    limits(handover_seconds=600)
-    assert "/undo" in ann.get("/runs/run-1/").content.decode()
-    limits(handover_seconds=0)  # the clock ends the offer, not a new revision of the card
-    assert "/undo" not in ann.get("/runs/run-1/").content.decode()
+    assert answer.status_code == 410 and "Too late to undo: the agent has the answer." in answer.content.decode()
 
 
 def test_a_viewer_cannot_undo(a_call: Any, a_person: Any, limits: Any) -> None:

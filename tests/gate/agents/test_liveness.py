@@ -52,7 +52,7 @@ def test_a_poll_soon_after_another_request_writes_nothing(
 ) -> None:
     approval = ask(source, policy)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
-    before = Run.objects.get()
+    before = poll(source, approval)  # records that the agent has the approval
     after = poll(source, approval)
     assert (after.alive_until, after.updated_at) == (before.alive_until, before.updated_at)
 

@@ -1,4 +1,4 @@
-"""Revocation: an approval that is held back can be revoked once, by a person, and then cannot be used."""
+"""Revocation: an approval that the agent does not have can be revoked once, by a person, and then cannot be used."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from django.db import connection
 from tests.support.gate_commands import make_ballot
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
+from toolcards.core.calls import facts as f
 from toolcards.gate.agents import run_commands
-from toolcards.gate.approvals import delivery, permits, revocation
+from toolcards.gate.approvals import delivery, permits
 from toolcards.gate.writer import group_commit
-from toolcards.models import Approval, Grant, ToolCall, Vote
-from toolcards.models.write_guard import allow_log_writes
+from toolcards.models import Approval, Event, Grant, ToolCall, Vote
 
 pytestmark = pytest.mark.django_db
 LONG = 600.0  # seconds: nothing is handed over while a test runs
 
 
-@pytest.fixture
-def held_back(limits: Any) -> None:
-    limits(handover_seconds=LONG)
+@pytest.fixture(params=[0, LONG], ids=["at once", "held back"])
+def handover(limits: Any, request: pytest.FixtureRequest) -> float:
+    limits(handover_seconds=request.param)
+    return float(request.param)
 
 
 @pytest.fixture
-def approved(held_back: None, a_call: Any) -> ToolCall:
+def approved(handover: float, a_call: Any) -> ToolCall:
     """A call that ann has just approved, and whose agent does not know it yet."""
     return a_call("approval-responded")
 
@@ -60,7 +61,7 @@ def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source:
 
 
 def test_what_came_with_the_yes_goes_with_it(
-    held_back: None, policy: Any, a_call: Any, an_approver: Any, source: Any
+    handover: float, policy: Any, a_call: Any, an_approver: Any, source: Any
 ) -> None:
     policy({"rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"grants": ["once", "run"]}}]})
     call = a_call("approval-requested")
@@ -90,31 +91,61 @@ def test_the_same_person_twice_is_the_same_and_another_is_too_late(
     assert AuditRow.objects.filter(act="vote.undone").count() == 1
 
 
-def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, an_approver: Any) -> None:
-    call = a_call("approval-responded")
-    with pytest.raises(gate.TooLate):
-        gate.revoke_approval(an_approver, load_approval(call).id)
-    assert load_approval(call).state == "approved"
+def ask_again(source: Any, row: Approval) -> Any:
+    return gate.decide(source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
 
 
-def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, limits: Any) -> None:
-    decided = load_approval(approved).decided_at
-    limits(handover_seconds=revocation.UNDO_MARGIN)
-    assert revocation.get_undo_deadline(decided) == 0
-    with pytest.raises(gate.TooLate, match="the agent can have the answer"):  # none has fetched it
-        gate.revoke_approval(an_approver, load_approval(approved).id)
+def fetch(source: Any, row: Approval) -> Any:
+    return group_commit.execute(run_commands.FetchDecision(source, row.id))
 
 
-def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
-    with allow_log_writes():
-        Approval.objects.update(channel="socket")
-    assert group_commit.execute(delivery.ClaimDelivery(load_approval(approved).id))["decision"] == "allow"
-    with pytest.raises(gate.TooLate, match="the agent has the answer"):
-        gate.revoke_approval(an_approver, load_approval(approved).id)
+def receive(source: Any, row: Approval) -> Any:
+    """Get the answer as a socket, a hook and the AG-UI proxy do."""
+    return group_commit.execute(delivery.ClaimDelivery(row.id))
+
+
+WAYS = {"fetched": fetch, "asked again": ask_again, "claimed": permit_claimed, "sent": receive}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_agent_has_is_not_revoked(a_call: Any, an_approver: Any, source: Any, way: str) -> None:
+    row = load_approval(a_call("approval-responded"))
+    assert WAYS[way](source, row).get("decision", "allow") == "allow"
+    for _ in range(2):
+        with pytest.raises(gate.TooLate, match="Too late to undo: the agent has the answer"):
+            gate.revoke_approval(an_approver, row.id)
+    row.refresh_from_db()
+    assert row.state in ("approved", "claimed") and not AuditRow.objects.filter(act="vote.undone").exists()
+
+
+@pytest.mark.parametrize("way", ["fetched", "asked again"])
+def test_what_is_fetched_twice_is_recorded_once(a_call: Any, source: Any, way: str) -> None:
+    row = load_approval(a_call("approval-responded"))
+    answers = [WAYS[way](source, row) for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2] and answers[0]["permit"]
+    fetches = [event for event in Event.objects.all() if isinstance(event.decoded_fact, f.ApprovalFetched)]
+    assert len(fetches) == 1 and permit_claimed(source, row)["state"] == "claimed"
+
+
+@pytest.mark.parametrize("way", ["fetched", "asked again"])
+def test_what_is_held_back_is_not_fetched(a_call: Any, an_approver: Any, source: Any, limits: Any, way: str) -> None:
+    limits(handover_seconds=LONG)
+    row = load_approval(a_call("approval-responded"))
+    answer = WAYS[way](source, row)
+    assert (answer["decision"], answer["permit"], answer["approval"]["state"]) == ("ask", None, "pending")
+    assert gate.revoke_approval(an_approver, row.id).state == "output-denied"
+
+
+def test_a_fetch_before_the_answer_does_not_end_the_undo(a_call: Any, an_approver: Any, source: Any) -> None:
+    call = a_call("approval-requested")
+    assert fetch(source, load_approval(call))["decision"] == "ask"
+    gate.vote(an_approver, make_ballot(call, "approve"))
+    gate.revoke_approval(an_approver, load_approval(call).id)
+    assert fetch(source, load_approval(call))["decision"] == "deny"
 
 
 @pytest.mark.parametrize("state", ["approval-requested", "output-denied"])
-def test_only_an_approval_can_be_revoked(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
+def test_only_an_approval_can_be_revoked(handover: float, a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
     with pytest.raises(gate.TooLate):
         gate.revoke_approval(an_approver, load_approval(call).id)
@@ -128,39 +159,37 @@ def test_who_may_not_vote_may_not_revoke(approved: ToolCall, a_person: Any) -> N
         gate.revoke_approval(a_person("approver", "ben"), "apr_nothing")
 
 
-def test_an_agent_that_asks_again_meanwhile_gets_pending(approved: ToolCall, source: Any, an_approver: Any) -> None:
-    again = gate.decide(
-        source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
-    )
-    assert (again["decision"], again["approval"]["state"], again["permit"]) == ("ask", "pending", None)
-
-
 @pytest.mark.django_db(transaction=True)
-def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an_approver: Any, source: Any) -> None:
-    with allow_log_writes():
-        Approval.objects.update(channel="socket")
-    row, start, won = load_approval(approved), threading.Barrier(2), []
+@pytest.mark.parametrize("way", WAYS)
+def test_of_undo_and_delivery_at_once_exactly_one_wins(a_call: Any, an_approver: Any, source: Any, way: str) -> None:
+    row, start = load_approval(a_call("approval-responded")), threading.Barrier(2)
+    winners: list[str] = []
 
-    def taking_back() -> None:
+    def undo() -> None:
         start.wait()
         try:
             gate.revoke_approval(an_approver, row.id)
-            won.append("undo")
-        except gate.RequestRefused:
+            winners.append("undo")
+        except gate.TooLate:
             pass
         finally:
             connection.close()
 
-    def handing_over() -> None:
+    def deliver() -> None:
         start.wait()
-        result = group_commit.execute(delivery.ClaimDelivery(row.id))
-        won.extend(["agent"] if result and result["decision"] == "allow" else [])
-        connection.close()
+        try:
+            answer = WAYS[way](source, row)
+            winners.extend(["agent"] if answer.get("decision", "allow") == "allow" else [])
+        except gate.TooLate:
+            pass
+        finally:
+            connection.close()
 
-    threads = [threading.Thread(target=work) for work in (taking_back, handing_over)]
+    threads = [threading.Thread(target=work) for work in (undo, deliver)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(won) == 1
+    assert len(winners) == 1
+    assert load_approval(row.call).state == "revoked" if winners == ["undo"] else True
     assert Vote.objects.count() == 1

@@ -81,6 +81,7 @@ class CardApproval:
     away: bool = False  # the agent is disconnected; the approval is kept for it
     inferred: bool = False  # no answer was reported: the result or the denial tells it
     outlasts_run: bool = False  # the agent's run ended to wait for the answer
+    fetched: bool = False  # the agent read that it was approved; it may claim its permit later
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class Card:
     def awaits_delivery(self) -> bool:
         """Return whether an approval is not handed over yet.
 
-        It is once, and not while it can be undone.
+        It is once. Until the agent has it, it can be undone.
         """
         ask = self.approval
         return ask is not None and ask.opener == "gate" and ask.state == "approved"

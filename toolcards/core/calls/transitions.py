@@ -34,6 +34,7 @@ answered-no         held   !                 !             OD          !        
 voted               .      .                 .             counted       .             .          .       .       .       .
 approval-rebound    .      .                 .             rebound     .             .          .       .       .       .
 approval-moved      .      .                 .             moved       moved         moved      moved   moved   moved   moved
+approval-fetched    .      .                 .             .           fetched       .          .       .       .       .
 agent-moved         .      .                 .             away        away          .          .       .       .       .
 escalated           .      .                 .             escalated   .             .          .       .       .       .
 output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
@@ -44,6 +45,7 @@ outcome-marked      .      .                 .             .           .        
 snapshot-seen       .      seen              seen          seen        seen          seen       seen    seen    .       .
 closed/ok           .      incomplete-input  client        paused      stay          aborted    .       .       .       .
 closed/not-executed .      incomplete-input  not-executed  stay        not-executed  aborted    .       .       .       .
+closed/deferred     .      .                 client        .             client        .          .       .       .       .
 closed/interrupt    .      incomplete-input  stay          paused      stay          stay       .       .       .       .
 closed/aborted      .      aborted           aborted       aborted     aborted       aborted    .       .       .       .
 closed/error        .      run-error         run-error     run-error   run-error     run-error  .       .       .       .

@@ -10,7 +10,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts.outcome_facts import WITHDRAWN_REASON
 from toolcards.gate.agents.liveness import BEAT_LEASE, note_poll, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import EXPIRED_REASON, expire_if_overdue
-from toolcards.gate.approvals.permits import build_decision_with_permit
+from toolcards.gate.approvals.permits import build_decision_with_permit, is_kept, note_fetch
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import NotFound, TooLate
 from toolcards.gate.writer import approval_rows
@@ -46,7 +46,10 @@ class FetchDecision(RunCommand):
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             (note_poll if row.state == "pending" else note_request)(tx, memory)
-        self.answer = build_decision_on_approval(memory, approval_rows.get_card(memory, row), row)
+        card = approval_rows.get_card(memory, row)
+        if card.approval is not None and card.approval.id == row.id:
+            note_fetch(tx, memory, card)
+        self.answer = build_decision_on_approval(memory, memory.board.cards[card.ordinal], row)
 
 
 def build_decision_on_approval(memory: RunMemory, card: Card, row: Approval) -> dict[str, Any]:
@@ -57,10 +60,7 @@ def build_decision_on_approval(memory: RunMemory, card: Card, row: Approval) -> 
         approval = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": decide_by}
         decision |= {"decision": "deny", "permit": None, "approval": approval, "args_sha256": row.args_sha256}
         decision["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
-    elif row.state == "approved" and decision["permit"] is None and row.channel == "http" and not row.claimed_at:
-        approval = {**decision["approval"], "state": "pending", "have": 0}  # can still be revoked
-        decision |= {"decision": "ask", "approval": approval}
-    if row.opener == "agent":
+    if row.opener == "agent" and not is_kept(row, card):
         decision["decision"] = get_approval_effect(card)
     return decision
 

@@ -1,7 +1,7 @@
 """Decisions that requests of this process wait for: the commit of a vote builds them, so that none has to ask again.
 
 A shortcut. Who waits also follows the bell, and then fetches the decision: after a vote in another process, after an
-answer by the clock or by policy, and while an approval can still be revoked.
+answer by the clock or by policy, and while an approval is held back.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from toolcards.core.calls.card import Card
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.agents.run_commands import build_decision_on_approval
+from toolcards.gate.approvals.permits import note_fetch
 from toolcards.gate.writer import approval_rows, group_commit
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -63,7 +65,7 @@ def expect_decision(source: Source, approval: str) -> Iterator[asyncio.Future[di
                 del _expected[approval]
 
 
-def answer_requests(tx: Transaction, memory: RunMemory, approval: str, *, is_approved: bool) -> None:
+def answer_requests(tx: Transaction, memory: RunMemory, card: Card, approval: str, *, is_approved: bool) -> None:
     """Answer those who wait for this approval once the transaction is committed.
 
     Before the bell rings, which would make them fetch the decision.
@@ -71,10 +73,11 @@ def answer_requests(tx: Transaction, memory: RunMemory, approval: str, *, is_app
     with _lock:
         waiting = _expected.get(approval, ())
         requests = [request for request in waiting if request.source.pk == memory.row.source_id]
-    if not requests or settings.TOOLCARDS.handover_seconds:  # it can be revoked, so it is held back
+    if not requests or settings.TOOLCARDS.handover_seconds:  # an approval is held back
         return
-    if is_approved:
-        note_request(tx, memory)  # as if they fetched it
+    if is_approved:  # as if they fetched it
+        note_request(tx, memory)
+        note_fetch(tx, memory, card)
     tx.after_write.append(lambda: _build_decisions(memory, approval, requests))
 
 

@@ -162,9 +162,21 @@ def generate_permit_id() -> str:
     return f"prm_{secrets.token_urlsafe(24)}"
 
 
+def note_fetch(tx: Transaction, memory: RunMemory, card: Card) -> None:
+    """Record that the agent fetches the approval.
+
+    Not while it is held back. Its decision says `allow` only then: no agent has an approval that can be undone.
+    """
+    ask = card.approval
+    if ask is None or ask.state != "approved" or ask.fetched or ask.automatic:
+        return
+    if not clock.is_recent(ask.decided_at, settings.TOOLCARDS.handover_seconds):
+        tx.record(memory, f.ApprovalFetched(card.call_id, id=ask.id, at=tx.now), card)
+
+
 def build_permit(row: Approval) -> dict[str, Any] | None:
     """Return the permit object of an approved row, None if unavailable."""
-    if row.state != "approved" or row.claimed_at or not row.permit or _is_held_back(row):
+    if row.state != "approved" or row.claimed_at or not row.permit:
         return None
     return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
 
@@ -187,17 +199,22 @@ def build_decision_with_permit(
     `newest`: the newest approval of the call, read if it is missing.
     """
     row = newest or approval_rows.find_newest(memory.row.pk, card.ordinal)
+    must_wait = row is not None and is_kept(row, card)
     decision = build_decision(
-        memory, card, permit=build_permit(row) if row else None, attempt=row.attempt if row else attempt
+        memory,
+        card,
+        permit=build_permit(row) if row and not must_wait else None,
+        attempt=row.attempt if row else attempt,
     )
-    if row and row.state == "approved" and not row.claimed_at and _is_held_back(row):
+    if must_wait:
         decision |= {"decision": "ask", "approval": {**decision["approval"], "state": "pending", "have": 0}}
     if card.repair == "edited" and decision["decision"] == "allow":
         decision["args"] = card.input
     return decision
 
 
-def _is_held_back(row: Approval) -> bool:
-    """Return whether a person's approval is still held back for revocation."""
-    is_undelivered = row.asked and row.delivered_at is None
-    return is_undelivered and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
+def is_kept(row: Approval, card: Card) -> bool:
+    """Return whether the approval is kept from the agent."""
+    if row.state != "approved" or row.claimed_at or not row.asked or row.delivered_at is not None:
+        return False
+    return not (card.approval is not None and card.approval.id == row.id and card.approval.fetched)

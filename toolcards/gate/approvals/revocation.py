@@ -1,16 +1,14 @@
 """Revokes an approval that the agent has not received ("Undo" on pages): its permit is void, the call is denied.
 
-This works only while the decision is held back (`handover_seconds`). Afterwards the agent can have it.
+This works until the agent has fetched or claimed the answer: both are recorded while its run is locked, so of an undo
+and a fetch at the same time one comes first.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
-
 from toolcards.audit.trail import Act
-from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
@@ -21,15 +19,14 @@ from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Grant
 
-# Reads that check whether a decision may be delivered hold no lock, so a revocation must be written before that time.
-UNDO_MARGIN = 0.25  # seconds
 REVOKED_REASON = "A person approved this call and then revoked the approval."
 
 
-def get_undo_deadline(decided_at: float) -> float:
-    """Return until when an approval can be revoked (epoch seconds, 0: never)."""
-    handover = settings.TOOLCARDS.handover_seconds
-    return decided_at + handover - UNDO_MARGIN if handover > UNDO_MARGIN and decided_at else 0.0
+def can_undo(card: Card) -> bool:
+    """Return whether a person approved and the agent does not have it."""
+    ask = card.approval
+    is_by_person = ask is not None and ask.by is not None and ask.by.kind == "human" and not card.finished
+    return ask is not None and is_by_person and ask.state == "approved" and not ask.fetched
 
 
 class RevokeApproval(ApprovalCommand):
@@ -63,14 +60,12 @@ class RevokeApproval(ApprovalCommand):
             raise NotAllowed("You do not have permission to vote.")
         if not load_terms(row).may_answer(list_identities(self.person)):
             raise NotAllowed("This rule requires a different approver.")
-        if row.claimed_at:
+        is_fetched = card.approval is not None and card.approval.id == row.id and card.approval.fetched
+        if row.claimed_at or row.delivered_at or is_fetched:
             raise TooLate("Too late to undo: the agent has the answer.", code="used")
         is_current = card.approval is not None and card.approval.id == row.id
-        if row.state != "approved" or row.by_kind != "human" or not is_current:
+        if row.state != "approved" or not is_current or not can_undo(card):
             raise TooLate(f"Nothing to revoke: this approval is {row.state}.", code="used")
-        is_held_back = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
-        if row.delivered_at or not is_held_back:  # a read of the agent leaves no trace before it claims
-            raise TooLate("Too late to undo: the agent can have the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
         actor = f.Actor("human", self.person.get_username())

@@ -220,7 +220,7 @@ class CastVote(Command):
             args_sha256=digest(value) if is_edited else "", at=tx.now,
         )  # fmt: skip
         tx.record(memory, fact, card)
-        answer_requests(tx, memory, row.id, is_approved=is_approved)
+        answer_requests(tx, memory, memory.board.cards[card.ordinal], row.id, is_approved=is_approved)
 
     def _create_grants(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
         for grant in grants.create_grants(row, card, self.person, self.ballot.grant, terms.grants, tx.now):

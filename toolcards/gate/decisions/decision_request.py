@@ -12,7 +12,12 @@ from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.input_repair import Offer
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
-from toolcards.gate.approvals.permits import build_decision_with_permit, build_new_permit, generate_permit_id
+from toolcards.gate.approvals.permits import (
+    build_decision_with_permit,
+    build_new_permit,
+    generate_permit_id,
+    note_fetch,
+)
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.evaluation import USE_TTL, evaluate_call
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
@@ -98,6 +103,7 @@ class DecideCall(RunCommand):
             )  # fmt: skip
             self._evaluate(tx, memory, start_next_attempt(tx, memory, card, input_ready))
         else:
+            note_fetch(tx, memory, card)
             tx.after_write.append(lambda: self._answer_decided(memory, card))
 
     def _find_decided_card(self, memory: RunMemory) -> Card | None:

@@ -16,7 +16,8 @@ from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Approval
 
 HEARTBEAT = 2.0  # seconds after which waiting requests read without a ring
-DELIVERABLE_STATES = ("approved", "denied", "expired")  # the answers that are delivered to the agent
+APPROVED_STATES = ("approved", "claimed")
+DELIVERABLE_STATES = (*APPROVED_STATES, "denied", "expired", "revoked")  # the answers that are delivered to the agent
 
 
 class PendingAnswers:
@@ -63,7 +64,7 @@ def _is_of_langgraph(reply_to: Any) -> bool:
 def _build_form_result(row: Approval) -> f.OutputReady | None:
     """Return the result of an answered question: the value itself, since no tool runs."""
     card = row.call.as_card()
-    if row.state != "approved" or card.approval is None or not input_requests.is_form(card.approval.reply_to):
+    if row.state not in APPROVED_STATES or card.approval is None or not input_requests.is_form(card.approval.reply_to):
         return None
     return f.OutputReady(card.call_id, output=input_requests.read_payload(card.input, card.approval.reply_to))
 
@@ -74,7 +75,9 @@ def _build_answer(row: Approval) -> ApprovalAnswer | None:
     if ask is None or ask.id != row.id:
         return None
     edited_input = card.input if card.repair == "edited" else None
-    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited_input, ask.reply_to)
+    return ApprovalAnswer(
+        card.call_id, ask.source_id, row.state in APPROVED_STATES, ask.reason, edited_input, ask.reply_to
+    )
 
 
 def _load_pending_answers(run: int) -> PendingAnswers:
@@ -83,7 +86,14 @@ def _load_pending_answers(run: int) -> PendingAnswers:
     return PendingAnswers(list(rows.select_related("call").order_by("call__ordinal")))
 
 
+def _load_claimed_answers(approvals: list[str]) -> PendingAnswers:
+    """Return these answers as they are now: until they were claimed, a person could undo them."""
+    rows = Approval.objects.filter(id__in=approvals).select_related("call").order_by("call__ordinal")
+    return PendingAnswers(list(rows))
+
+
 aload_pending_answers = retry_reads(_load_pending_answers)
+aload_claimed_answers = retry_reads(_load_claimed_answers)
 
 
 async def await_answers(run: int, seconds: float) -> PendingAnswers:

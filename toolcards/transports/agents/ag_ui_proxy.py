@@ -32,7 +32,12 @@ from toolcards.database import read_with_retries, report_outage
 from toolcards.models import Run
 from toolcards.transports import shutdown
 from toolcards.transports.agents import ag_ui_upstream as upstreams
-from toolcards.transports.agents.ag_ui_answers import aload_pending_answers, await_answers, encode_entries
+from toolcards.transports.agents.ag_ui_answers import (
+    aload_claimed_answers,
+    aload_pending_answers,
+    await_answers,
+    encode_entries,
+)
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
 from toolcards.transports.api import quotas
 from toolcards.transports.api.api_errors import Problem, build_not_found
@@ -182,6 +187,7 @@ class RunMirror:
         for approval in pending.ids:
             if await gate.aclaim_delivery(approval) is not None:
                 self._claimed_approvals.append(approval)
+        pending = await aload_claimed_answers(pending.ids)
         self._form_results = pending.form_results
         entries = encode_entries(pending.answers)
         return resume_entries.add_entries(agent_input, entries, is_langgraph=pending.is_langgraph)

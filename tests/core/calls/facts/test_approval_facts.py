@@ -36,6 +36,7 @@ SHORTEST = [
      {"call_id": "c", "args_sha256": "0a", "id": ""}),
     ('{"type":"approval-moved","call_id":"c","state":"claimed"}', f.ApprovalChanged,
      {"call_id": "c", "state": "claimed", "id": ""}),
+    ('{"type":"approval-fetched","call_id":"c"}', f.ApprovalFetched, {"call_id": "c", "id": ""}),
     ('{"type":"escalated","call_id":"c","to":["group:lead"]}', f.ApprovalEscalated,
      {"call_id": "c", "to": ["group:lead"], "id": ""}),
     ('{"type":"agent-moved","call_id":"c"}', f.AgentPresenceChanged, {"call_id": "c", "away": True}),

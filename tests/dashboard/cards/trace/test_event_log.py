@@ -57,6 +57,7 @@ SENTENCES: list[tuple[Any, str, str]] = [
     (f.ApprovalAnswered("c", False, by=ANN, reason="no"), "Denied by ann", "no"),
     (f.VoteCounted("c", 1, by=ANN), "ann voted; 1 approval so far", ""),
     (f.VoteCounted("c", 2, by=ANN), "ann voted; 2 approvals so far", ""),
+    (f.ApprovalFetched("c"), "The agent fetched the approval", ""),
     (f.ApprovalEscalated("c", to=["bea", "group:lead"]), "No answer, escalated to bea, group:lead", ""),
     (f.AgentPresenceChanged("c", away=True), "The agent disconnected", ""),
     (f.AgentPresenceChanged("c", away=False), "The agent is back", ""),

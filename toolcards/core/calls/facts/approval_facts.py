@@ -134,6 +134,16 @@ class ApprovalChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalFetched:
+    """The agent read that the call was approved. From then on the approval cannot be undone."""
+
+    type: ClassVar[str] = "approval-fetched"
+    call_id: str
+    id: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalEscalated:
     """The rule's escalation time passed without an answer: these people and groups may vote, too."""
 
@@ -156,5 +166,5 @@ class AgentPresenceChanged:
 
 ApprovalFact: TypeAlias = (
     PolicyDecided | PermitChanged | ApprovalRequested | ApprovalAnswered | VoteCounted | ApprovalInputChanged
-    | ApprovalChanged | ApprovalEscalated | AgentPresenceChanged
+    | ApprovalChanged | ApprovalFetched | ApprovalEscalated | AgentPresenceChanged
 )  # fmt: skip

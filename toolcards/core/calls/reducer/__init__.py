@@ -158,6 +158,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "permitted": approval_handlers.change_permit,
     "rebound": approval_handlers.change_approval_input,
     "moved": approval_handlers.change_approval_state,
+    "fetched": approval_handlers.mark_fetched,
     "counted": approval_handlers.count_vote,
     "escalated": approval_handlers.add_escalation,
     "away": approval_handlers.set_agent_away,

@@ -197,6 +197,14 @@ def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
     return card.replace(approval=replace(approval, state=fact.state))
 
 
+def mark_fetched(card: Card, fact: f.ApprovalFetched) -> Card:
+    """Record that the agent knows that the call was approved."""
+    approval = card.approval
+    if approval is None or approval.fetched or approval.state != "approved" or fact.id not in ("", approval.id):
+        return card
+    return card.replace(approval=replace(approval, fetched=True))
+
+
 def expire_approval(card: Card, fact: f.CallClosed) -> Card:
     """Deny the call because the approval expired."""
     actor = f.Actor("timeout")
