@@ -39,7 +39,7 @@ LEGACY = "RUN_CANCELLED THINKING_START THINKING_END THINKING_TEXT_MESSAGE_START 
 NATIVE = (
     "run.started step.started step.finished text.delta reasoning.delta tool.input.started tool.input.delta "
     "tool.input.available tool.input.invalid tool.input.repaired approval.requested approval.responded "
-    "tool.output.partial tool.output.available tool.output.error tool.output.denied run.finished"
+    "tool.output.partial tool.output.available tool.output.deferred tool.output.error tool.output.denied run.finished"
 )
 FRAME_KINDS = [
     *(("ai-sdk", name) for name in AI_SDK.split()), *(("native", name) for name in NATIVE.split()),
@@ -78,7 +78,7 @@ def catch_refusal(adapter: Adapter, text: str) -> BadFrame:
 
 def test_the_protocols_have_as_many_types_as_we_list() -> None:
     assert len(AG_UI.split()) == 31
-    assert len(NATIVE.split()) == 17
+    assert len(NATIVE.split()) == 18
     assert len(AI_SDK.split()) == 30
 
 

@@ -58,6 +58,7 @@ FRAMES: list[tuple[str, dict[str, Any], Any]] = [
     ("tool.output.partial", CALL | {"output": 0}, f.OutputPartial("c", 0)),
     ("tool.output.available", CALL, f.OutputReady("c")),
     ("tool.output.available", CALL | {"output": ""}, f.OutputReady("c", "")),
+    ("tool.output.deferred", CALL, f.CallClosed("c", "deferred")),
     ("tool.output.error", CALL | {"error": "boom"}, f.OutputFailed("c", "boom")),
     ("tool.output.error", CALL | {"error": {}}, f.OutputFailed("c")),
     ("tool.output.error", CALL | {"error": FAULT}, f.OutputFailed("c", "boom", "upstream", True, "tool", after_ms=5)),

@@ -55,6 +55,7 @@ def report(method: str, *args: Any, **more: Any) -> dict[str, Any]:
     ("partial", ([1],), {}, {"type": "tool.output.partial", "output": [1]}),
     ("output", (), {}, {"type": "tool.output.available", "output": None}),
     ("output", ({"a": (1, 2)},), {}, {"type": "tool.output.available", "output": {"a": [1, 2]}}),
+    ("deferred", (), {}, {"type": "tool.output.deferred"}),
     ("error", (), {}, {"type": "tool.output.error", "error": {"message": ""}}),
     ("error", ("no",), {"code": "timeout", "retryable": True},
      {"type": "tool.output.error", "error": {"message": "no", "code": "timeout", "retryable": True}}),

@@ -39,6 +39,7 @@ def rules() -> dict[str, Any]:
         "rules": [
             rule("no", "deny", "delete_file", "/path", "/forbidden", public_reason="Not in this folder."),
             rule("ask", "ask", "delete_file", "/path", "/ask", **ask),
+            rule("later", "ask", "later", "/path", "/ask", public_reason="Ask first."),
             rule("no-table", "deny", "drop_table", "/name", "forbidden", public_reason="Not this table."),
             rule("ask-table", "ask", "drop_table", "/name", "ask", public_reason="Ask first."),
         ],

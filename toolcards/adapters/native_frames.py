@@ -223,6 +223,15 @@ class OutputAvailableFrame(CallFrame):
         return [f.OutputReady(self.call_id, self.output)]
 
 
+class OutputDeferredFrame(CallFrame):
+    """The tool left the result to the app, which may bring it after the run's end."""
+
+    type: Literal["tool.output.deferred"]
+
+    def to_facts(self) -> Facts:
+        return [f.CallClosed(self.call_id, "deferred")]
+
+
 class OutputErrorFrame(CallFrame):
     """The call failed."""
 
@@ -271,7 +280,7 @@ def _build_fault(error: Fault | str) -> Fault:
 Frames = Annotated[
     RunStartedFrame | StepStartedFrame | StepFinishedFrame | TextDeltaFrame | ReasoningDeltaFrame | InputStartedFrame
     | InputDeltaFrame | InputAvailableFrame | InputInvalidFrame | InputRepairedFrame | ApprovalRequestedFrame
-    | ApprovalRespondedFrame | OutputPartialFrame | OutputAvailableFrame | OutputErrorFrame | OutputDeniedFrame
-    | RunFinishedFrame,
+    | ApprovalRespondedFrame | OutputPartialFrame | OutputAvailableFrame | OutputDeferredFrame | OutputErrorFrame
+    | OutputDeniedFrame | RunFinishedFrame,
     Field(discriminator="type"),
 ]  # fmt: skip

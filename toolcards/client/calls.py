@@ -103,6 +103,10 @@ class Call:
             self._send("tool.output.available", output=shorten(output))
         return why
 
+    def deferred(self) -> None:
+        """Report that the app brings the result later."""
+        self._send("tool.output.deferred")
+
     def error(self, message: str = "", **more: Any) -> None:
         """Report a failure; `more` may hold code, retryable, authority."""
         self._send("tool.output.error", error={"message": shorten(message), **more})

@@ -10,6 +10,7 @@ pydantic-ai-slim 2.68. `cards.run(gate=False)` and `Watch` only show.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from typing import Any
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
+from pydantic_ai.exceptions import ToolRetryError as RetryError  # of a ModelRetry
 from pydantic_ai.messages import (
+    BinaryContent,
     FunctionToolCallEvent,
     FunctionToolResultEvent,
     PartDeltaEvent,
@@ -28,6 +31,7 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ToolCallPart,
     ToolCallPartDelta,
+    ToolReturn,
 )
 
 from .common.tool_results import format_result
@@ -40,7 +44,7 @@ from .values.jsonable import to_jsonable
 
 __all__ = ["Gate", "Watch"]
 
-_CONTROL = (ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed)
+_CONTROL = (ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed, RetryError)
 
 
 class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the library is not installed
@@ -135,7 +139,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         part = event.part
         if event.args_valid:
             registry.complete(part.tool_call_id, part.tool_name, _get_args(part))
-        else:
+        elif event.args_valid is False or registry.find(part.tool_call_id, part.tool_name) is None:
             registry.find_or_begin(part.tool_call_id, part.tool_name)
 
     def _report_result(self, registry: CallRegistry, event: FunctionToolResultEvent) -> None:
@@ -160,7 +164,8 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     def _report_retry(self, call: TrackedCall, part: Any) -> None:
         """Report that the model must retry: invalid arguments, unknown tool, or an error of the tool."""
         words = _get_text(part)
-        if call.decision is not None and call.decision.allowed:
+        cause = getattr(getattr(part, "retry", None), "cause", "")
+        if cause == "model_retry" or (call.decision is not None and call.decision.allowed):
             call.error(words, code="tool_reported", retryable=True)
         else:
             code = "invalid_input" if part.tool_name in self._names else "no_such_tool"
@@ -193,12 +198,15 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
             args = args_or_denial
         try:
             output = await handler(args)
+        except CallDeferred:
+            tracked_call.defer()
+            raise
         except _CONTROL:
             raise  # reported by the following event
         except BaseException as error:
             tracked_call.failed(error)
             raise
-        tracked_call.output(getattr(output, "return_value", output))
+        tracked_call.output(_read_output(output))
         self._reported[call.tool_call_id, call.tool_name] += 1
         return output
 
@@ -251,6 +259,24 @@ def _merge_answers(names: list[str], answers: list[Any]) -> dict[str, Any]:
         if name not in by_name or isinstance(answer, ToolDenied):
             by_name[name] = answer
     return by_name
+
+
+def _read_output(output: Any) -> Any:
+    """Return the result, of a `ToolReturn` with its further content."""
+    if not isinstance(output, ToolReturn) or not output.content:
+        return _read_content(getattr(output, "return_value", output))
+    content = [output.content] if isinstance(output.content, str) else output.content
+    return _read_content([output.return_value, *content])
+
+
+def _read_content(value: Any) -> Any:
+    """Return files as base64, which can be shown."""
+    if isinstance(value, list | tuple):
+        return [_read_content(item) for item in value]
+    if isinstance(value, BinaryContent):
+        data = base64.b64encode(value.data).decode()
+        return {"type": value.media_type.partition("/")[0], "media_type": value.media_type, "data": data}
+    return value
 
 
 def _get_args(part: ToolCallPart) -> Any:

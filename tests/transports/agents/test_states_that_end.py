@@ -9,8 +9,10 @@ import json
 from typing import Any
 
 import pytest
+from channels.db import database_sync_to_async as in_thread
 
-from toolcards.models import Run
+from toolcards import gate
+from toolcards.models import Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Frame = dict[str, Any]
@@ -63,6 +65,8 @@ QUESTION = [ai("input-available", toolName="write", input={"text": "hello"}), ai
 NATIVE = [native("tool.input.available", tool="bash", input={}), native("approval.requested", approval_id="a")]
 YES, NO = (native("approval.responded", approval_id="a", approved=answer) for answer in (True, False))
 OUTPUT = native("tool.output.available", output=1)
+END_OF_RUN = {"type": "run.finished", "outcome": "success"}
+DEFERRED = [NATIVE[0], native("tool.output.deferred"), END_OF_RUN]
 ARGS = ag("TOOL_CALL_ARGS", toolCallId="c", delta='{"a":1}')
 WRITING = [ag("RUN_STARTED", threadId="T", runId="1"), ag("TOOL_CALL_START", toolCallId="c", toolCallName="t"), ARGS]
 END = ag("TOOL_CALL_END", toolCallId="c")
@@ -169,6 +173,29 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
         "ag-ui", [[*WRITING, ARGS, END, ag("RUN_FINISHED")]],
         [{"input": None, "input_text": '{"a":1}{"a":1}', "anomalies": ["unreadable-input"]}],
     ),
+    "a tool leaves its result to the app": (
+        "native", [DEFERRED], [{"state": "input-available", "awaiting_client": True, "cause": None}],
+    ),
+    "the app brings it": (
+        "native", [DEFERRED, [OUTPUT]], [{"state": OK, "output": 1, "awaiting_client": False, "anomalies": []}],
+    ),
+    "the app brings it in another turn": (
+        "native", [DEFERRED, [{"type": "run.started"}, OUTPUT, END_OF_RUN]], [{"state": OK, "output": 1}],
+    ),
+    "another turn ends without it": (
+        "native", [DEFERRED, [{"type": "run.started"}, END_OF_RUN]], [{"awaiting_client": True, "cause": None}],
+    ),
+    "the app reports that it failed": (
+        "native", [DEFERRED, [native("tool.output.error", error="no")]], [{"state": ERROR, "soft": False}],
+    ),
+    "the run of a deferred call fails": (
+        "native", [[*DEFERRED[:2], {"type": "run.finished", "outcome": "error"}]],
+        [{"state": ERROR, "cause": "run-error", "awaiting_client": False}],
+    ),
+    "a call is deferred after its result": (
+        "native", [[NATIVE[0], OUTPUT, native("tool.output.deferred"), END_OF_RUN]],
+        [{"state": OK, "output": 1, "awaiting_client": False, "anomalies": []}],
+    ),
     "two questions about a call": (
         "native", [[*NATIVE, native("approval.requested", approval_id="b")]],
         [{"state": "approval-requested", "anomalies": ["protocol-violation"], "approval": {"source_id": "b"}}],
@@ -230,6 +257,43 @@ async def test_a_session_that_only_started_is_no_run(protocol: str, frames: list
         await socket.say(*frames)
         await socket.acked(len(frames))
     assert not await Run.objects.aexists()
+
+
+@pytest.mark.parametrize("is_claimed", [True, False], ids=["by a socket", "by a permit"])
+async def test_an_approved_call_waits_for_the_app_and_takes_its_result(
+    is_claimed: bool, call: Any, agent: Any, policy: Any, source: Source, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)({"default": "ask"})
+
+    async def approve() -> None:
+        await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+
+    async def read() -> Frame:
+        card = (await call("GET", "/api/v1/runs/r/calls"))[1]["calls"][0]
+        return {
+            **select(card, {"state": "", "awaiting_client": "", "output": ""}),
+            "approval": card["approval"]["state"],
+        }
+
+    async with agent(run="r", mode="gate") as socket:
+        if is_claimed:
+            await socket.say(NATIVE[0])
+            await socket.hear("decision")
+            await approve()
+            assert (await socket.hear("decision"))["decision"] == "allow"
+        else:
+            body = {"run": "r", "call_id": "c", "tool": "bash", "args": {}}
+            question = (await call("POST", "/api/v1/calls/decide", body))[1]
+            await approve()
+            permit = (await call("GET", f"/api/v1/approvals/{question['approval']['id']}"))[1]["permit"]["id"]
+            claim = {"call_id": "c", "args_sha256": question["args_sha256"]}
+            assert (await call("POST", f"/api/v1/permits/{permit}/claim", claim))[0] == 200
+        await socket.say(*DEFERRED[1:])
+        await socket.acked(2 + is_claimed)
+    waiting = {"state": "approval-responded", "awaiting_client": True, "output": None, "approval": "claimed"}
+    assert await read() == waiting
+    assert (await call("POST", "/api/v1/ingest?protocol=native&run=r", [OUTPUT]))[0] == 200
+    assert await read() == {"state": OK, "awaiting_client": False, "output": 1, "approval": "succeeded"}
 
 
 async def test_a_session_is_a_run_from_its_first_prompt_or_call(call: Any) -> None:

@@ -259,6 +259,12 @@ class TrackedCall:
         """
         self.is_running = False
 
+    def defer(self) -> None:
+        """Report that the app brings the result later; the call stays open."""
+        self.is_running = False
+        if not self.over:
+            self.call.deferred()
+
     def close(self) -> None:
         """Close the call as interrupted if it has not ended."""
         if self._attempt is not None:

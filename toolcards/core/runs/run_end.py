@@ -91,6 +91,8 @@ def _was_passed_over(card: Card) -> bool:
 
 def _choose_reason(card: Card, fact: f.RunEnded) -> f.CloseReason:
     """Return the run's outcome, or the end of an approval of the gate."""
+    if card.awaiting_client and fact.outcome in {"ok", "interrupt"}:
+        return "deferred"
     if card.approval and card.approval.opener == "gate":
         if card.state is S.APPROVAL_REQUESTED:
             return "cancelled"

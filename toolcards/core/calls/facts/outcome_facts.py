@@ -8,7 +8,17 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from toolcards.core.calls.facts.approval_facts import Actor
 
 CloseReason: TypeAlias = Literal[
-    "ok", "not-executed", "interrupt", "aborted", "error", "truncated", "expired", "superseded", "changed", "cancelled"
+    "ok",
+    "not-executed",
+    "deferred",
+    "interrupt",
+    "aborted",
+    "error",
+    "truncated",
+    "expired",
+    "superseded",
+    "changed",
+    "cancelled",
 ]
 
 

@@ -148,8 +148,9 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
 
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
-    """Wait for the app's result after a successful run.
+    """Wait for the app's result.
 
+    The run succeeded without it, or the tool left it to the app.
     A provider's own tool has ended: no one owes a result.
     """
     if card.provider_executed:
