@@ -70,7 +70,7 @@ class ClaimDelivery(ApprovalCommand):
             card = memory.board.cards[card.ordinal]
             if refusal is not None and card.waiting:
                 return None  # a new approval was opened; its decision is delivered later
-        decision: dict[str, Any] = build_decision_with_permit(memory, card)
+        decision: dict[str, Any] = build_decision_with_permit(memory, card, is_claimed=True)
         if row.opener == "agent":
             decision |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":

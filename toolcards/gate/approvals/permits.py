@@ -192,14 +192,14 @@ def build_new_permit(columns: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def build_decision_with_permit(
-    memory: RunMemory, card: Card, *, attempt: int = 1, newest: Approval | None = None
+    memory: RunMemory, card: Card, *, attempt: int = 1, newest: Approval | None = None, is_claimed: bool = False
 ) -> dict[str, Any]:
     """Return the call's decision object, with its permit if one is available.
 
-    `newest`: the newest approval of the call, read if it is missing.
+    `newest`: the newest approval of the call, read if it is missing. `is_claimed`: a connection sends it now.
     """
     row = newest or approval_rows.find_newest(memory.row.pk, card.ordinal)
-    must_wait = row is not None and is_kept(row, card)
+    must_wait = row is not None and not is_claimed and is_kept(row, card)
     decision = build_decision(
         memory,
         card,
