@@ -230,6 +230,9 @@ def _read_secret_files() -> dict[str, str]:
     return values
 
 
+_new_key_file: Path | None = None  # created by this process
+
+
 def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
     """Return the key from the environment, else from the data directory.
 
@@ -240,14 +243,22 @@ def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
     with suppress(FileNotFoundError):
         return file.read_text().strip()
     # Written to a temporary file and linked: if two processes start together, both read the same complete key.
+    global _new_key_file
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as stream:
         stream.write(secrets.token_urlsafe(64) + "\n")
     with suppress(FileExistsError):
         os.link(draft, file)
+        _new_key_file = file
     draft.unlink()
     return file.read_text().strip()
+
+
+def discard_new_key() -> None:
+    """Delete the key file if this process created it."""
+    if _new_key_file is not None:
+        _new_key_file.unlink(missing_ok=True)
 
 
 def _create_data_dir(path: Path) -> Path:

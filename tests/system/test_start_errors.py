@@ -93,6 +93,7 @@ def test_a_store_that_another_key_sealed_is_not_served(tmp_path: Path) -> None:
     without_key = started(tmp_path, "serve", "--port", "0")
     assert without_key.returncode == 1 and "another secret key" in without_key.stderr
     assert str(tmp_path / "secret_key") in without_key.stderr
+    assert not [*tmp_path.glob("*secret_key*")]  # a new key would look like the right one
     wrong = started(tmp_path, "serve", "--port", "0", TOOLCARDS_SECRET_KEY="w" * 50)
     assert wrong.returncode == 1 and "than that of TOOLCARDS_SECRET_KEY" in wrong.stderr
     with Server(tmp_path, secret_key_fallbacks=key.strip()) as server:

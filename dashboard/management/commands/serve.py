@@ -16,9 +16,9 @@ from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection, connections
+from django.db import DatabaseError, connection, connections
 
-from dashboard import checks, serving
+from dashboard import checks, environment, serving
 from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, PROGRAM, Environment
 from dashboard.management import first_run, occupancy
@@ -83,9 +83,9 @@ class Command(BaseCommand):
 
     def _serve(self, env: Environment, server: str, server_socket: socket.socket, base: str, *, demo: bool) -> None:
         self._clean_up_restore()
+        self._check_key()  # before the tables change, and after: they may be of a version without the column
         call_command("migrate", interactive=False, verbosity=0)
-        if rows.is_of_unknown_key():
-            raise CommandError(_OTHER_KEY.format(place=_name_key_place()))
+        self._check_key()
         _collect_static()
         first = first_run.prepare(env)
         link = sign_in_links.make_link(first.admin, _get_public_url(base)) if first.admin else ""
@@ -98,6 +98,16 @@ class Command(BaseCommand):
                 play()
 
             SERVERS[server](env, server_socket, ready=ready)
+
+    def _check_key(self) -> None:
+        """Refuse data of another key, and leave no new key behind."""
+        try:
+            is_of_other_key = rows.is_of_unknown_key()
+        except DatabaseError:  # there are no tables yet
+            return
+        if is_of_other_key:
+            environment.discard_new_key()
+            raise CommandError(_OTHER_KEY.format(place=_name_key_place()))
 
     def _clean_up_restore(self) -> None:
         """Undo a restore that was killed, or refuse to start and say what to do."""
