@@ -18,7 +18,7 @@ from dashboard import url_helpers
 from dashboard.cards.icons import render_icon
 from dashboard.cards.payloads.ansi import render_colors
 from dashboard.cards.payloads.body import render_body
-from dashboard.cards.payloads.excerpts import Excerpt
+from dashboard.cards.payloads.excerpts import Excerpt, build_excerpt
 from dashboard.cards.safe_text import mark_html, mark_text
 from dashboard.cards.times import render_time
 from toolcards.core.calls.card import ToolCallState
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dashboard.cards.card_view import CardView
     from toolcards.models import ToolCall
 from toolcards.core.text.terminal_sequences import flatten_text
+
+SHORT_NOTE = 500  # characters of a note that is a paragraph; a longer one has a place that scrolls
 
 
 class CardHtml:
@@ -157,12 +159,25 @@ class CardHtml:
             body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,
             pictures_url=f"{url}pictures/{part}/",
         )  # fmt: skip
-        if not body.hidden_count:
-            return html
-        return (
-            f'{html}<p class="more"><a href="{url}">Show all {body.size}'
-            f' characters</a> <span class="muted">{body.hidden_count} not shown here</span></p>'
-        )
+        return html + self._count_hidden(body)
+
+    def _count_hidden(self, body: Excerpt) -> str:
+        """Return the line that states a cut, with the way to the whole; "" without one."""
+        url = escape(url_helpers.build_call_url(self.call.public_id))
+        link = f'<a href="{url}">Show all {body.size} characters</a>'
+        count = f'<span class="muted">{body.hidden_count} not shown here</span>'
+        return f'<p class="more">{link} {count}</p>' if body.hidden_count else ""
+
+    @property
+    def agent_note(self) -> SafeString:
+        """Return what the agent says about the call, with any cut stated."""
+        note = self.view.card.agent_note
+        label = '<span class="muted">Agent says:</span>'
+        if len(note) <= SHORT_NOTE:
+            return _to_html(f'\n  <p class="says">{label} {mark_html(note)}</p>\n' if note else "")
+        excerpt = build_excerpt(note, self.view.cap)
+        text = f'<pre class="text">{mark_html(excerpt.text)}</pre>{self._count_hidden(excerpt)}'
+        return _to_html(f'\n  <div class="says">{label}{text}</div>\n')
 
     @property
     def message(self) -> SafeString:

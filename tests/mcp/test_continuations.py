@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.tables import loop_over
 from toolcards.mcp import continuations
-from toolcards.mcp.continuations import LONGEST_NOTE, Continuations, describe_answers, is_continuation
+from toolcards.mcp.continuations import Continuations, describe_answers, is_continuation
 
 CALL = {"name": "read", "arguments": {"path": "a"}}
 
@@ -38,5 +38,4 @@ def test_answers_or_a_state_continue_a_call(params: dict[str, object], expected:
 def test_the_note_shows_the_answers_and_how_many_there_are() -> None:
     note = describe_answers({"inputResponses": {"f": {"action": "accept"}}}, 1)
     assert note == 'Continues the call, request 2. Answers: {"f": {"action": "accept"}}'
-    long_note = describe_answers({"inputResponses": {"f": "x" * 900}}, 1)
-    assert len(long_note) <= LONGEST_NOTE and long_note.endswith(" characters)")
+    assert "x" * 9_000 in describe_answers({"inputResponses": {"f": "x" * 9_000}}, 1)

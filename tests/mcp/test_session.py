@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from tests.support.tables import loop_over
 from toolcards.client import Toolcards
 from toolcards.client.common.canonical_json import digest
 from toolcards.mcp import session as session_module
-from toolcards.mcp.continuations import MAX_ROUNDS
+from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS
 from toolcards.mcp.session import HeldCall, HeldCallResult, Session
 
 SCHEMA = {
@@ -286,6 +287,14 @@ def continue_call(session: Session, state: str = "s1", args: Any = None) -> Held
 
 
 ANSWERS = {"inputResponses": {"name": {"action": "accept"}}}
+
+
+def test_answers_that_no_card_shows_whole_are_not_sent(session: Session, gate: Gate) -> None:
+    continue_call(session)
+    answers = {"inputResponses": {"name": {"action": "accept", "content": "x" * LONGEST_NOTE}}}
+    _, verdict = hold(session, make_call(2, "read", {"path": "a"}, requestState="s1", **answers))
+    assert verdict.request is None and "no one could read them all" in json.dumps(verdict.answer)
+    assert len(gate.calls) == 1
 
 
 def test_each_request_of_a_call_that_the_server_continues_is_judged_and_shows_its_answers(

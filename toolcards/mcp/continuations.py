@@ -14,8 +14,9 @@ from toolcards.mcp.messages import Message, get_object, get_text
 
 MAX_OPEN = 1_000
 MAX_ROUNDS = 10  # requests after the first; the official clients have the same limit
-LONGEST_NOTE = 500  # characters that a card keeps
+LONGEST_NOTE = 20_000  # characters, which the card shows whole while the call waits
 TOO_MANY = f"The server continued this call more than {MAX_ROUNDS} times, so it was not continued."
+TOO_LONG = f"The answers to the server have more than {LONGEST_NOTE} characters, so no one could read them all."
 
 
 class Continuations:
@@ -51,8 +52,7 @@ def is_continuation(params: Message) -> bool:
 def describe_answers(params: Message, number: int) -> str:
     """Return the note for the card: what the request answers."""
     answers = json.dumps(get_object(params, "inputResponses"), ensure_ascii=False)
-    note = f"Continues the call, request {number + 1}. Answers: {answers}"
-    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 40]}… ({len(answers)} characters)"
+    return f"Continues the call, request {number + 1}. Answers: {answers}"
 
 
 def _make_key(call: Message, state: str) -> tuple[str, str, str] | None:

@@ -13,7 +13,7 @@ from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.common.tool_results import format_result
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
-from toolcards.mcp.continuations import MAX_ROUNDS, TOO_MANY, Continuations, describe_answers
+from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS, TOO_LONG, TOO_MANY, Continuations, describe_answers
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.gate_link import Reports, wait_for_answer
 from toolcards.mcp.messages import (
@@ -123,6 +123,8 @@ class Session:
         if call.rounds > MAX_ROUNDS:
             return self._refuse(call, TOO_MANY, "invalid_input")
         note = describe_answers(params, call.rounds) if call.rounds else ""
+        if len(note) > LONGEST_NOTE:
+            return self._refuse(call, TOO_LONG, "invalid_input")
         definition, original_args = self.tools.find(name), args
         decision = self._get_decision(call, name, args, definition, note)
         if call.is_cancelled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from html import escape
 from typing import Any
 
 import pytest
@@ -69,12 +70,31 @@ async def test_a_note_and_a_title_of_the_tool_are_both_shown(
     call: Any, asks: None, client: Client, an_approver: Any
 ) -> None:
     tool = {"name": "b", "title": "Shell"}
-    await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": "x" * 600, "tool": tool})
+    await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": "x" * 500, "tool": tool})
     card = (await ToolCall.objects.aget(call_id="d")).as_card()
     assert card.tool.title == "Shell" and card.agent_note == "x" * 500
     await in_thread(client.force_login)(an_approver)
     page = await in_thread(lambda: client.get("/approvals/").content.decode())()
     assert "Title:</span> Shell<" in page and f"Agent says:</span> {'x' * 500}<" in page
+
+
+@pytest.mark.parametrize("length", [501, 19_000, 30_000])
+async def test_a_long_note_is_whole_while_the_call_waits_and_a_later_cut_is_stated(
+    call: Any, asks: None, client: Client, an_approver: Any, length: int
+) -> None:
+    note = "x" * (length - 3) + "<b>"
+    decision = (await call("POST", DECIDE, QUESTION | {"call_id": "d", "agent_note": note}))[1]
+    row = await ToolCall.objects.select_related("run__source").aget(call_id="d")
+    kept_note = note[:20_000]
+    assert row.as_card().agent_note == kept_note
+    await in_thread(client.force_login)(an_approver)
+    page = await in_thread(lambda: client.get("/approvals/").content.decode())()
+    assert f'Agent says:</span><pre class="text">{escape(kept_note)}</pre>' in page
+    await call("POST", f"/api/v1/approvals/{decision['approval']['id']}/withdraw", {})
+    run_page = await in_thread(lambda: client.get(f"/runs/{row.run.name}/").content.decode())()
+    assert (f"Show all {len(kept_note)} characters" in run_page) is (length > 2_000)
+    whole = await in_thread(lambda: client.get(f"/calls/{row.public_id}/").content.decode())()
+    assert escape(kept_note) in whole and "not shown here" not in whole
 
 
 @pytest.mark.parametrize("way", ["decide", "poll"])

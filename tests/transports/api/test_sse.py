@@ -21,6 +21,7 @@ from tests.support.server import PATIENCE
 from toolcards import feed
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import retention
+from toolcards.gate.maintenance.pace import Pace
 from toolcards.gate.writer import group_commit
 from toolcards.models import Run
 from toolcards.transports.api import sse
@@ -128,7 +129,7 @@ async def test_a_stream_ends_once_its_run_is_deleted(a_run: Any, monkeypatch: py
         async for piece in sse.stream_frames(run, 0):
             pieces.append(piece)
             if b"run_finished" in piece:
-                await in_thread(retention._delete_run)(run.pk, timezone.now() + timedelta(days=1))
+                await in_thread(retention._delete_run)(run.pk, timezone.now() + timedelta(days=1), Pace())
     assert b"run_finished" in b"".join(pieces) and not await Run.objects.aexists()
 
 

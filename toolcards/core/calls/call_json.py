@@ -13,7 +13,7 @@ from toolcards.core.calls.summary import summarize
 
 __all__ = ["build_call_json", "drop_large_bodies", "format_time", "summarize"]
 
-BODIES = ("input", "input_text", "original_input", "output")
+BODIES = ("input", "input_text", "original_input", "output", "agent_note")
 _LIMIT = 4096
 
 

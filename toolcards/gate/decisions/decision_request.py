@@ -34,7 +34,7 @@ from toolcards.ids import new_id
 from toolcards.models import Approval, Source
 
 S = ToolCallState
-MAX_NOTE = 500  # characters of the agent's note that are kept
+MAX_NOTE = 20_000  # characters of the agent's note that are kept: a waiting card shows them all
 
 
 @dataclass(frozen=True, slots=True)
