@@ -106,6 +106,9 @@ def _read_result(hook_input: Payload) -> Facts:
         ready = replace(ready, input=None, has_input=False)
     facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), replace(ready, report=True)]
     response = hook_input.get("tool_response")
+    if isinstance(response, dict) and response.get("interrupted") is True:
+        facts = [f.OutputPartial(ready.call_id, response), replace(ready, report=True)]
+        return [*facts, f.CallClosed(ready.call_id, "aborted", reason=INTERRUPTED)]
     agent_id = _get_text(response, "agentId") if isinstance(response, dict) else ""
     if agent_id:
         name = _get_text(hook_input.get("tool_input") or {}, "subagent_type") or "agent"

@@ -28,8 +28,8 @@ partial         | PRE    | PRE                   | PRE              | PRE+      
 output_ok       | OA     | OA                    | OA               | OA+          | OA               | OA               | OA
 output_err      | OE     | OE                    | OE               | OE           | OE               | OE               | OE
 output_denied   | OD     | OD                    | OD               | OD           | OD               | OD               | OD
-end_ok          | -      | soft:incomplete-input | wait             | AR           | AP               | soft:aborted     | =
-end_not_run     | -      | soft:incomplete-input | soft:not-executed| AR           | soft:not-executed| soft:aborted     | =
+end_ok          | -      | soft:incomplete-input | wait             | AR           | AP               | soft:no-result   | =
+end_not_run     | -      | soft:incomplete-input | soft:not-executed| AR           | soft:not-executed| soft:no-result   | =
 end_interrupt   | -      | soft:incomplete-input | IA               | AR           | AP               | PRE              | =
 end_aborted     | -      | soft:aborted          | soft:aborted     | soft:aborted | soft:aborted     | soft:aborted     | =
 end_error       | -      | soft:run-error        | soft:run-error   | soft:run-error | soft:run-error | soft:run-error   | =

@@ -72,6 +72,10 @@ WRITING = [ag("RUN_STARTED", threadId="T", runId="1"), ag("TOOL_CALL_START", too
 END = ag("TOOL_CALL_END", toolCallId="c")
 OK, ERROR, DENIED = "output-available", "output-error", "output-denied"
 
+FAILURE = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no such host"}]}
+BASH = {"session_id": "r", "tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "sleep 9"}}
+INTERRUPTION = BASH | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "a", "interrupted": True}}
+
 APP_TURN = [*WRITING, END, ag("RUN_FINISHED", threadId="T", runId="1")]
 ASSISTANT = {"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "t", "arguments": "{}"}}]}
 USER, TOOL = (
@@ -172,6 +176,32 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "arguments sent twice": (
         "ag-ui", [[*WRITING, ARGS, END, ag("RUN_FINISHED")]],
         [{"input": None, "input_text": '{"a":1}{"a":1}', "anomalies": ["unreadable-input"]}],
+    ),
+    "a hosted tool reports a failure": (
+        "ai-sdk",
+        [message(hosted("m1"), ai("output-available", "m1", output={"type": "call", "name": "n", "error": FAILURE}))],
+        [{"state": ERROR, "error": {"message": "no such host", "code": "tool_reported"}}],
+    ),
+    "it reports none": (
+        "ai-sdk",
+        [message(hosted("m1"), ai("output-available", "m1", output={"type": "call", "output": "ok", "error": None}))],
+        [{"state": OK, "error": None}],
+    ),
+    "a turn ends after a part of a result": (
+        "ai-sdk",
+        [message(ai("input-available", toolName="t", input={}), ai("output-available", output=1, preliminary=True))],
+        [{"state": ERROR, "cause": "no-result", "output": 1, "preliminary": False}],
+    ),
+    "a run ends after a part of a result": (
+        "native", [[NATIVE[0], native("tool.output.partial", output=1), END_OF_RUN]],
+        [{"state": ERROR, "cause": "no-result", "output": 1}],
+    ),
+    "a command of Claude Code is interrupted": (
+        "claude-code", [[BASH | {"hook_event_name": "PreToolUse"}], [INTERRUPTION]],
+        [{"state": ERROR, "cause": "aborted", "soft": True, "output": INTERRUPTION["tool_response"]}],
+    ),
+    "it ends by itself": (
+        "claude-code", [[INTERRUPTION | {"tool_response": {"stdout": "a", "interrupted": False}}]], [{"state": OK}],
     ),
     "a tool leaves its result to the app": (
         "native", [DEFERRED], [{"state": "input-available", "awaiting_client": True, "cause": None}],

@@ -52,6 +52,8 @@ def read_result(value: Any) -> ToolResult:
         if value.get("isError") is True:
             return ToolResult(None, format_result(value))
         return ToolResult(_join_output(value))
+    if isinstance(value, dict) and value.get("type") == "call" and value.get("error"):  # hosted MCP of OpenAI
+        return ToolResult(None, format_result(value["error"]) or "The server reported an error.")
     blocks = _list_blocks(value)
     return ToolResult(value if blocks is None else _join_blocks(blocks))
 

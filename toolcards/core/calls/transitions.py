@@ -6,7 +6,7 @@ The columns are the card's situations, the words the moves:
   reopen  the input is rewritten                more   late input text completes what is missing
   update  a newer input replaces the older      fill   only what is missing is filled in
   held    the answer waits for its request      stay   as it was (the answer rides on the next request)
-  aborted, error, truncated, not-executed, incomplete-input, superseded   output-error, soft, of that cause
+  aborted, error, truncated, not-executed, incomplete-input, superseded, no-result   output-error, soft, of that cause
   client  stays available: the app owes the result; a provider owes none        expired  denied by the clock
   passed  the conversation continued: what the app still owed is not reported any more
   paused  as it was: the run ended to wait for the answer
@@ -43,8 +43,8 @@ output-failed       OE     OE                OE            OE          OE       
 output-denied       OD     OD                OD            OD          OD            OD         OD      !       !       fill
 outcome-marked      .      .                 .             .           .             .          .       marked  .       .
 snapshot-seen       .      seen              seen          seen        seen          seen       seen    seen    .       .
-closed/ok           .      incomplete-input  client        paused      stay          aborted    .       .       .       .
-closed/not-executed .      incomplete-input  not-executed  stay        not-executed  aborted    .       .       .       .
+closed/ok           .      incomplete-input  client        paused      stay          no-result  .       .       .       .
+closed/not-executed .      incomplete-input  not-executed  stay        not-executed  no-result  .       .       .       .
 closed/deferred     .      .                 client        .             client        .          .       .       .       .
 closed/interrupt    .      incomplete-input  stay          paused      stay          stay       .       .       .       .
 closed/aborted      .      aborted           aborted       aborted     aborted       aborted    .       .       .       .

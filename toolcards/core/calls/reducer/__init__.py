@@ -136,7 +136,7 @@ def _to_denied(card: Card, fact: Any) -> Card:
     )
 
 
-_CAUSES = ("aborted", "run-error", "truncated", "not-executed", "incomplete-input", "superseded")
+_CAUSES = ("aborted", "run-error", "truncated", "not-executed", "incomplete-input", "superseded", "no-result")
 _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     ".": _ignore,
     "held": _ignore,
