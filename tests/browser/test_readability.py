@@ -48,6 +48,28 @@ def test_a_tile_shows_the_whole_title_of_its_run(server: Server, visit: Open, ru
     withdraw_all(server)
 
 
+FREE_PLACE = """list => {
+  const free = getComputedStyle(list, '::after'), lines = [...list.children];
+  const used = lines.at(-1).getBoundingClientRect().bottom - list.getBoundingClientRect().top;
+  return free.display === 'none' ? 0 : used + parseFloat(free.height) - list.clientHeight;
+}"""
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("width", [640, 656, 700, 1280])
+def test_the_free_place_below_waiting_calls_covers_none_of_them(
+    server: Server, visit: Open, run: str, width: int, calls: int
+) -> None:
+    withdraw_all(server)
+    for number in range(calls):
+        ask(server, run, f"{run}-{number}")
+    page = visit("/", viewport={"width": width, "height": 400})
+    waiting_list = page.locator("[data-board=now]")
+    expect(waiting_list.locator("> li")).to_have_count(calls)
+    assert waiting_list.evaluate(FREE_PLACE) <= 0
+    withdraw_all(server)
+
+
 def test_answered_calls_leave_no_blank_space_below_their_heading(server: Server, visit: Open, run: str) -> None:
     withdraw_all(server)
     for number in range(4):
