@@ -4,6 +4,8 @@ A head must be small and complete soon. A body may not pause for long, unless th
 known and streaming (`api.admission`). After an answer, remaining data is read briefly, so that the sender sees the
 answer; then the connection ends. The number of unknown connections per address is limited: beyond it, the oldest that
 is idle is closed in favor of the newest.
+
+Longer than most modules: it is one class, whose parser, clock and end share the state of one connection.
 """
 
 from __future__ import annotations
@@ -54,27 +56,32 @@ class HttpProtocol(KeepAliveProtocol):
         self._over = self._overdue = False  # received data is dropped; the deadline had passed at the last check
         self._refusal: Refusal | None = None  # raised inside the parser, which raises another exception
         self._timer: asyncio.TimerHandle | None = None
+        self._no_room: Refusal | None = None  # the answer to all but requests for the server's health
         self._running: Any = None  # the cycle that is being answered; `cycle` is that of the last request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        no_room = limits.find_refusal(transport.get_extra_info("socket"))
-        if no_room is not None:
-            transport.write(no_room.response)
-            self._close()
-            return
+        newest = transport.get_extra_info("socket")
+        self._no_room = limits.find_refusal(newest)
+        if self._no_room is not None and limits.has_room_for_health(newest):
+            self._limits = self._limits.shorten_for_health()
+            return self._wake(self._limits.head_seconds)
+        if self._no_room is not None:
+            return self._refuse(self._no_room)
         address = self.client[0] if self.client else ""
         if not is_proxy(address, self._limits.proxies):
             peer = self._limits.crowd.enter(address, self._give_way)
             if peer is None:
-                transport.write(TOO_MANY.response)
-                self._close()
-                return
+                return self._refuse(TOO_MANY)
             self._peer = peer
         protocol_class: Any = self.ws_protocol_class
         self.ws_protocol_class = functools.partial(protocol_class, peer=self._peer)  # type: ignore[assignment]
-        self._wake(self._limits.head_seconds)
+        return self._wake(self._limits.head_seconds)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.transport.write(refusal.response)
+        self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -154,8 +161,12 @@ class HttpProtocol(KeepAliveProtocol):
         self._check_head(sum(len(name) + len(value) for name, value in self.headers))
         if len(self.pipeline) >= PIPELINED:
             self._raise(INVALID)
+        if self._no_room is not None and not limits.asks_for_health(self.url):
+            self._raise(self._no_room)
         self._enter(ReadPhase.BODY)
         super().on_headers_complete()
+        if self._no_room is not None:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """See httptools."""

@@ -10,7 +10,7 @@ import functools
 import json
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from django.conf import settings
@@ -34,6 +34,10 @@ class Limits:
     max_head: int
     proxies: tuple[str, ...]
     crowd: UnknownPeers
+
+    def shorten_for_health(self) -> Limits:
+        """Return them for a connection that takes a reserved descriptor."""
+        return replace(self, head_seconds=min(self.head_seconds, HEALTH_SECONDS))
 
 
 @functools.cache
@@ -77,7 +81,21 @@ except ImportError:  # Windows has no such limit
 # assigns the lowest free number, so a high number shows how many are in use. Each thread that reads SQLite has three
 # open files, or one connection to PostgreSQL. At most half is reserved.
 KEPT_FREE = 96
+# The first of the reserved descriptors are for connections that ask how the server is: monitoring has to reach it then.
+FOR_HEALTH = 16
+HEALTH_PATHS = frozenset({b"/healthz", b"/readyz", b"/metrics"})
+HEALTH_SECONDS = 2.0  # for the head of such a request
 NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connection right now. Try again.")
+
+
+def has_room_for_health(newest: socket.socket) -> bool:
+    """Return whether a connection without room may ask for the server's health."""
+    return newest.fileno() < _compute_limit() + FOR_HEALTH
+
+
+def asks_for_health(url: bytes) -> bool:
+    """Return whether the request asks how the server is."""
+    return url.partition(b"?")[0] in HEALTH_PATHS
 
 
 def find_refusal(newest: socket.socket | None) -> Refusal | None:

@@ -31,9 +31,8 @@ log = logging.getLogger(__name__)
 
 # Seconds for open requests at a shutdown; held polls and live sockets end at once.
 FAREWELL = 5
-
+ENDING = 1.0  # seconds that a worker without an answer has to turn out to have ended
 STARTING = 60  # seconds that a new worker has to start
-
 # TCP keep-alive: a peer silent for 30 seconds is probed every 10 seconds, and counts as gone after three probes.
 PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is for macOS
 
@@ -112,6 +111,7 @@ class UvicornSupervisor(Multiprocess):
         if self.should_exit.is_set():  # Ctrl+C ends workers, too
             return
         for worker in lost_workers:
+            worker.process.join(ENDING)  # a killed one closes its pipe before it can be seen to have ended
             is_hung = worker.process.is_alive()
             worker.process.kill()
             worker.process.join()

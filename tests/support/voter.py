@@ -28,11 +28,15 @@ class Voter:
         with self._browser.open(self.server.base + path, timeout=2 * PATIENCE) as answer:
             return str(answer.read().decode())
 
+    @property
+    def cookies(self) -> str:
+        """The header of this browser's cookies."""
+        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._jar)
+
     def watch(self, path: str) -> ClientConnection:
         """Open a page's socket, as the page does."""
-        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._jar)
         url = self.server.base.replace("http", "ws", 1) + path
-        headers = {"Cookie": cookies, "Origin": self.server.base}
+        headers = {"Cookie": self.cookies, "Origin": self.server.base}
         return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
 
     def read_refusal(self, path: str) -> tuple[int, str]:

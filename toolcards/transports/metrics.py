@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 from collections.abc import Iterator
 from typing import Any
 
+from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db.models import Count, Sum
 from django.http import HttpResponse
@@ -16,13 +19,15 @@ from prometheus_client.registry import CollectorRegistry
 
 from toolcards import __version__, gate, outages
 from toolcards.audit import verification
-from toolcards.database import retry_reads
+from toolcards.database import report_outage
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports.api import read_rights
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.background import connections, disk_space, worker_ends
+
+DATABASE_SECONDS = 3.0  # seconds that the database has to answer
 
 
 @endpoint("GET", anybody=True)
@@ -32,21 +37,44 @@ async def metrics(request: Any, caller: None) -> Any:
     token_sent = request.headers.get("Authorization", "").partition(" ")[2]
     if token and not hmac.compare_digest(token_sent.encode(), token.get_secret_value().encode()):
         raise Problem(401, "unauthorized", "The metrics token is required.", headers={"WWW-Authenticate": "Bearer"})
-    text = await _arender_metrics()
+    text = await _arender_metrics(await _read_numbers())
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
 
+async def _read_numbers() -> list[Metric]:
+    """Return the numbers of the database, none of them while it is away: the others must still be seen."""
+    try:
+        async with asyncio.timeout(DATABASE_SECONDS):
+            numbers: list[Metric] = await _acount_rows()
+    except Exception as error:
+        if not isinstance(error, TimeoutError) and not report_outage(error):
+            raise
+        return []
+    return numbers
+
+
+def count_rows() -> list[Metric]:
+    """Return the numbers of the database."""
+    calls = _count_by(ToolCall.objects.not_removed(), "state")
+    event_count = Run.objects.aggregate(all=Sum("seq"))["all"] or 0
+    return [
+        _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status")),
+        _build_family("toolcards_calls", "Tool calls by state", "state", calls),
+        _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count()),
+        _build_gauge("toolcards_events", "Events in the log", event_count),
+    ]
+
+
 class MetricsCollector:
-    """Collects the numbers at each scrape."""
+    """Collects the numbers at each scrape; those of the database are given."""
+
+    def __init__(self, numbers: list[Metric]) -> None:
+        self._numbers = numbers
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus-client."""
         yield InfoMetricFamily("toolcards", "The version of this server", value={"version": __version__})
-        yield _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status"))
-        calls = _count_by(ToolCall.objects.not_removed(), "state")
-        yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
-        yield _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count())
-        yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
+        yield from self._numbers
         last_result = verification.get_last_result()
         if last_result is not None:
             description = "1 if the audit trail was intact when it was last verified, else 0"
@@ -94,10 +122,11 @@ def _build_own_gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return _build_family(name, text, "process", {str(os.getpid()): int(value)})
 
 
-def _render_metrics() -> bytes:
+def _render_metrics(numbers: list[Metric]) -> bytes:
     registry = CollectorRegistry()
-    registry.register(MetricsCollector())
+    registry.register(MetricsCollector(numbers))
     return generate_latest(registry)
 
 
-_arender_metrics = retry_reads(_render_metrics)
+_acount_rows = database_sync_to_async(count_rows, thread_sensitive=False)
+_arender_metrics = sync_to_async(_render_metrics, thread_sensitive=False)

@@ -22,7 +22,7 @@ from django.test import Client
 
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import StatusBoard
-from tests.support.server import PASSWORD, PATIENCE, Server, until
+from tests.support.server import KEY, PASSWORD, PATIENCE, Server, until
 from toolcards import outages
 from toolcards.audit import anchor
 from toolcards.audit.trail import Act, write_acts
@@ -239,9 +239,10 @@ def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(ser
             kept_connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
             stack.callback(kept_connection.close)
             answers = []
+            request = f"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
             while not answers or not answers[-1].startswith(b"HTTP/1.1 503"):
                 one = stack.enter_context(socket.create_connection(address, timeout=PATIENCE))
-                one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                one.sendall(request)
                 answers.append(one.recv(4096))
                 if len(answers) == 1:
                     kept_connection.request("GET", "/runs/", headers={"Cookie": cookie})
@@ -251,6 +252,13 @@ def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(ser
             kept_connection.request("GET", "/runs/", headers={"Cookie": cookie})
             page = kept_connection.getresponse()
             assert page.status == 200 and b'data-outage="connecting"' in page.read()
+            for _ in range(50):  # more than are reserved: each is closed after its answer
+                status, metrics, headers = server.request("GET", "/metrics", key=None)
+                assert status == 200 and headers["connection"] == "close"
+                assert f'toolcards_outage{{part="connecting",process="{pid}"}} 1.0' in metrics
+            status, readiness, _ = server.request("GET", "/readyz?x=1", key=None)
+            (reason,) = readiness["error"]["detail"]["reasons"]
+            assert (status, reason["check"], reason["reason"]) == (503, "connections", "no_descriptors")
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     until(lambda: server.request("GET", "/readyz", key=None)[0] == 200)
