@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.server import Server
+from tests.support.services import Redis, postgres
 from toolcards.gate.source_usage import usage_book
 from toolcards.models import Approval, Event, Source
 from toolcards.transports.api import quotas
@@ -92,6 +94,31 @@ def test_of_a_body_that_is_cut_the_answer_says_how_much_is_stored(tmp_path: Path
         stored_calls = running.get("/api/v1/runs/cut/calls")["calls"]
         assert answer["error"]["detail"] == {"run": "cut", "accepted": len(stored_calls), "skipped": 0}
         assert 0 < len(stored_calls) < 11 and f"The {len(stored_calls)} frames" in answer["error"]["message"]
+
+
+@pytest.mark.postgres
+@pytest.mark.redis
+def test_two_servers_count_together(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with Redis(tmp_path) as bell, postgres(tmp_path) as database:
+        shared = {"database_url": database, "redis_url": bell.url, "secret_key": "s" * 50, "source_quota": 2}
+        with Server(data, **shared) as first, Server(data, **shared) as second, ThreadPoolExecutor(6) as threads:
+
+            def send(number: int) -> int:
+                server = (first, second)[number % 2]
+                status: int = server.request("POST", f"{INGEST}r{number}", make_calls(1))[0]
+                return status
+
+            statuses = list(threads.map(send, range(60)))
+            assert set(statuses) == {200, 429}
+            accepted_count = statuses.count(200)
+            assert (
+                18 <= accepted_count <= 20 + 6
+            )  # each request under way may be one that the other server does not know
+            assert {send(number) for number in range(60, 64)} == {429}
+            stored_calls = [run["calls"] for run in first.get("/api/v1/runs?limit=200")["runs"]]
+            assert sum(stored_calls) == accepted_count
 
 
 POSTS = [path for path, view in ROUTES.items() if view.method == "POST"]
