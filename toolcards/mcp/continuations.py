@@ -13,6 +13,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.mcp.messages import Message, get_object, get_text
 
 MAX_OPEN = 1_000
+MAX_EQUAL = 100  # open calls of one tool, arguments and state
 MAX_ROUNDS = 10  # requests after the first; the official clients have the same limit
 LONGEST_NOTE = 20_000  # characters, which the card shows whole while the call waits
 TOO_MANY = f"The server continued this call more than {MAX_ROUNDS} times, so it was not continued."
@@ -20,10 +21,13 @@ TOO_LONG = f"The answers to the server have more than {LONGEST_NOTE} characters,
 
 
 class Continuations:
-    """The rounds of open calls, by tool, digest of the arguments, and state to return. From any thread."""
+    """The rounds of open calls, by tool, digest of the arguments, and state to return. From any thread.
+
+    Equal calls with one state look the same: the one with most rounds is continued first, so none begins again.
+    """
 
     def __init__(self) -> None:
-        self._rounds: dict[tuple[str, str, str], int] = {}
+        self._rounds: dict[tuple[str, str, str], list[int]] = {}
         self._lock = threading.Lock()
 
     def keep(self, call: Message, result: Message, rounds: int) -> None:
@@ -31,7 +35,7 @@ class Continuations:
         key = _make_key(call, get_text(result, "requestState"))
         with self._lock:
             if key is not None:
-                self._rounds[key] = rounds
+                self._rounds[key] = sorted([*self._rounds.get(key, ()), rounds])[-MAX_EQUAL:]
             while len(self._rounds) > MAX_OPEN:
                 del self._rounds[next(iter(self._rounds))]
 
@@ -41,7 +45,11 @@ class Continuations:
             return 0
         key = _make_key(params, get_text(params, "requestState"))
         with self._lock:
-            return 1 + (self._rounds.pop(key, 0) if key is not None else 0)
+            rounds = self._rounds.get(key, [0]) if key is not None else [0]
+            most = rounds.pop()
+            if not rounds and key is not None:
+                self._rounds.pop(key, None)
+            return 1 + most
 
 
 def is_continuation(params: Message) -> bool:

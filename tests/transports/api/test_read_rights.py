@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support.ag_ui_agent import build_interrupts, build_run_start, call
 from tests.support.raw_connection import Wire
 from tests.support.server import PATIENCE, Server, until
+from toolcards.models import AgentKey
+from toolcards.transports.api.auth import Caller
+from toolcards.transports.api.read_rights import end_expired_rights, iterate_while_allowed, open_rights
 
 RUN = "/api/v1/runs/r/events"
 ENDINGS = {
@@ -142,3 +152,86 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_one_that_is_slow_is_not(own_
         end = [{"type": "run.finished", "outcome": "success"}]
         own_server.request("POST", "/api/v1/ingest?protocol=native&run=r", end)
         read_until(reading, b"run_finished")
+
+
+# ---------------------------------------------------------------- against a model
+
+KEYS = 3
+ACTIONS = st.one_of(
+    st.tuples(st.sampled_from(["open", "revoke", "expire", "renew"]), st.integers(0, KEYS - 1)),
+    st.tuples(st.sampled_from(["event", "check"]), st.just(0)),
+)
+
+
+class Reader:
+    """One open stream, and what its reader got."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.key, self.is_cut = caller.key, False
+        self.items: list[int] = []
+        self.queue: asyncio.Queue[int] = asyncio.Queue()
+        self.task = asyncio.create_task(self._read(caller))
+
+    async def _read(self, caller: Caller) -> None:
+        async def items() -> AsyncIterator[int]:
+            while True:
+                yield await self.queue.get()
+
+        async for item in iterate_while_allowed(caller, items()):
+            self.items.append(item)
+
+
+async def settle() -> None:
+    """Let all readers take what is there."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def play(callers: list[Caller], actions: list[tuple[str, int]]) -> None:
+    readers: list[Reader] = []
+    sent_items: dict[Reader, list[int]] = {}
+    dead: set[int] = set()
+    for number, (action, index) in enumerate(actions):
+        key = callers[index].key
+        rows = AgentKey.objects.filter(pk=key)
+        if action == "open":
+            readers.append(Reader(callers[index]))
+            sent_items[readers[-1]] = []
+        elif action == "event":
+            for reader in readers:
+                reader.queue.put_nowait(number)
+                sent_items[reader] += [] if reader.is_cut else [number]
+        elif action == "check":
+            await end_expired_rights()
+            for reader in readers:
+                reader.is_cut |= reader.key in dead
+        elif action == "renew":
+            await sync_to_async(rows.update)(revoked_at=None, expires_at=None)
+            dead.discard(key)
+        else:
+            column = "revoked_at" if action == "revoke" else "expires_at"
+            await sync_to_async(rows.update)(**{column: timezone.now() - timedelta(seconds=1)})
+            dead.add(key)
+        await settle()
+        assert [reader.items for reader in readers] == [sent_items[reader] for reader in readers]
+        assert [reader.task.done() for reader in readers] == [reader.is_cut for reader in readers]
+        assert len(open_rights) == sum(not reader.is_cut for reader in readers)
+    for reader in readers:
+        reader.task.cancel()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(reader.task for reader in readers), return_exceptions=True)
+    assert not open_rights
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_sends_until_the_check_after_the_end_of_its_key() -> None:
+    keys = [AgentKey.objects.issue(f"agent {number}")[0] for number in range(KEYS)]
+    callers = [Caller(key.source, key.pk, frozenset({"read"})) for key in keys]
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.lists(ACTIONS, max_size=25))
+    def run(actions: list[Any]) -> None:
+        AgentKey.objects.filter(pk__in=[key.pk for key in keys]).update(revoked_at=None, expires_at=None)
+        asyncio.run(play(callers, actions))
+
+    run()
