@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
-from tests.support.server import Server
+from tests.support.server import PATIENCE, Server
 from tests.support.services import Redis, postgres
 from toolcards.gate.source_usage import usage_book
 from toolcards.models import Approval, Event, Source
@@ -94,6 +96,27 @@ def test_of_a_body_that_is_cut_the_answer_says_how_much_is_stored(tmp_path: Path
         stored_calls = running.get("/api/v1/runs/cut/calls")["calls"]
         assert answer["error"]["detail"] == {"run": "cut", "accepted": len(stored_calls), "skipped": 0}
         assert 0 < len(stored_calls) < 11 and f"The {len(stored_calls)} frames" in answer["error"]["message"]
+
+
+def test_a_source_beyond_its_quota_stores_nothing_by_new_sockets_and_what_was_taken_is_acknowledged(
+    tmp_path: Path,
+) -> None:
+    frames = [frame | {"input": {"text": "€" * 15_000}} for frame in make_calls(30)]  # 45 kB each
+    with Server(tmp_path, source_quota=1) as running:
+        acked_count = 0
+        for attempt in range(3):
+            with running.socket(protocol="native", run=f"r{attempt}", mode="observe") as agent:
+                with suppress(ConnectionClosed):
+                    for frame in frames:
+                        agent.send(json.dumps(frame, ensure_ascii=False))
+                last_ack = 0
+                with pytest.raises(ConnectionClosed, match="4429"):
+                    while True:
+                        message = json.loads(agent.recv(PATIENCE))
+                        last_ack = message.get("frames", last_ack)
+                acked_count += last_ack
+        stored_count = sum(run["calls"] for run in running.get("/api/v1/runs")["runs"])
+        assert stored_count == acked_count == 22
 
 
 @pytest.mark.postgres

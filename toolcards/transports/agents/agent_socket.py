@@ -43,6 +43,7 @@ from toolcards.transports.loop_share import Slices
 # The channel of an answer: gating and observing connections each get only the answers to approvals of their own kind.
 CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
+ADVANCE = 4_096  # bytes that a connection has counted before it sends them
 MESSAGE_WEIGHT, SLICE_WEIGHT = 200, 100_000  # characters that each text adds, and of about 5 ms of work
 LAST_COMMIT = 2.0  # seconds of a shutdown in which accepted frames are still committed and acknowledged
 
@@ -57,7 +58,7 @@ class AgentSocket(AsyncConsumer):
         self._limit = settings.TOOLCARDS.max_frame
         self._outbox: list[dict[str, Any]] = []
         self._ack: gate.CommitReport | None = None
-        self._acked = 0
+        self._acked = self._allowance = 0
         self._outbox_event, self._sent_event = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
         self._is_disconnected = self._is_greeted = False
@@ -109,7 +110,7 @@ class AgentSocket(AsyncConsumer):
             with shutdown.subscribe(self._begin_shutdown):
                 await self._read()
         except Problem as problem:
-            await self._flush()
+            await self._flush_commits()
             await self._close(problem)
         finally:
             await self._leave()
@@ -130,8 +131,6 @@ class AgentSocket(AsyncConsumer):
         while True:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
-                with contextlib.suppress(Problem):
-                    quotas.charge(self._intake.caller.agent.pk, weight)
                 return
             texts = message.get("texts") or (message.get("text"),)
             for text in texts:
@@ -142,17 +141,26 @@ class AgentSocket(AsyncConsumer):
                     continue
                 if 4 * len(text) > self._limit and len(text.encode("utf-8", "surrogatepass")) > self._limit:
                     raise Problem(413, "too_large", f"A message must have at most {self._limit} bytes.", close=4413)
+                self._charge(text)
                 if text[:1] == "{":
                     self._take(text)
                 else:
                     await self._take_message(text)
                 weight += len(text) + MESSAGE_WEIGHT
                 if weight > SLICE_WEIGHT:
-                    quotas.charge(self._intake.caller.agent.pk, weight)
                     weight = 0
                     await asyncio.sleep(0)
                     await self._wait_for_room()
             await self._wait_for_room()
+
+    def _charge(self, text: str) -> None:
+        """Count a text before it is taken, some kilobytes in advance; raises QuotaExceeded."""
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if size > self._allowance:
+            charge = max(size - self._allowance, ADVANCE)
+            quotas.charge(self._intake.caller.agent.pk, charge)
+            self._allowance += charge
+        self._allowance -= size
 
     async def _wait_for_room(self) -> None:
         """Wait while the journal or the client is behind."""
@@ -234,14 +242,18 @@ class AgentSocket(AsyncConsumer):
             self._end = Problem(0, "restarting", shutdown.MESSAGE, close=shutdown.RECONNECT)
             self._tasks.add(asyncio.ensure_future(self._finish()))
 
-    async def _finish(self) -> None:
-        """Commit and acknowledge all frames, then ask the agent to reconnect."""
+    async def _flush_commits(self) -> None:
+        """Commit and acknowledge what was taken."""
         stream = self._intake.stream
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LAST_COMMIT):
                 if stream is not None:
                     await stream.wait_until_committed()
                 await self._flush()
+
+    async def _finish(self) -> None:
+        """Commit and acknowledge all frames, then ask the agent to reconnect."""
+        await self._flush_commits()
         if self._replying is not None:
             self._replying.cancel()
             await asyncio.gather(self._replying, return_exceptions=True)
