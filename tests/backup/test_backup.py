@@ -139,9 +139,13 @@ def test_a_backup_without_its_key_is_refused_and_one_with_it_warns(tmp_path: Pat
     assert f"Toolcards {__version__}, " in completed.stdout
     there = Server(elsewhere)
     assert "--with-key" in run_refused_command(there, "restore", str(backup))
-    assert "--fingerprint" in run_refused_command(there, "restore", "--with-key", str(backup))
     fingerprint = completed.stdout.split("Fingerprint: ")[1].strip()
-    run_command(there, "restore", "--with-key", "--fingerprint", fingerprint, str(backup))
+    wrong = ("--fingerprint", fingerprint[::-1])
+    assert "does not have this fingerprint" in run_refused_command(there, "restore", "--with-key", *wrong, str(backup))
+    with_fingerprint = there.manage("restore", "--with-key", "--fingerprint", fingerprint, str(backup))
+    without_fingerprint = there.manage("restore", "--with-key", "--force", str(backup))
+    assert (with_fingerprint.returncode, without_fingerprint.returncode) == (0, 0)
+    assert "nothing proves" not in with_fingerprint.stderr and "nothing proves" in without_fingerprint.stderr
     assert (elsewhere / "secret_key").read_text() == (server.data / "secret_key").read_text()
     run_command(there, "audit", "verify")
 

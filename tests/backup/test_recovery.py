@@ -53,7 +53,7 @@ for step in range(1, 500):
     child = os.fork()
     if not child:
         kill_at(step)
-        backup.restore(path, actor="ana", force=True, with_key=with_key, accept_own_key=True)
+        backup.restore(path, actor="ana", force=True, with_key=with_key)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     backup.clean_up()

@@ -152,17 +152,18 @@ def test_without_the_right_key_nothing_is_restored(backup_of_another_key: Path, 
         restore(backup_of_another_key, actor="ana", force=True)
     limits(secret_key="set")
     with pytest.raises(BackupError, match="TOOLCARDS_SECRET_KEY is set"):
-        restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+        restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     assert list_files(database.parent) == before and django_settings.SECRET_KEY.startswith("own-key")
 
 
 @pytest.mark.parametrize("is_key_replaced", [False, True])
-def test_a_changed_backup_that_was_sealed_again_by_a_key_inside_is_refused(
+def test_a_fingerprint_refuses_a_changed_backup_that_was_sealed_again_by_a_key_inside(
     backup_of_another_key: Path, database: Path, tmp_path: Path, is_key_replaced: bool
 ) -> None:
     backup, key = backup_of_another_key, "a-third-key-0123456789abcdefghijklmn" if is_key_replaced else OTHER_KEY
     fingerprint = archive.check(backup).seal
-    restore(backup, actor="ana", force=True, with_key=True, fingerprint=f" {fingerprint.upper()}\n")
+    report = restore(backup, actor="ana", force=True, with_key=True, fingerprint=f" {fingerprint.upper()}\n")
+    assert report.is_proven
     with tarfile.open(backup) as file:
         contents = {name: file.extractfile(name).read() for name in file.getnames()[1:]}  # type: ignore[union-attr]
     for name, content in contents.items():
@@ -174,11 +175,11 @@ def test_a_changed_backup_that_was_sealed_again_by_a_key_inside_is_refused(
         )
     archive.write(backup, replace(manifest, seal=manifest.compute_seal(key)), parts)
     before = list_files(database.parent)
-    with pytest.raises(BackupError, match="contains the key that seals it"):
-        restore(backup, actor="ana", force=True, with_key=True)
     with pytest.raises(BackupError, match="does not have this fingerprint"):
         restore(backup, actor="ana", force=True, with_key=True, fingerprint=fingerprint)
     assert list_files(database.parent) == before
+    report = restore(backup, actor="ana", force=True, with_key=True, accept_broken_trail=True)
+    assert not report.is_proven and bool(report.fault) is is_key_replaced
 
 
 def test_a_key_that_is_replaced_is_kept_each_time(
@@ -187,18 +188,18 @@ def test_a_key_that_is_replaced_is_kept_each_time(
     key_path = database.parent / "secret_key"
     own_key = key_path.read_text()
     monkeypatch.setattr(stores, "format_stamp", iter(f"stamp-{number}" for number in range(9)).__next__)
-    restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+    restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     assert key_path.read_text().strip() == django_settings.SECRET_KEY == OTHER_KEY
     assert key_path.stat().st_mode & 0o777 == 0o600
     key_path.write_text("a third key\n")
-    restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+    restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     earlier_keys = [path.read_text() for path in sorted(database.parent.glob("secret_key.before-restore-*"))]
     assert earlier_keys == [own_key, "a third key\n"]
 
 
 def test_a_restore_with_the_key_that_is_there_keeps_no_copy_of_it(backup_of_another_key: Path, database: Path) -> None:
     (database.parent / "secret_key").write_text(OTHER_KEY)  # without the end of its line
-    restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+    restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     assert not [*database.parent.glob("secret_key.before*")]
 
 
@@ -214,7 +215,7 @@ def test_a_backup_of_the_old_database_belongs_to_the_old_key(
 
     own_key = get_key_id()
     monkeypatch.setattr(stores.Sqlite, "replace", note_key)
-    restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+    restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     assert keys == [own_key] != [get_key_id()]
 
 
@@ -227,7 +228,7 @@ def test_a_database_that_cannot_be_replaced_leaves_the_key_that_it_needs(
     before = list_files(database.parent)
     monkeypatch.setattr(stores.Sqlite, "replace", fail)
     with pytest.raises(BackupError, match="is away"):
-        restore(backup_of_another_key, actor="ana", force=True, with_key=True, accept_own_key=True)
+        restore(backup_of_another_key, actor="ana", force=True, with_key=True)
     assert list_files(database.parent) == before and django_settings.SECRET_KEY.startswith("own-key")
 
 

@@ -39,6 +39,8 @@ class RestoreReport:
     fault: str
     """What is wrong with the backup's own audit trail, "" if it is intact."""
     rows: int
+    is_proven: bool
+    """False if the backup contains the key of its own seal, and no fingerprint was given."""
 
 
 def restore(
@@ -49,7 +51,6 @@ def restore(
     with_key: bool = False,
     accept_broken_trail: bool = False,
     accept_unsealed: bool = False,
-    accept_own_key: bool = False,
     fingerprint: str = "",
 ) -> RestoreReport:
     """Replace the database by the backup; raises BackupError.
@@ -71,7 +72,7 @@ def restore(
             with _use_key(key):
                 _check_key(path, manifest)
                 _check_seal(path, manifest, accept_unsealed=accept_unsealed)
-                _check_fingerprint(path, manifest, fingerprint, accept_own_key=accept_own_key)
+                _check_fingerprint(path, manifest, fingerprint)
                 before = _read_anchor(path, manifest, Path(scratch))
             old_database = store.choose_place()
             with _use_key(key):
@@ -96,7 +97,8 @@ def restore(
                     recovery.undo()
                 raise
             recovery.end()
-        return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows)
+        is_proven = bool(fingerprint) or archive.KEY not in manifest.parts
+        return RestoreReport(manifest, old_database, fault, verification.verify_and_store().rows, is_proven)
 
 
 @contextmanager
@@ -178,15 +180,11 @@ def _check_seal(path: Path, manifest: Manifest, *, accept_unsealed: bool) -> Non
         raise BackupError(f"{path} was changed after it was made: the seal of its manifest does not match.")
 
 
-def _check_fingerprint(path: Path, manifest: Manifest, fingerprint: str, *, accept_own_key: bool) -> None:
-    """Refuse a backup that holds the key of its seal, unless someone knows its seal or answers for it."""
-    if fingerprint:
-        if not hmac.compare_digest(fingerprint.strip().lower().encode(), manifest.seal.encode()):
-            raise BackupError(f"{path} does not have this fingerprint: it was changed, or is another backup.")
-    elif archive.KEY in manifest.parts and manifest.seal and not accept_own_key:
-        reason = "anyone who changed it could seal it again, so its seal proves nothing"
-        hint = "Give the --fingerprint that `toolcards backup` printed; --accept-own-key restores it without."
-        raise BackupError(f"{path} contains the key that seals it: {reason}. {hint}")
+def _check_fingerprint(path: Path, manifest: Manifest, fingerprint: str) -> None:
+    """Refuse another backup than the one with this fingerprint, if there is one."""
+    expected_seal = fingerprint.strip().lower() or manifest.seal
+    if not hmac.compare_digest(expected_seal.encode(), manifest.seal.encode()):
+        raise BackupError(f"{path} does not have this fingerprint: it was changed, or is another backup.")
 
 
 def _put_key(key: str, scratch: Path, folder: Path) -> None:

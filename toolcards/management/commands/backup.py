@@ -36,7 +36,7 @@ class Command(BaseCommand):
         if "secret_key" in manifest.parts:
             self.stderr.write(
                 "This file contains the secret key: anyone who reads it can decrypt everything, and can change it and "
-                "seal it again. Store it safely, and the fingerprint somewhere else: `toolcards restore` asks for it."
+                "seal it again. Store it safely, and the fingerprint elsewhere: `restore --fingerprint` compares it."
             )
         size = file.stat().st_size
         self.stdout.write(f"{file}: {manifest.store}, Toolcards {manifest.version}, {size} bytes, checksums OK.")

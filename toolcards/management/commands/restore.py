@@ -34,20 +34,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--fingerprint", default="", help="restore only the backup for which `toolcards backup` printed this"
         )
-        parser.add_argument(
-            "--accept-own-key", action="store_true", help="restore a backup that contains the key of its own seal"
-        )
 
     def handle(
         self, *, path: Path, force: bool, actor: str, with_key: bool, accept_broken_trail: bool, accept_unsealed: bool,
-        accept_own_key: bool, fingerprint: str, **options: Any,
+        fingerprint: str, **options: Any,
     ) -> None:  # fmt: skip
         """Restore, and report the result."""
         try:
             report = backup.restore(
                 path, actor=actor or _get_user_name(), force=force, with_key=with_key,
                 accept_broken_trail=accept_broken_trail, accept_unsealed=accept_unsealed,
-                accept_own_key=accept_own_key, fingerprint=fingerprint,
+                fingerprint=fingerprint,
             )  # fmt: skip
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
@@ -57,6 +54,11 @@ class Command(BaseCommand):
             self.stdout.write(f"The old database is in {report.old_database}.")
         if report.fault:
             self.stderr.write(f"The backup's audit trail is not intact: {report.fault}.")
+        if not report.is_proven:
+            self.stderr.write(
+                "The backup contains the key of its own seal, so nothing proves that it was not changed. "
+                "The --fingerprint that `toolcards backup` printed would."
+            )
         self.stdout.write(f"Row {report.rows} of the audit trail records the restore, and the anchor is at that row.")
         self.stdout.write("Changes since the backup are undone: check people, agent keys and policy.")
 
