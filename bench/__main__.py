@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, browser, cards, fanout, idle, ingest, pages, posts, servers, simulation, stores
+from bench import answers, attention, browser, cards, fanout, idle, ingest, pages, posts, servers, simulation, stores
 from bench.report import Report
 
 SECTIONS = {
@@ -25,6 +25,7 @@ SECTIONS = {
     "posts": lambda r, s: posts.measure(r, s.ours, s.base, quick=s.quick),
     "policy": lambda r, s: answers.measure_decisions(r),
     "simulation": lambda r, s: simulation.measure(r, quick=s.quick),
+    "attention": lambda r, s: attention.measure(r, quick=s.quick),
     "idle": lambda r, s: idle.measure(r, quick=s.quick),
     "capacity": lambda r, s: ingest.measure_capacity(r, s.ours, s.person, quick=s.quick),
 }

@@ -1,0 +1,53 @@
+"""How many questions the starter policies ask about ordinary sessions, and which dangerous calls they let run: no more.
+
+`make bench ARGS="--only attention"` asks a server about the same calls, with a person who gives lasting answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bench.attention import corpus
+from bench.attention.corpus import TRUTHS, CorpusCall
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PRESETS
+
+SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
+DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
+MOST_ASKED = {
+    "watch": {"look": 0, "local": 0, "outside": 0},
+    "ask-on-writes": {"look": 656, "local": 962, "outside": 137},
+    "locked-down": {"look": 906, "local": 962, "outside": 137},
+}
+MOST_UNASKED = {"ask-on-writes": 21, "locked-down": 7}
+
+
+def find_effect(starter: str, call: CorpusCall) -> Effect:
+    request = PolicyRequest.for_tool(
+        call.tool, source=call.server, input=call.args, agent_path=(call.program,), run=call.session
+    )
+    return decide(parse(PRESETS[starter].document), request).effect
+
+
+@pytest.mark.parametrize("starter", MOST_ASKED)
+def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
+    calls = [call for session in SESSIONS.values() for call in session]
+    questions = Counter(call.truth for call in calls if find_effect(starter, call) is Effect.ASK)
+    assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED[starter][truth]} == {}
+
+
+@pytest.mark.parametrize("starter", MOST_UNASKED)
+def test_no_more_dangerous_calls_than_before_run_unasked(starter: str) -> None:
+    allowed_calls = [call for call in DISGUISED if find_effect(starter, call) is Effect.ALLOW]
+    assert len(allowed_calls) <= MOST_UNASKED[starter], [(call.tool, call.args) for call in allowed_calls]
+
+
+def test_the_corpus_is_as_large_and_as_varied_as_a_week_of_work() -> None:
+    counts = Counter(call.truth for session in SESSIONS.values() for call in session)
+    assert len(SESSIONS) >= 12 and sum(counts.values()) >= 2_000 and len(DANGEROUS) >= 150
+    assert 0.4 < counts["look"] / sum(counts.values()) < 0.65 and counts.keys() == set(TRUTHS)
+    assert all(call.kind and call.why for call in DANGEROUS)
+    assert len({call.program for session in SESSIONS.values() for call in session}) >= 7
