@@ -61,6 +61,9 @@ class Gated(Streamer):
     def _hear(self, fields: dict[str, Any], payload: dict[str, dict[str, Any]], frames: list[str]) -> None:
         call_id, answer = fields["call_id"], fields["decision"]
         question = self.ledger.ask(self.run, call_id, polls=False)
+        if fields["decision_id"] in question.decision_ids:
+            return  # a server that was killed cannot know that it had arrived: it comes again, under the same id
+        question.decision_ids.add(fields["decision_id"])
         question.answers.append(answer)
         question.codes.append(str((fields.get("reason") or {}).get("code")))
         if (fields.get("by") or {}).get("kind") != "human":

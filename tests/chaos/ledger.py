@@ -31,6 +31,8 @@ class Question:
     """Final answers, in the order in which they came; `allow` or `deny`."""
     codes: list[str] = field(default_factory=list)
     """The reason code of each answer."""
+    decision_ids: set[str] = field(default_factory=set)
+    """An answer can come again after its confirmation was lost; it counts once."""
     claims: list[int] = field(default_factory=list)
     """Statuses of the claims, 0 where no answer came."""
     refusal: str = ""
