@@ -112,9 +112,12 @@ async def aconfirm_delivery(approval: str) -> None:
     await group_commit.submit(delivery.ConfirmDelivery(approval))
 
 
-async def arelease_delivery(approval: str, connection: str = "") -> None:
-    """Release a claimed decision that was not sent, or not received."""
-    await group_commit.submit(delivery.ReleaseDelivery(approval, connection))
+async def arelease_delivery(approval: str, connection: str = "", *, may_have_arrived: bool = False) -> None:
+    """Release a claimed decision that was not sent, or not received.
+
+    `may_have_arrived`: the agent may know it nevertheless. That is so for each `connection` that waited for a receipt.
+    """
+    await group_commit.submit(delivery.ReleaseDelivery(approval, connection, may_have_arrived=may_have_arrived))
 
 
 async def aexpire_approval(approval: str) -> None:

@@ -14,7 +14,7 @@ from tests.support.held_writer import HeldWriter, hold_writer
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.approvals.delivery import ClaimDelivery, ConfirmDelivery, ReleaseDelivery
-from toolcards.gate.refusals import NotAllowed
+from toolcards.gate.refusals import NotAllowed, TooLate
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.cache import run_cache
 from toolcards.models import AgentKey, Approval, Event, Run, Source, ToolCall
@@ -320,3 +320,20 @@ def test_an_answer_to_a_run_that_broke_off_is_kept_for_the_next_one(
     assert ToolCall.objects.get().as_card().soft
     release(pk)
     assert claim(pk)["call_id"] == "c"
+
+
+def test_what_was_sent_cannot_be_undone_once_its_connection_has_ended(stream: Any, an_approver: Any) -> None:
+    pk = answer(an_approver)
+    assert send(pk, "one")["decision"] == "allow"
+    group_commit.execute(ReleaseDelivery(pk, "one"))  # without a receipt: the agent may have it
+    with pytest.raises(TooLate):
+        gate.revoke_approval(an_approver, pk)
+    assert send(pk, "two")["decision"] == "allow"
+
+
+def test_what_could_not_be_sent_can_be_undone(stream: Any, an_approver: Any) -> None:
+    pk = answer(an_approver)
+    claim(pk)
+    release(pk)
+    assert gate.revoke_approval(an_approver, pk).approval.state == "revoked"
+    assert claim(pk)["decision"] == "deny"

@@ -6,6 +6,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,28 @@ def test_answers_given_here_go_out_as_one_resume(server: Server, upstream: FakeA
         ("output-available", "human"), ("output-denied", "human"),
     ]  # fmt: skip
     assert server.get("/api/v1/ag-ui/planner/resume?run=ours")["resume"] == []
+
+
+def test_requests_at_the_same_time_give_the_agent_each_answer_once(server: Server, upstream: FakeAgent) -> None:
+    upstream.reset(build_run_start("four"), *call("c1"), *call("c2"), build_interrupts("four", "c1", "c2"))
+    post(server, "four")
+    vote(server, "four", "c1", "approve")
+    vote(server, "four", "c2", "deny")
+    upstream.reset(build_run_start("four"), finished("four"))
+    with ThreadPoolExecutor(4) as senders:
+        statuses = [status for status, _ in senders.map(lambda _: post(server, "four"), range(4))]
+    resumes = [body["resume"] for body, _ in upstream.requests if "resume" in body]
+    assert statuses == [200] * 4 and [len(entries) for entries in resumes] == [2]
+
+
+def test_an_answer_that_an_agent_has_read_cannot_be_undone(server: Server, upstream: FakeAgent) -> None:
+    upstream.reset(build_run_start("read"), *call("c"), build_interrupts("read", "c"))
+    post(server, "read")
+    vote(server, "read", "c", "approve")
+    (entry,) = server.get("/api/v1/ag-ui/planner/resume?run=read")["resume"]
+    assert entry["payload"] == {"approved": True}
+    approval = gating.calls(server, "read")["c"]["approval"]["id"]
+    assert Voter(server).post(f"/approvals/{approval}/undo", page="/approvals/")[0] == 410
 
 
 def test_what_was_denied_here_cannot_be_approved_in_the_chat(server: Server, upstream: FakeAgent) -> None:

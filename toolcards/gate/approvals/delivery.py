@@ -117,11 +117,12 @@ class ReleaseDelivery(ApprovalCommand):
     """Release a claimed decision that could not be sent, so that another connection can claim it.
 
     `connection`: the one that waited for the receipt; what another one has sent in the meantime stays with it.
+    `may_have_arrived`: the agent may know the answer, so that it cannot be undone.
     """
 
-    def __init__(self, approval: str, connection: str = "") -> None:
+    def __init__(self, approval: str, connection: str = "", *, may_have_arrived: bool = False) -> None:
         super().__init__(approval)
-        self.connection = connection
+        self.connection, self.may_have_arrived = connection, may_have_arrived or bool(connection)
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -130,8 +131,12 @@ class ReleaseDelivery(ApprovalCommand):
             return
         if self.connection and (row.delivered_at is not None or row.claimed_by != self.connection):
             return
-        if _reopen(tx, tx.load_run(row.run_id), row):
+        memory = tx.load_run(row.run_id)
+        if _reopen(tx, memory, row):
             approval_rows.update_approval(row.id, delivered_at=None, held_until=0.0)
+            if self.may_have_arrived and row.state == "approved":
+                card = approval_rows.get_card(memory, row)
+                tx.record(memory, f.ApprovalFetched(card.call_id, id=row.id, at=tx.now), card)
         elif self.connection:
             approval_rows.update_approval(row.id, delivered_at=tx.now)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from django.conf import settings
 
+from toolcards import gate
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.adapters.ag_ui import input_requests
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.database import retry_reads
 from toolcards.doorbell import get_approvals_bell, listen
-from toolcards.models import Approval
+from toolcards.models import Approval, Source
 
 HEARTBEAT = 2.0  # seconds after which waiting requests read without a ring
 APPROVED_STATES = ("approved", "claimed")
@@ -86,14 +87,14 @@ def _load_pending_answers(run: int) -> PendingAnswers:
     return PendingAnswers(list(rows.select_related("call").order_by("call__ordinal")))
 
 
-def _load_claimed_answers(approvals: list[str]) -> PendingAnswers:
-    """Return these answers as they are now: until they were claimed, a person could undo them."""
+def _load_answers(approvals: list[str]) -> PendingAnswers:
+    """Return these answers as they are now: until they were claimed or fetched, a person could undo them."""
     rows = Approval.objects.filter(id__in=approvals).select_related("call").order_by("call__ordinal")
     return PendingAnswers(list(rows))
 
 
 aload_pending_answers = retry_reads(_load_pending_answers)
-aload_claimed_answers = retry_reads(_load_claimed_answers)
+aload_answers = retry_reads(_load_answers)
 
 
 async def await_answers(run: int, seconds: float) -> PendingAnswers:
@@ -106,6 +107,18 @@ async def await_answers(run: int, seconds: float) -> PendingAnswers:
         while (pending := await aload_pending_answers(run)).waiting and (remaining := deadline - time.monotonic()) > 0:
             await bell.wait(min(remaining, HEARTBEAT))
     return pending
+
+
+async def fetch_entries(source: Source, pending: PendingAnswers) -> list[dict[str, Any]]:
+    """Return the entries of a `resume`, none while others wait.
+
+    The agent has them from here on: they cannot be undone.
+    """
+    if pending.waiting:
+        return []
+    for approval in pending.ids:
+        await gate.aget_decision(source, approval)
+    return encode_entries((await aload_answers(pending.ids)).answers)
 
 
 def encode_entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:

@@ -33,10 +33,11 @@ from toolcards.models import Run
 from toolcards.transports import shutdown
 from toolcards.transports.agents import ag_ui_upstream as upstreams
 from toolcards.transports.agents.ag_ui_answers import (
-    aload_claimed_answers,
+    aload_answers,
     aload_pending_answers,
     await_answers,
     encode_entries,
+    fetch_entries,
 )
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
 from toolcards.transports.api import quotas
@@ -68,7 +69,7 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
         exchange = await upstreams.post(url, json.dumps(agent_input).encode(), headers)
         if end := exchange.find_unreadable_end():
             await mirror.leave_out(end)  # for example protobuf: relayed, not recorded
-            await mirror.release_answers()
+            await mirror.release_answers(may_have_arrived=True)
         else:
             mirror.record_form_results()
         headers = HEADERS | {"Content-Type": exchange.kind or "application/octet-stream", "X-Accel-Buffering": "no"}
@@ -81,7 +82,7 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
     except BaseException:
         if exchange is not None:
             exchange.close()
-        await mirror.release_answers()
+        await mirror.release_answers(may_have_arrived=exchange is not None)
         await mirror.close(None)
         raise
 
@@ -103,8 +104,7 @@ async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     finally:
         answers.cancel()
     pending = answers.result() if answers.done() else await aload_pending_answers(row.pk)
-    entries = [] if pending.waiting else encode_entries(pending.answers)
-    return {"run": run_name, "waiting": pending.waiting, "resume": entries}
+    return {"run": run_name, "waiting": pending.waiting, "resume": await fetch_entries(caller.agent, pending)}
 
 
 class StreamRelay:
@@ -185,9 +185,10 @@ class RunMirror:
         if pending.waiting or not pending.answers:
             return agent_input
         for approval in pending.ids:
-            if await gate.aclaim_delivery(approval) is not None:
-                self._claimed_approvals.append(approval)
-        pending = await aload_claimed_answers(pending.ids)
+            if await gate.aclaim_delivery(approval) is None:
+                break  # another request has claimed the first of them, and claims the others
+            self._claimed_approvals.append(approval)
+        pending = await aload_answers(self._claimed_approvals)
         self._form_results = pending.form_results
         entries = encode_entries(pending.answers)
         return resume_entries.add_entries(agent_input, entries, is_langgraph=pending.is_langgraph)
@@ -198,20 +199,17 @@ class RunMirror:
             self._intake.stream.push([*self._form_results])
 
     async def leave_out(self, end: f.RunEnded) -> None:
-        """Record only this end; with open calls, not even that.
-
-        The next request can bring their results.
-        """
+        """Record only this end; with open calls, which can go on, nothing."""
         self.over, stream = True, self._intake.stream
         assert stream is not None
         row = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         counts = row.count_by_state if row is not None else {}
         self._unrecorded = None if any(counts[state] for state in counts.keys() - TERMINAL) else end
 
-    async def release_answers(self) -> None:
-        """Release the answers that the agent did not receive."""
+    async def release_answers(self, *, may_have_arrived: bool = False) -> None:
+        """Release the answers that the agent did not receive or use."""
         for approval in self._claimed_approvals:
-            await gate.arelease_delivery(approval)
+            await gate.arelease_delivery(approval, may_have_arrived=may_have_arrived)
         self._claimed_approvals = []
 
     async def record(self, piece: bytes) -> None:
