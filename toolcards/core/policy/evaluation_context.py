@@ -6,7 +6,7 @@ No clock is read, so the same call under the same rules always has the same cost
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,12 +51,19 @@ class EvaluationContext:
     _values: dict[Path, tuple[Any, ...] | None] = field(default_factory=dict)
     _readings: dict[tuple[Path, Reader], Readings | None] = field(default_factory=dict)
     _scripts: dict[Path, tuple[Script | None, ...] | None] = field(default_factory=dict)
+    _answers: dict[Hashable, Any] = field(default_factory=dict)
 
     def step(self, count: int = 1) -> None:
         """Count steps; raise OverBudget beyond the limit."""
         self.steps += count
         if self.steps > self.limit:
             raise OverBudget
+
+    def remember(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return what a condition has computed for all rules, at most once."""
+        if key not in self._answers:
+            self._answers[key] = compute()
+        return self._answers[key]
 
     def values(self, path: Path) -> tuple[Any, ...] | None:
         """Return the values at the path, () without any, None if unknown."""

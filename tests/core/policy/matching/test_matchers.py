@@ -147,6 +147,14 @@ TABLE = {
         ("rm x", "deletes", T), ("rm x", "writes", T), ("ls", "writes", F), ("ls; sudo rm x", ["sends", "deletes"], T),
         ("curl x", "sends", T), ("timeout 5 ls", "runs", T), ("ls -l", "none", T), ("make", "runs", T), (5, "runs", F),
     ],
+    "touches": [
+        ("~/.ssh/id_ed25519", "secrets", T), ({"a": {"b": ["x", "/home/ann/.aws/credentials"]}}, "secrets", T),
+        ("~/.ss*", "secrets", U), ("src/secrets.py", "secrets", F), ("see ~/.ssh for keys", "secrets", F),
+        ({"command": "cat < ~/.netrc"}, ["secrets", "private-address"], T), (None, "secrets", F), (5, "secrets", F),
+        ("http://10.0.0.1/", "private-address", T), ("http://10.0.0.1/", "secrets", F),
+        ("http://localhost:3000/", "private-address", F), ("http://2852039166/", "private-address", U),
+        ("https://a.example/?token=ghp_0123456789abcdef0123", "secrets", T), ("\ud800/.ssh", "secrets", T),
+    ],
 }  # fmt: skip
 ROWS = [(op, *row) for op, rows in TABLE.items() for row in rows]
 
@@ -168,6 +176,7 @@ REFUSED_VALUES = [
     ("path_under", "~bob/x"), ("host_in", "gооd.com"),
     ("host_in", "a b"), ("host_in", "*.10.0.0.1"),
     ("host_in", ""), ("cidr", "10.0.0.1/8"), ("cidr", "x"), ("cmd", " "), ("cmd", []), ("cmd", None),
+    ("touches", "files"), ("touches", []), ("touches", None),
     ("effect", "breaks"), ("effect", []), ("effect", None),
 ]  # fmt: skip
 
@@ -200,7 +209,7 @@ def test_a_matcher_always_answers(op, value):
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["path_under", "host_in", "cidr"]),
+    st.sampled_from(["path_under", "host_in", "cidr", "touches"]),
     st.text(st.sampled_from("htps:/@.\\goodcm10xf[]%#?~$C \t*-"), max_size=30),
 )
 def test_places_always_answer(op, value):

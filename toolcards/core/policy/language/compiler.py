@@ -22,6 +22,7 @@ from toolcards.core.policy.matching.conditions import (
     parse_pointer,
 )
 from toolcards.core.policy.matching.matchers import MATCHERS
+from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import AskTerms, Clause, Effect, Rule, list_command_conditions
 
@@ -187,6 +188,8 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
         raise InvalidOperand(f"{pointer}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
     path = parse_pointer(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
+    if operator.name == "touches":
+        return TouchCondition(path, operand, every)
     if operator.command:
         return CommandCondition(path, operator, operand, every, wide)
     return ArgumentCondition(path, operator, operand, every, wide)

@@ -20,6 +20,15 @@ ALLOW_READ_ONLY = [
     for path, is_read_only in zip(COMMANDS, READ_ONLY, strict=True)
 ]
 
+ASK_SECRETS = {
+    "id": "ask-secrets",
+    "effect": "ask",
+    "severity": "high",
+    "match": {"args": [{"path": "", "op": "touches", "value": ["secrets", "private-address"]}]},
+    "public_reason": "This touches a secret or a private address.",
+    "suggest": "Ask for the value that you need, or leave secrets out of paths, commands and URLs.",
+}
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -56,6 +65,7 @@ PRESETS: dict[str, Preset] = {
             "v": 1,
             "default": "ask",
             "rules": [
+                ASK_SECRETS,
                 {
                     "id": "ask-edit",
                     "effect": "ask",
@@ -97,6 +107,7 @@ PRESETS: dict[str, Preset] = {
             "unknown_tool": "ask",
             "changed_tool": "ask",
             "rules": [
+                ASK_SECRETS,
                 {
                     "id": "allow-read-only",
                     "effect": "allow",

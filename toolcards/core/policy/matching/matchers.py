@@ -28,7 +28,9 @@ from toolcards.core.policy.matching.hosts import (
 from toolcards.core.policy.matching.operands import TYPES, OperandType
 from toolcards.core.policy.matching.paths import ParsedPath, is_inside, parse_directory, parse_path
 from toolcards.core.policy.matching.readers import Value, make_text_reader, read_canonical, read_text, read_unchanged
-from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
+from toolcards.core.policy.matching.touched_commands import Touched
+from toolcards.core.policy.matching.touches import match_touched, parse_touch, read_touched
+from toolcards.core.policy.shell.command_prefix import parse_prefix
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand, parse_effect
 from toolcards.core.policy.shell.script import Likelihood, read_command
 from toolcards.core.policy.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, to_truth
@@ -105,6 +107,9 @@ def count_text_steps(operator: Matcher, text: str, operand: Any) -> int:
 
 
 # ---------------------------------------------------------------- the operators
+
+_COMMANDS = operands.build_text_type(parse_prefix, CommandOperand.from_prefixes)
+_EFFECTS = operands.build_text_type(parse_effect, EffectOperand.from_names)
 
 
 @matcher("eq", label="is", shape=operands.JSON, reads=read_canonical)
@@ -252,15 +257,17 @@ def cidr(value: Endpoint, operand: tuple[NetworkPattern, ...]) -> Truth:
     return _combine_answers(network.covers(value) for network in operand)
 
 
-def _collect_commands(every: list[CommandPrefix]) -> CommandOperand:
-    return CommandOperand(tuple(every))
+@matcher("touches", label="touches", shape=operands.build_text_type(parse_touch, frozenset), reads=read_touched)
+def touches(value: Touched, operand: frozenset[str]) -> Truth:
+    """A path, command or URL leads to secrets or a private-address.
+
+    For the whole input, leave the argument empty. Secrets are places such as ~/.ssh, what prints them, and URLs with a
+    token; a private-address is one of a private network or of a cloud's metadata.
+    """
+    return match_touched(value, operand)
 
 
-def _collect_effects(every: list[str]) -> EffectOperand:
-    return EffectOperand(frozenset(every))
-
-
-@matcher("cmd", label="runs the command", shape=operands.build_text_type(parse_prefix, _collect_commands), command=True)
+@matcher("cmd", label="runs the command", shape=_COMMANDS, command=True)
 def cmd(value: Value, operand: CommandOperand) -> Truth:
     """The shell command begins with these words.
 
@@ -272,7 +279,7 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
     return to_truth(script is not None and operand.match_widely(script) is Likelihood.YES)
 
 
-@matcher("effect", label="does", shape=operands.build_text_type(parse_effect, _collect_effects), command=True)
+@matcher("effect", label="does", shape=_EFFECTS, command=True)
 def effect(value: Value, operand: EffectOperand) -> Truth:
     """The shell command has one of these effects.
 

@@ -61,7 +61,7 @@ def is_inside(place: ParsedPath, directory: ParsedPath) -> bool | None:
             return UNDECIDED
         if ours == theirs:
             continue
-        if _fold_case(ours) == _fold_case(theirs):
+        if fold_case(ours) == fold_case(theirs):
             if place.windows:
                 continue
             return UNDECIDED  # the same directory on a disk that ignores case
@@ -108,7 +108,8 @@ def _parse_windows_path(root: str, remainder: str) -> ParsedPath | None:
     return ParsedPath(root, parts)
 
 
-def _fold_case(name: str) -> str:
+def fold_case(name: str) -> str:
+    """Return the name as disks that ignore case compare it."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())

@@ -113,6 +113,15 @@ def parse_line(line: str) -> ParsedLine:
     return ParsedLine(commands)
 
 
+def parse_tree(line: str) -> Node | None:
+    """Return the tree of a line, None if it is not parsed."""
+    source = line.encode("utf-8", "surrogatepass")
+    if _find_refusal(source.replace(b"\t", b" ")):
+        return None
+    root = _get_parser().parse(source).root_node
+    return root if root.descendant_count <= MAX_NODES else None
+
+
 def _find_refusal(source: bytes) -> str:
     """Return why the line is not parsed, or ""."""
     if len(source) > MAX_BYTES:

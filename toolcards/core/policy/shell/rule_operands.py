@@ -19,6 +19,11 @@ class CommandOperand:
 
     every: tuple[CommandPrefix, ...]
 
+    @classmethod
+    def from_prefixes(cls, every: Iterable[CommandPrefix]) -> CommandOperand:
+        """Return the operand for these commands."""
+        return cls(tuple(every))
+
     @cached_property
     def _texts(self) -> tuple[CommandPrefix, ...]:
         """Return the prefixes that are not one plain command; their text is searched."""
@@ -73,6 +78,11 @@ class EffectOperand:
     """The effects that one rule names; `none` means that the command is read-only."""
 
     effects: frozenset[str]
+
+    @classmethod
+    def from_names(cls, every: Iterable[str]) -> EffectOperand:
+        """Return the operand for these effects."""
+        return cls(frozenset(every))
 
     @property
     def heads(self) -> None:
