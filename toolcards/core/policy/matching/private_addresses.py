@@ -11,7 +11,7 @@ import unicodedata
 from urllib.parse import quote, unquote
 
 from toolcards.core.policy.matching.hosts import Endpoint, parse_url
-from toolcards.core.policy.shell.spelled_words import HIDDEN
+from toolcards.core.policy.matching.spelled_words import HIDDEN
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth, to_truth
 from toolcards.core.redaction.detectors import find_secrets
 
@@ -49,7 +49,7 @@ def leads_inside(url: str) -> Truth:
     url = _HIDDEN_PORT.sub("", _normalize(url))
     match = _AUTHORITY.fullmatch(url)
     if match is not None and HIDDEN in match[2]:
-        if match[2] == HIDDEN:
+        if match[2].partition(":")[0] == HIDDEN:
             return FALSE
         if not _LETTER.search(match[2]):
             return UNKNOWN  # an address of which only a part is spelled
@@ -92,7 +92,7 @@ def _normalize(url: str) -> str:
             host = host if host.isascii() else host.encode("idna").decode()
         except UnicodeError:
             return ""
-    return match[1] + host + quote(match[3], safe="/?#[]!$&'()*+,;=:%~\\-._")
+    return match[1] + host + quote(match[3], safe="/?#[]!$&'()+,;=*:%~\\-._")
 
 
 def has_secret(url: str) -> Truth:

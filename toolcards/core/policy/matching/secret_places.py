@@ -22,6 +22,7 @@ MAX_PATH = 4_096
 MAX_PARTS = 64
 _MAX_SPELLINGS = 32  # of one path with braces
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_PROSE = re.compile(r"\S[ \t]+[~/.$]")  # a path after another word
 _CLASS = re.compile(r"\[[^\]]+\]")
 _HOME = re.compile(r"(?:~[^/]*|\$HOME|\$\{HOME\}|%USERPROFILE%|%HOMEPATH%|\$env:(?:USERPROFILE|HOME))(?=/|\Z)", re.I)
 _CONFIG = re.compile(r"(?:\$XDG_CONFIG_HOME|\$\{XDG_CONFIG_HOME\})(?=/|\Z)")
@@ -76,7 +77,7 @@ class SecretPlaces:
 
     def find(self, text: str) -> Truth:
         """Return whether the path leads to a secret place."""
-        if not text or len(text) > MAX_PATH or "\n" in text:
+        if not text or len(text) > MAX_PATH or "\n" in text or _PROSE.search(text):
             return FALSE
         answer = FALSE
         for spelling in _expand_braces(text):
@@ -153,7 +154,7 @@ def _is_evident(place: str, name: str) -> bool:
         start, end = _GLOB.split(place)[0], _GLOB.split(place)[-1]
         return name.startswith(start[:3]) if len(start) > len(end) else name.endswith(end)
     spelled_count = sum(len(piece) for piece in _GLOB.split(name))
-    if "." in name[1:]:
+    if "." in name[1:] and not place.startswith("."):
         spelled_count -= len(name.rpartition(".")[2]) + 1
     return name.startswith(".") or 2 * spelled_count >= len(place)
 

@@ -9,10 +9,10 @@ from functools import cache, lru_cache
 
 from toolcards.core.policy.matching.private_addresses import has_secret, leads_inside
 from toolcards.core.policy.matching.secret_places import load_document, load_places
+from toolcards.core.policy.matching.spelled_words import spell_line, split_text
 from toolcards.core.policy.shell.analysis import match_program
 from toolcards.core.policy.shell.catalogs import strip_program_name
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
-from toolcards.core.policy.shell.spelled_words import spell_line, split_text
 from toolcards.core.policy.shell.wrappers import unwrap_command
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
@@ -21,7 +21,7 @@ _MAX_BASES = 8
 _PIECES = re.compile(r"[=@:,]")
 _INNER = re.compile(r"[\s'\"();|<>]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ROOTED = re.compile(r"[/~\\$%]|[A-Za-z]:[\\/]|file:", re.I)
+_ROOTED = re.compile(r"[/~$%]|\\\\|[A-Za-z]:[\\/]|file:", re.I)
 _HOST = re.compile(r"[A-Za-z0-9_.\-]+\.[A-Za-z0-9_.\-]+(?=[/:?#]|\Z)|\[[0-9a-fA-F:.]+\]|0[xX][0-9a-fA-F]+|[0-9]{8,10}")
 _PATTERN_OPTIONS = re.compile(r"-[a-zA-Z]*[ef]|--(?:regexp|file|files|expression)(?:=.*)?")
 _MOVES = frozenset({"cd", "pushd", "chdir"})

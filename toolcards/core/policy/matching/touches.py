@@ -37,6 +37,7 @@ _PATCH = re.compile(
     r"^(?:\*\*\* (?:(?:Add|Update|Delete) File|Move to): |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE = re.compile(r"(?:view-source:)?file:", re.IGNORECASE)
 _SEARCHES = re.compile(r"grep|search")
 _LONGEST_JSON = 64 * 1024
 
@@ -132,7 +133,7 @@ class _InputReader:
         return lines.union(touch_command(tuple(words), self.bases) if words and words[0] else NOTHING)
 
     def _touch_text(self, name: str, text: str) -> Touched:
-        if _SCHEME.match(text) and not text.lower().startswith("file:"):
+        if _SCHEME.match(text) and not _FILE.match(text):
             return NOTHING
         if name in self.keys.texts:
             if name in {"pattern", "regex", "query"} and has_marker(text):
@@ -155,6 +156,8 @@ class _InputReader:
 
 
 def _touch_address(text: str) -> Touched:
+    if _FILE.match(text):
+        return touch_path(text)
     return touch_url(text) if _SCHEME.match(text) else touch_url(f"http://{text}").union(touch_path(text))
 
 

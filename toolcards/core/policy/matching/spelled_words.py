@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HIDDEN = "*"
 _PIECES = re.compile(r"[\s\"'`;|&<>(),=\[\]]+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ANSI = re.compile(r"\\x([0-9A-Fa-f]{1,2})|\\u([0-9A-Fa-f]{1,4})|\\([0-7]{1,3})")
 _NAME = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _VARIABLES = {"HOME": "~", "USERPROFILE": "~", "XDG_CONFIG_HOME": "~/.config", "PWD": "."}
 _WORDS = frozenset({
@@ -113,7 +114,4 @@ def _spell_pieces(node: Node) -> Iterator[str]:
 
 
 def _decode_escapes(text: str) -> str:
-    try:
-        return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError:
-        return HIDDEN
+    return _ANSI.sub(lambda match: chr(int(match[1] or match[2], 16) if not match[3] else int(match[3], 8)), text)
