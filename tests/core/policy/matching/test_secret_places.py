@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tables import loop_over
-from toolcards.core.policy.matching.secret_places import load_places, may_be, split_path
+from toolcards.core.policy.matching.paths import may_be
+from toolcards.core.policy.matching.secret_places import load_places, split_path
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN
 
 SECRET = """
-~/.ssh ~/.ssh/ ~/.ssh/id_rsa ~ann/.ssh/x $HOME/.ssh/x ${HOME}/.aws/credentials /home/ann/.gnupg/x
-/Users/ann/.kube/config
+~/.ssh ~/.ssh/ ~/.ssh/id_rsa ~ann/.ssh/x $HOME/.ssh/x ${HOME}/.aws/credentials
+/home/ann/.gnupg/x /Users/ann/.kube/config
 /root/.ssh/id .ssh/x ./.ssh/x ../../.ssh/x ~//.ssh ~/a/../.ssh/x /a/b/c/.aws/config %USERPROFILE%\\.ssh\\id
 C:\\Users\\ann\\.ssh\\id c:/Users/ann/.aws/config
 /mnt/c/Users/ann/.ssh/id file:///home/ann/.ssh/id file://localhost/root/.netrc

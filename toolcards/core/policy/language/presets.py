@@ -65,7 +65,6 @@ PRESETS: dict[str, Preset] = {
             "v": 1,
             "default": "ask",
             "rules": [
-                ASK_SECRETS,
                 {
                     "id": "ask-edit",
                     "effect": "ask",
@@ -87,6 +86,7 @@ PRESETS: dict[str, Preset] = {
                     "public_reason": "This call may change something.",
                     "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
                 },
+                ASK_SECRETS,
                 {
                     "id": "allow-read-only",
                     "effect": "allow",
@@ -107,7 +107,6 @@ PRESETS: dict[str, Preset] = {
             "unknown_tool": "ask",
             "changed_tool": "ask",
             "rules": [
-                ASK_SECRETS,
                 {
                     "id": "allow-read-only",
                     "effect": "allow",
@@ -121,6 +120,7 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["edit", "delete", "move", "execute", "fetch", "switch_mode", "other"]},
                     "public_reason": "Everything except reading requires approval.",
                 },
+                ASK_SECRETS,
             ],
         },
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 from toolcards.core.policy.truth import UNDECIDED
 
@@ -113,3 +114,27 @@ def fold_case(name: str) -> str:
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+@lru_cache(maxsize=4_096)
+def may_be(first: str, second: str) -> bool:
+    """Return whether two names with `*` and `?` may be equal."""
+    reached_places = {(0, 0)}
+    pending = [(0, 0)]
+    while pending:
+        ours_at, theirs_at = pending.pop()
+        if ours_at == len(first) and theirs_at == len(second):
+            return True
+        ours, theirs = first[ours_at : ours_at + 1], second[theirs_at : theirs_at + 1]
+        steps = []
+        if ours == "*":
+            steps += [(ours_at + 1, theirs_at)] + ([(ours_at, theirs_at + 1)] if theirs else [])
+        if theirs == "*":
+            steps += [(ours_at, theirs_at + 1)] + ([(ours_at + 1, theirs_at)] if ours else [])
+        if ours and theirs and "*" not in (ours, theirs) and (ours == theirs or "?" in (ours, theirs)):
+            steps.append((ours_at + 1, theirs_at + 1))
+        for step in steps:
+            if step not in reached_places:
+                reached_places.add(step)
+                pending.append(step)
+    return False

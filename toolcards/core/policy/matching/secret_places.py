@@ -15,11 +15,13 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
-from toolcards.core.policy.matching.paths import fold_case
+from toolcards.core.policy.matching.paths import fold_case, may_be
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
 MAX_PATH = 4_096
 MAX_PARTS = 64
+_LONGEST_NAME, _LONGEST_GLOB = 255, 64  # characters; disks have no longer names
+_LONG_GLOB = re.compile(r"(?=\S*[*?])\S{65,}")
 _MAX_SPELLINGS = 32  # of one path with braces
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PROSE = re.compile(r"\S[ \t]+[~/.$]")  # a path after another word
@@ -57,23 +59,42 @@ class SecretPlace:
 
 @dataclass(frozen=True)
 class SecretPlaces:
-    """All places, by the first of their parts where that is a plain name."""
+    """All places, the names of harmless files, and the folders above many places."""
 
     every: tuple[SecretPlace, ...]
     harmless: tuple[str, ...]
     above: tuple[str, ...]
 
+    @lru_cache(maxsize=4_096)  # noqa: B019 - there is one catalog
+    def _list_candidates(self, name: str) -> tuple[SecretPlace, ...]:
+        """Return the places whose first part may be this name."""
+        is_glob = _GLOB.search(name) is not None
+        if len(name) > (_LONGEST_GLOB if is_glob else _LONGEST_NAME):
+            return ()
+        if not is_glob:
+            varying = (place for pattern, place in self._varying if pattern.fullmatch(name))
+            return (*self._plain.get(name, ()), *varying)
+        return tuple(
+            place
+            for place in self.every
+            if may_be(fold_case(place.parts[0]), name)
+            and (len(place.parts) > 1 or _is_evident(fold_case(place.parts[0]), name))
+        )
+
     @cached_property
     def _plain(self) -> dict[str, list[SecretPlace]]:
         plain: dict[str, list[SecretPlace]] = {}
         for place in self.every:
-            if not _GLOB.search(place.parts[0]):
-                plain.setdefault(fold_case(place.parts[0]), []).append(place)
+            plain.setdefault(fold_case(place.parts[0]), []).append(place)
         return plain
 
     @cached_property
-    def _varying(self) -> tuple[SecretPlace, ...]:
-        return tuple(place for place in self.every if _GLOB.search(place.parts[0]))
+    def _varying(self) -> list[tuple[re.Pattern[str], SecretPlace]]:
+        return [(_compile(place.parts[0]), place) for place in self.every if _GLOB.search(place.parts[0])]
+
+    @cached_property
+    def _harmless(self) -> re.Pattern[str]:
+        return re.compile("|".join(_compile(pattern).pattern for pattern in self.harmless))
 
     def find(self, text: str) -> Truth:
         """Return whether the path leads to a secret place."""
@@ -100,22 +121,17 @@ class SecretPlaces:
         return (path.absolute or path.home >= 0) and fold_case(spelling) in self.above
 
     def _find_parts(self, path: SpelledPath, parts: tuple[str, ...]) -> Truth:
-        if len(parts) > MAX_PARTS:
+        if len(parts) > MAX_PARTS or any(map(_LONG_GLOB.fullmatch, parts)):
             return UNKNOWN
         names = tuple(map(fold_case, parts))
-        if any(self._covers_file(pattern, names[-1]) for pattern in self.harmless if names):
-            return self._find_names(path, parts, names[:-1])
+        if names and not _GLOB.search(names[-1]) and self._harmless.fullmatch(names[-1]):
+            names = names[:-1]
         return self._find_names(path, parts, names)
-
-    @staticmethod
-    def _covers_file(pattern: str, name: str) -> bool:
-        return not _GLOB.search(name) and may_be(pattern, name)
 
     def _find_names(self, path: SpelledPath, parts: tuple[str, ...], names: tuple[str, ...]) -> Truth:
         answer = FALSE
         for start, name in enumerate(names):
-            candidates = self.every if _GLOB.search(name) else (*self._plain.get(name, ()), *self._varying)
-            for place in candidates:
+            for place in self._list_candidates(name):
                 if not _begins(place, path, start) or not _is_at(place, names, start, len(parts)):
                     continue
                 exact = all(_is_exact(ours, theirs) for ours, theirs in zip(place.parts, parts[start:], strict=False))
@@ -123,6 +139,11 @@ class SecretPlaces:
                     return TRUE
                 answer = UNKNOWN
         return answer
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Return a name with `*` and `?` as a regular expression."""
+    return re.compile(re.escape(fold_case(pattern)).replace(r"\*", ".*").replace(r"\?", "."))
 
 
 def _begins(place: SecretPlace, path: SpelledPath, start: int) -> bool:
@@ -157,30 +178,6 @@ def _is_evident(place: str, name: str) -> bool:
     if "." in name[1:] and not place.startswith("."):
         spelled_count -= len(name.rpartition(".")[2]) + 1
     return name.startswith(".") or 2 * spelled_count >= len(place)
-
-
-@lru_cache(maxsize=4_096)
-def may_be(first: str, second: str) -> bool:
-    """Return whether two names with `*` and `?` may be equal."""
-    reached_places = {(0, 0)}
-    pending = [(0, 0)]
-    while pending:
-        ours_at, theirs_at = pending.pop()
-        if ours_at == len(first) and theirs_at == len(second):
-            return True
-        ours, theirs = first[ours_at : ours_at + 1], second[theirs_at : theirs_at + 1]
-        steps = []
-        if ours == "*":
-            steps += [(ours_at + 1, theirs_at)] + ([(ours_at, theirs_at + 1)] if theirs else [])
-        if theirs == "*":
-            steps += [(ours_at, theirs_at + 1)] + ([(ours_at + 1, theirs_at)] if ours else [])
-        if ours and theirs and "*" not in (ours, theirs) and (ours == theirs or "?" in (ours, theirs)):
-            steps.append((ours_at + 1, theirs_at + 1))
-        for step in steps:
-            if step not in reached_places:
-                reached_places.add(step)
-                pending.append(step)
-    return False
 
 
 def _expand_braces(text: str) -> list[str]:

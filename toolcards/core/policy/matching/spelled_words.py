@@ -55,7 +55,7 @@ def spell_line(line: str) -> SpelledWords:
     if root is not None:
         _collect(root, line_words)
     if root is None or root.has_error:
-        line_words.loose += split_text(line)
+        line_words.loose += [piece for piece in split_text(line) if "/" in piece or piece[0] in "~."]
     return line_words
 
 

@@ -12,9 +12,6 @@ from toolcards.core.policy.matching.touches import TouchHints, find_touched, mat
 from toolcards.core.policy.shell.script import CommandSegment
 from toolcards.core.policy.truth import FALSE, UNKNOWN, Truth
 
-_STEPS = 4  # to read a value: minimum
-_CHARACTERS = CHARACTERS // 16  # of a value for one more step
-
 
 @dataclass(frozen=True, slots=True)
 class TouchCondition:
@@ -48,8 +45,8 @@ class TouchCondition:
         values = context.values(self.path)
         if values is None:
             return None
-        context.step(sum(_STEPS + count_characters(value) // _CHARACTERS for value in values))
-        hints = TouchHints(context.request.tool, context.request.kinds)
+        context.step(sum(1 + count_characters(value) // CHARACTERS for value in values))
+        hints = TouchHints(context.request.tool, context.request.kinds, context.step)
         key = next((token for token in reversed(self.path) if token != "*" and not token.isdigit()), "")  # noqa: S105
         return tuple([find_touched(value, hints, key) for value in values])
 

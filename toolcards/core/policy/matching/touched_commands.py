@@ -19,6 +19,7 @@ from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 MAX_DEPTH = 3
 _MAX_BASES = 8
 _PIECES = re.compile(r"[=@:,]")
+_RESOURCES = re.compile(r"[,/]")
 _INNER = re.compile(r"[\s'\"();|<>]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ROOTED = re.compile(r"[/~$%]|\\\\|[A-Za-z]:[\\/]|file:", re.I)
@@ -81,7 +82,7 @@ def touch_line(line: str, bases: tuple[str, ...] = (), depth: int = 0) -> Touche
     views = [view for words in line_words.commands for view in unwrap_command(words).views]
     bases = (*bases, *_find_folders(views))[:_MAX_BASES]
     answer = combine(touch_command(view, bases, depth) for view in views)
-    answer = answer.union(combine(_touch_word(word, bases) for word in line_words.loose))
+    answer = answer.union(combine(_touch_word(word, bases) for word in dict.fromkeys(line_words.loose)))
     if line_words.texts and any(map(_runs_text, views)):
         answer = answer.union(combine(touch_code(text, bases) for text in line_words.texts))
         answer = answer.union(combine(touch_line(text, bases, depth + 1) for text in line_words.texts))
@@ -90,14 +91,18 @@ def touch_line(line: str, bases: tuple[str, ...] = (), depth: int = 0) -> Touche
 
 def touch_code(text: str, bases: tuple[str, ...] = ()) -> Touched:
     """Return what the paths and URLs touch that code spells."""
-    return combine(_touch_word(piece, bases) for piece in split_text(text) if "/" in piece or piece[:1] in "~.")
+    pieces = dict.fromkeys(split_text(text))
+    return combine(_touch_word(piece, bases) for piece in pieces if "/" in piece or piece[0] in "~.")
 
 
 def touch_command(words: tuple[str, ...], bases: tuple[str, ...] = (), depth: int = 0) -> Touched:
     """Return what one command touches, by its words."""
     catalog = _load_catalog()
     name = strip_program_name(words[0])
-    if any(prefix.matches(words) for prefix in catalog.prints.get(name, ())) or _prints_environment(name, words):
+    resources = tuple(piece for word in words[1:] for piece in _RESOURCES.split(word))  # secret/db
+    if any(prefix.matches((name, *resources)) for prefix in catalog.prints.get(name, ())) or _prints_environment(
+        name, words
+    ):
         return Touched(TRUE)
     pattern_place = _find_pattern(words) if name in catalog.search or words[:2] == ("git", "grep") else -1
     operands = [word for place, word in enumerate(words) if place != pattern_place or is_rooted(word)]
@@ -153,6 +158,12 @@ def _reads_all_below(name: str, words: tuple[str, ...]) -> bool:
         return False
     options = "".join(word for word in words if word.startswith("-") and not word.startswith("--"))
     return not letters or any(letter in options for letter in letters) or "--recursive" in words or "--archive" in words
+
+
+def _prints_secrets(name: str, words: tuple[str, ...]) -> bool:
+    resources = tuple(piece for word in words[1:] for piece in _RESOURCES.split(word))  # secret/db
+    prefixes = _load_catalog().prints.get(name, ())
+    return any(prefix.matches((name, *resources)) for prefix in prefixes) or _prints_environment(name, words)
 
 
 def _prints_environment(name: str, words: tuple[str, ...]) -> bool:

@@ -44,10 +44,14 @@ _LONGEST_JSON = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TouchHints:
-    """What is known of the tool whose input is read: its name, and every kind that it may have."""
+    """What is known of the tool whose input is read: its name, and every kind that it may have.
+
+    `step` counts the work.
+    """
 
     tool: str = ""
     kinds: tuple[str, ...] = ()
+    step: Callable[[int], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class _InputReader:
         if isinstance(value, list):
             return self._touch_list(value)
         text: str = value
+        self.hints.step(_count_steps(text))
         if self._takes_command(name):
             return touch_line(text, self.bases)
         if name in self.keys.commands | self.keys.code:
@@ -129,6 +134,7 @@ class _InputReader:
 
     def _touch_list(self, words: list[str]) -> Touched:
         """Return what a command touches that is a list of words or lines."""
+        self.hints.step(sum(map(_count_steps, words)))
         lines = combine(touch_line(line, self.bases) for line in words)
         return lines.union(touch_command(tuple(words), self.bases) if words and words[0] else NOTHING)
 
@@ -153,6 +159,12 @@ class _InputReader:
         except (ValueError, RecursionError):
             return NOTHING
         return _InputReader(self.hints, self.bases, self.depth + 1).read(value, key)
+
+
+def _count_steps(text: str) -> int:
+    """Return the cost of a text: patterns are compared with every place."""
+    signs = sum(map(text.count, "*?[{")) if len(text) <= MAX_PATH else 0
+    return 4 + len(text) // 16 + 64 * signs + 8 * text.count("/")
 
 
 def _touch_address(text: str) -> Touched:
