@@ -15,7 +15,7 @@ from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool
 from toolcards.core.policy.shell.script import Script, read_command
 
-# About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
+# About fifty conditions on every value of the largest input; most calls take fewer than 200.
 MAX_STEPS = 500_000
 MAX_VALUES = MAX_NODES
 CHARACTERS = 256
