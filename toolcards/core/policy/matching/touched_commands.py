@@ -31,7 +31,7 @@ _FOLDER_OPTIONS = frozenset({"-C", "--directory", "--cwd", "--chdir", "--prefix"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Whether something is answer, for each kind of thing."""
+    """Whether a secret place or a private address is touched."""
 
     secrets: Truth = FALSE
     private: Truth = FALSE

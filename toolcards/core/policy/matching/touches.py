@@ -84,7 +84,7 @@ def read_touched(value: Any) -> Touched:
 
 
 def match_touched(answer: Touched, names: frozenset[str]) -> Truth:
-    """Return whether one of these is answer."""
+    """Return whether it touches one of these."""
     answers = {SECRETS: answer.secrets, PRIVATE_ADDRESS: answer.private}
     return max(answers[name] for name in names)
 
